@@ -1,0 +1,168 @@
+// Package agent is what an agent is: its blueprint, reading it strictly from a file or a request, and which schema
+// holds for a start and a resume.
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/schema"
+	"ao/shared/wire"
+)
+
+// The statuses of an agent. Broken is shown for a file that could not be read; it is never stored.
+const (
+	Active   = "active"
+	Inactive = "inactive"
+	Broken   = "broken"
+)
+
+// Blueprint is an agent's definition (contract section 2). Schemas are kept exactly as given.
+type Blueprint struct {
+	Name             string          `json:"name"`
+	Description      string          `json:"description"`
+	Type             string          `json:"type"`
+	ParametersSchema json.RawMessage `json:"parameters_schema,omitempty"`
+	SystemPrompt     string          `json:"system_prompt,omitempty"`
+	MCPServers       json.RawMessage `json:"mcp_servers,omitempty"`
+	Tags             []string        `json:"tags,omitempty"`
+	Demands          *run.Demands    `json:"demands,omitempty"`
+	ExecutorProfile  string          `json:"executor_profile,omitempty"`
+	TimeoutSeconds   int             `json:"timeout_seconds,omitempty"`
+	Status           string          `json:"status"`
+	Command          string          `json:"command,omitempty"`   // runner-owned procedural agents
+	RunnerID         string          `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
+	CreatedAt        *time.Time      `json:"created_at,omitempty"`
+	ModifiedAt       *time.Time      `json:"modified_at,omitempty"`
+}
+
+var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$`)
+
+// CheckName tells whether s can be the name of an agent or a profile.
+func CheckName(field, s string) error {
+	if name.MatchString(s) {
+		return nil
+	}
+	return fault.Newf(fault.Invalid, "%s %.80q: use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit", field, s).With("field", field)
+}
+
+// unsupported are members of the contract's agent that this version refuses, so that nothing is accepted and ignored.
+var unsupported = []string{"output_schema", "default_output_schema", "output_schema_options", "default_output_schema_options", "max_attempts"}
+
+// Read reads a definition strictly and checks all of it. kind is the type where the definition names none.
+func Read(raw []byte, kind string) (Blueprint, error) {
+	var b Blueprint
+	if err := wire.Check(raw); err != nil {
+		return b, err
+	}
+	members, err := wire.Members(raw)
+	if err != nil {
+		return b, fault.New(fault.Invalid, "", "An agent is a JSON object with a name")
+	}
+	for _, m := range members {
+		for _, u := range unsupported {
+			if m.Key == u && string(m.Value) != "null" {
+				return b, fault.Newf(fault.Invalid, "%s is not supported by this version; leave it out", u).With("field", u)
+			}
+		}
+	}
+	kept := members[:0]
+	for _, m := range members { // a null stands for "not given" everywhere (contract section 2)
+		if string(m.Value) != "null" {
+			kept = append(kept, m)
+		}
+	}
+	if err := wire.Decode(object(kept), &b); err != nil {
+		return b, err
+	}
+	if b.Type == "" {
+		b.Type = kind
+	}
+	if b.Status == "" {
+		b.Status = Active
+	}
+	return b, b.Check()
+}
+
+func object(members []wire.Member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		key, _ := json.Marshal(m.Key)
+		out = append(append(append(out, key...), ':'), m.Value...)
+	}
+	return append(out, '}')
+}
+
+// Check tells whether every member of the definition is legal; a bad schema is the fault InvalidSchema.
+func (b Blueprint) Check() error {
+	if err := CheckName("name", b.Name); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		field string
+		bad   bool
+		say   string
+	}{
+		{"type", b.Type != run.Autonomous && b.Type != run.Procedural, "type must be autonomous or procedural"},
+		{"status", b.Status != Active && b.Status != Inactive, "status must be active or inactive"},
+		{"timeout_seconds", b.TimeoutSeconds < 0 || b.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
+		{"description", len(b.Description) > 64<<10, "description must be at most 64 KiB"},
+		{"system_prompt", len(b.SystemPrompt) > 512<<10, "system_prompt must be at most 512 KiB"},
+		{"command", b.Type == run.Procedural && b.Command == "", "a procedural agent needs command: the program it runs"},
+		{"command", b.Type == run.Autonomous && b.Command != "", "command belongs to procedural agents; an autonomous one is run by its executor profile"},
+		{"command", strings.ContainsRune(b.Command, 0), "command must not hold a NUL"},
+		{"mcp_servers", len(b.MCPServers) > 0 && b.MCPServers[0] != '{', "mcp_servers must be an object, one member per server"},
+	} {
+		if c.bad {
+			return fault.New(fault.Invalid, "", c.say).With("field", c.field)
+		}
+	}
+	if b.ExecutorProfile != "" {
+		if err := CheckName("executor_profile", b.ExecutorProfile); err != nil {
+			return err
+		}
+	}
+	if b.ParametersSchema != nil {
+		if _, err := schema.Compile(b.ParametersSchema); err != nil {
+			return InvalidSchema("parameters_schema", err)
+		}
+	}
+	return nil
+}
+
+// InvalidSchema is the answer to a schema that cannot be used (contract section 2).
+func InvalidSchema(field string, err error) error {
+	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid draft-07 JSON Schema").With("details", err.Error()).With("field", field)
+}
+
+// InputSchema is what the parameters of a run of this type are validated against (contract section 3).
+func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
+	switch {
+	case b.Type == run.Autonomous && (runType == run.Resume || b.ParametersSchema == nil):
+		return schema.Implicit(), nil
+	case b.ParametersSchema == nil:
+		return schema.Object(), nil
+	}
+	return schema.Compile(b.ParametersSchema)
+}
+
+// Hash tells definitions apart: two runners that announce the same one share the agent. Who owns it and when it was
+// made do not count.
+func (b Blueprint) Hash() string {
+	b.RunnerID, b.CreatedAt, b.ModifiedAt = "", nil, nil
+	raw, err := json.Marshal(b)
+	if err != nil { // every member was read from JSON
+		panic(err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ao/shared/fault"
+)
+
+// MaxFile is the largest agent file, in bytes.
+const MaxFile = 1 << 20
+
+// File is a definition and where it was read.
+type File struct {
+	Blueprint
+	Path string
+}
+
+// Bad is a definition that could not be read: by the name its place gives it, with the reason.
+type Bad struct {
+	Name   string `json:"name"`
+	Path   string `json:"path"`
+	Status string `json:"status"` // always broken
+	Reason string `json:"error"`
+}
+
+// Load reads every agent of a folder: <name>/agent.json, with an optional agent.system-prompt.md beside it, or
+// <name>.json. A file that is bad is told of by name and takes nothing else down; two files with one name are
+// both told of, and the first in the order of paths is kept. kind is the type where a file names none.
+// The error is about the folder itself.
+func Load(dir, kind string) (good []File, broken []Bad, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("agents folder: %w", err)
+	}
+	seen := map[string]string{}
+	for _, e := range entries {
+		path, name := place(dir, e)
+		if path == "" {
+			continue
+		}
+		f, err := readFile(path, kind)
+		if err == nil && seen[f.Name] != "" {
+			err = fmt.Errorf("the name %q is taken by %s; rename one of them", f.Name, seen[f.Name])
+		}
+		if err != nil {
+			broken = append(broken, Bad{name, path, Broken, reason(err)})
+			continue
+		}
+		seen[f.Name] = path
+		good = append(good, f)
+	}
+	slices.SortFunc(good, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return good, broken, nil
+}
+
+// reason is the whole of what is wrong, details of a schema's errors included.
+func reason(err error) string {
+	if f, ok := errors.AsType[*fault.Fault](err); ok {
+		for _, m := range f.Fields {
+			if m.Name == "details" {
+				return fmt.Sprintf("%s: %v", f.Message, m.Value)
+			}
+		}
+	}
+	return err.Error()
+}
+
+func place(dir string, e fs.DirEntry) (path, name string) {
+	full := filepath.Join(dir, e.Name())
+	if i, err := os.Stat(full); err == nil && i.IsDir() {
+		inside := filepath.Join(full, "agent.json")
+		if _, err := os.Lstat(inside); err != nil {
+			return "", ""
+		}
+		return inside, e.Name()
+	}
+	if name, ok := strings.CutSuffix(e.Name(), ".json"); ok {
+		return full, name
+	}
+	return "", ""
+}
+
+func readFile(path, kind string) (File, error) {
+	raw, err := readLimited(path)
+	if err != nil {
+		return File{}, err
+	}
+	b, err := Read(raw, kind)
+	if err != nil {
+		return File{}, err
+	}
+	if b.RunnerID != "" || b.CreatedAt != nil || b.ModifiedAt != nil {
+		return File{}, errors.New("runner_id, created_at and modified_at are set by the coordinator; leave them out of the file")
+	}
+	if filepath.Base(path) == "agent.json" {
+		prompt, err := readLimited(filepath.Join(filepath.Dir(path), "agent.system-prompt.md"))
+		switch {
+		case err == nil && b.SystemPrompt != "":
+			return File{}, errors.New("system_prompt stands in agent.json and in agent.system-prompt.md; keep one")
+		case err == nil:
+			b.SystemPrompt = string(prompt)
+		case !errors.Is(err, fs.ErrNotExist):
+			return File{}, err
+		}
+		if err := b.Check(); err != nil {
+			return File{}, err
+		}
+	}
+	return File{b, path}, nil
+}
+
+func readLimited(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > MaxFile {
+		return nil, fmt.Errorf("%s must be a file of at most %d bytes", filepath.Base(path), MaxFile)
+	}
+	return os.ReadFile(path)
+}

@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"time"
+)
+
+// What a worker asks of any coordinator, over ao.fleet.<op> (core NATS, request and reply).
+const (
+	OpRegister   = "register"    // Registration → Registered
+	OpDeregister = "deregister"  // Farewell → nothing
+	OpGetPart    = "payload.get" // PartRequest → the part's bytes
+	OpPutPart    = "payload.put" // PartRequest with Body → nothing
+)
+
+// Registration is a worker's word about itself; over HTTP the same (contract section 5).
+type Registration struct{ Runner }
+
+// Registered is the answer: who the runner is, how often it is to beat, and where its runs wait.
+type Registered struct {
+	RunnerID         string        `json:"runner_id"`
+	BeatEvery        time.Duration `json:"beat_every"` // nanoseconds; the lease's rhythm
+	Lease            time.Duration `json:"lease"`      // nanoseconds
+	HeartbeatSeconds int           `json:"heartbeat_interval_seconds"`
+	Lanes            []string      `json:"lanes"`
+}
+
+// Farewell is a worker's end: SIGTERM deregisters at once (contract section 2).
+type Farewell struct {
+	RunnerID string `json:"runner_id"`
+	Instance string `json:"instance"`
+}
+
+// Beat says that a worker is alive and which attempts it has. It is a request on ao.beats.<runner>.
+type Beat struct {
+	RunnerID string    `json:"runner_id"`
+	Instance string    `json:"instance"`
+	Attempts []Attempt `json:"attempts"`
+	Draining bool      `json:"draining,omitempty"`
+}
+
+// Attempt is one that a worker has begun and not yet ended.
+type Attempt struct {
+	RunID     string     `json:"run_id"`
+	SessionID string     `json:"session_id"`
+	Key       string     `json:"key"`
+	StartedAt *time.Time `json:"started_at,omitempty"` // its executor runs since
+}
+
+// BeatReply tells a worker what it does not know yet.
+type BeatReply struct {
+	Known      bool     `json:"known"`      // false: register again
+	Superseded bool     `json:"superseded"` // another process is this runner now: end everything
+	GivenUp    []string `json:"given_up"`   // keys of attempts that are over for the coordinator: kill them
+	Stop       []string `json:"stop"`       // keys of attempts that somebody wants stopped
+	Drain      bool     `json:"drain"`      // take no more, finish, go
+	Lanes      []string `json:"lanes"`      // all queues the runner takes from
+}
+
+// What a coordinator asks of one worker, on ao.commands.<runner>.
+const (
+	CommandStop  = "stop"  // end this attempt's process tree
+	CommandProbe = "probe" // do you still have this attempt? → Probed
+	CommandPing  = "ping"  // are you alive? → Ponged
+	CommandLanes = "lanes" // take from these queues
+	CommandDrain = "drain" // take no more, finish, go
+)
+
+// Command is a coordinator's word to a worker.
+type Command struct {
+	Type  string   `json:"type"`
+	RunID string   `json:"run_id,omitempty"`
+	Key   string   `json:"key,omitempty"`
+	Lanes []string `json:"lanes,omitempty"`
+}
+
+// CommandReply answers every command.
+type CommandReply struct {
+	Instance string `json:"instance"`
+	Has      bool   `json:"has,omitempty"` // probe, stop: the attempt is here
+}
+
+// PartRequest asks for, or brings, one part of a payload; the attempt's key proves that the worker may.
+type PartRequest struct {
+	RunID     string `json:"run_id"`
+	SessionID string `json:"session_id"`
+	Attempt   int    `json:"attempt"`
+	Key       string `json:"key"`
+	Name      string `json:"name"`
+	Part      int    `json:"part"`
+	Body      []byte `json:"body,omitempty"`
+}
+
+// PartSize is the size of a payload's parts, in bytes: with its envelope well below NATS's 1 MiB.
+const PartSize = 512 << 10

@@ -1,0 +1,112 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// The kinds of session events (contract section 9).
+const (
+	EventStart     = "run_start"
+	EventMessage   = "message"
+	EventPreTool   = "pre_tool"
+	EventPostTool  = "post_tool"
+	EventResult    = "result"
+	EventCompleted = "run_completed"
+	EventFailed    = "run_failed"
+	EventStopped   = "run_stopped"
+)
+
+// Event is what a session's reader sees of it. As JSON its body's members follow the four fixed ones.
+type Event struct {
+	Type      string
+	SessionID string
+	RunID     string
+	At        time.Time
+	Body      json.RawMessage // an object, or nothing
+}
+
+// Message is the body of a message event.
+type Message struct {
+	Role    string `json:"role"` // assistant, user, system
+	Content []Text `json:"content"`
+}
+
+// Text is a block of a message.
+type Text struct {
+	Type string `json:"type"` // text
+	Text string `json:"text"`
+}
+
+// Say is a message of one text.
+func Say(role, text string) json.RawMessage {
+	raw, _ := json.Marshal(Message{Role: role, Content: []Text{{Type: "text", Text: text}}})
+	return raw
+}
+
+type eventHead struct {
+	Type      string    `json:"event_type"`
+	SessionID string    `json:"session_id"`
+	RunID     string    `json:"run_id"`
+	At        time.Time `json:"timestamp"`
+}
+
+// MarshalJSON writes the event as one flat object.
+func (e Event) MarshalJSON() ([]byte, error) {
+	head, err := json.Marshal(eventHead{e.Type, e.SessionID, e.RunID, e.At})
+	if err != nil {
+		return nil, err
+	}
+	body := bytes.TrimSpace(e.Body)
+	if len(body) < 2 || body[0] != '{' {
+		if len(body) == 0 {
+			return head, nil
+		}
+		return nil, fmt.Errorf("event %s: its body must be an object", e.Type)
+	}
+	if inner := bytes.TrimSpace(body[1 : len(body)-1]); len(inner) > 0 {
+		head = append(head[:len(head)-1], ',')
+		head = append(head, inner...)
+		head = append(head, '}')
+	}
+	return head, nil
+}
+
+// UnmarshalJSON reads the head; the body keeps the whole object's other members.
+func (e *Event) UnmarshalJSON(raw []byte) error {
+	var h eventHead
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return err
+	}
+	*e = Event{Type: h.Type, SessionID: h.SessionID, RunID: h.RunID, At: h.At}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	body := []byte{'{'}
+	for d.More() {
+		k, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return err
+		}
+		switch k {
+		case "event_type", "session_id", "run_id", "timestamp":
+			continue
+		}
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		name, _ := json.Marshal(k)
+		body = append(append(append(body, name...), ':'), v...)
+	}
+	if len(body) > 1 {
+		e.Body = append(body, '}')
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package run
+
+import (
+	"encoding/hex"
+	"regexp"
+
+	"ao/shared/fault"
+
+	"github.com/google/uuid"
+)
+
+var (
+	sessionID = regexp.MustCompile(`^ses_[0-9A-Za-z_-]{1,64}$`)
+	runID     = regexp.MustCompile(`^run_[0-9A-Za-z]{1,64}$`)
+)
+
+// NewID makes a run's id: sortable by time (UUIDv7 without dashes, contract section 1).
+func NewID() string { return "run_" + v7() }
+
+// NewSessionID makes a session's id, likewise.
+func NewSessionID() string { return "ses_" + v7() }
+
+func v7() string {
+	id := uuid.Must(uuid.NewV7())
+	return hex.EncodeToString(id[:])
+}
+
+// CheckSessionID tells whether a caller's own session id is legal.
+func CheckSessionID(id string) error {
+	if sessionID.MatchString(id) {
+		return nil
+	}
+	return fault.Newf(fault.Invalid, "session_id %.80q: use ses_ and 1 to 64 letters, digits, '_' or '-'", id).With("field", "session_id")
+}
+
+// CheckID tells whether id can be a run's id at all.
+func CheckID(id string) error {
+	if runID.MatchString(id) {
+		return nil
+	}
+	return fault.Newf(fault.Invalid, "run_id %.80q: a run's id is run_ and letters and digits", id).With("field", "run_id")
+}

@@ -1,0 +1,106 @@
+package run
+
+import (
+	"encoding/json"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// Version is the version of every record on the stream. A reader skips kinds it does not know, and is not
+// ready when it meets a version greater than its own.
+const Version = 1
+
+// Payload names a body that is too large for a message: numbered parts in the object store.
+type Payload struct {
+	Name   string `json:"name"`
+	Parts  int    `json:"parts"`
+	Size   int64  `json:"size"` // bytes in all
+	SHA256 string `json:"sha256"`
+}
+
+// Spec is what was accepted, and never changes: it is carried by Accepted and Queued.
+type Spec struct {
+	ID         string    `json:"run_id"`
+	Type       string    `json:"type"`
+	SessionID  string    `json:"session_id"`
+	Agent      string    `json:"agent_name"`
+	AgentType  string    `json:"agent_type"`
+	Mode       string    `json:"mode"`
+	Parent     string    `json:"parent_session_id,omitempty"`
+	ProjectDir string    `json:"project_dir,omitempty"`
+	Demands    Demands   `json:"demands"`           // as readers see them
+	Owner      string    `json:"owner,omitempty"`   // runner-owned agents: hash of the definition that may run it
+	Timeout    int       `json:"timeout_seconds"`   // limit of the execution
+	TimeoutBy  string    `json:"timeout_by"`        // who set it: request, agent, profile, default
+	CreatedAt  time.Time `json:"created_at"`        // the coordinator's clock
+	Body       *Payload  `json:"payload,omitempty"` // instead of Input where that is too large
+	*Input     `json:",omitempty"`
+}
+
+// Input is the part of a Spec that may be large.
+type Input struct {
+	Parameters json.RawMessage `json:"parameters,omitempty"` // as sent
+	Blueprint  json.RawMessage `json:"agent_blueprint,omitempty"`
+}
+
+// Accepted is a run that waits: for its turn in the session, or for a runner that could take it.
+type Accepted struct {
+	V int `json:"v"`
+	Spec
+}
+
+// Queued is a run that may be taken now.
+type Queued struct {
+	V       int    `json:"v"`
+	Attempt int    `json:"attempt"` // from 1
+	Key     string `json:"key"`     // the attempt's, shown to nobody but its worker
+	Spec
+}
+
+// Begun is a session that begins under an id the caller chose.
+type Begun struct {
+	V     int       `json:"v"`
+	RunID string    `json:"run_id"`
+	At    time.Time `json:"at"`
+}
+
+// Claim is the beginning of an attempt.
+type Claim struct {
+	V         int       `json:"v"`
+	SessionID string    `json:"session_id"`
+	RunnerID  string    `json:"runner_id,omitempty"` // none: a coordinator took it, to end it
+	Instance  string    `json:"instance,omitempty"`  // the worker process
+	Nonce     string    `json:"nonce"`               // tells an own claim from another's when read back
+	Attempt   int       `json:"attempt"`
+	At        time.Time `json:"at"`
+}
+
+// Ended is the last word of an attempt.
+type Ended struct {
+	V         int          `json:"v"`
+	SessionID string       `json:"session_id"`
+	RunnerID  string       `json:"runner_id,omitempty"`
+	Nonce     string       `json:"nonce"`
+	Attempt   int          `json:"attempt"`
+	Status    Status       `json:"status"`
+	Error     *fault.Fault `json:"error,omitempty"`
+	Result    *Result      `json:"result,omitempty"`
+	Body      *Payload     `json:"payload,omitempty"` // instead of Result where that is too large
+	Events    uint64       `json:"events,omitempty"`  // sequence of its last event on EVENTS
+	StartedAt *time.Time   `json:"started_at,omitempty"`
+	At        time.Time    `json:"at"`
+}
+
+// Stop is the wish to stop a run that a worker has.
+type Stop struct {
+	V         int       `json:"v"`
+	SessionID string    `json:"session_id"`
+	At        time.Time `json:"at"`
+}
+
+// Deleted is the end of a session and all that belongs to it.
+type Deleted struct {
+	V  int       `json:"v"`
+	At time.Time `json:"at"`
+}

@@ -1,0 +1,184 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"ao/shared/fault"
+	"ao/shared/wire"
+)
+
+// Request is the body of POST /runs, as contract section 4 lists it. Fields of the contract that do not work yet are not here,
+// so that they are refused by name.
+type Request struct {
+	Type              string          `json:"type"`
+	AgentName         string          `json:"agent_name"`
+	SessionID         string          `json:"session_id"`
+	Parameters        json.RawMessage `json:"parameters"`
+	Prompt            *string         `json:"prompt"`
+	Mode              string          `json:"mode"`
+	ExecutionMode     string          `json:"execution_mode"`
+	ParentSessionID   string          `json:"parent_session_id"`
+	ProjectDir        string          `json:"project_dir"`
+	AdditionalDemands Demands         `json:"additional_demands"`
+	TimeoutSeconds    *int            `json:"timeout_seconds"`
+	WaitSeconds       *int            `json:"wait_seconds"`
+}
+
+// MaxTimeout is the longest limit of an execution that can be asked for, in seconds (30 days).
+const MaxTimeout = 30 * 24 * 3600
+
+// later names what the contract has and this version refuses, with what holds meanwhile.
+var later = map[string]string{
+	"output_schema": "output schemas", "output_schema_name": "output schemas", "output_schema_options": "output schemas",
+	"callback_url": "HTTP callbacks", "max_attempts": "further attempts",
+}
+
+// Later is the refusal of a field of the contract that does not work yet; nil for any other name.
+func Later(field string) *fault.Fault {
+	if what, ok := later[field]; ok {
+		return fault.Newf(fault.Invalid, "%s is not supported by this version (%s come later); leave it out", field, what).With("field", field)
+	}
+	return nil
+}
+
+// ReadRequest reads a body strictly and brings it into one form: Type, Mode and Parameters are always set, the
+// short forms are gone.
+func ReadRequest(raw []byte) (Request, error) {
+	var r Request
+	if err := wire.Check(raw); err != nil {
+		return r, err
+	}
+	members, err := wire.Members(raw)
+	if err != nil {
+		return r, fault.New(fault.Invalid, "", `The body must be a JSON object such as {"agent_name":"…","parameters":{…}}`)
+	}
+	for _, m := range members {
+		if f := Later(m.Key); f != nil {
+			return r, f
+		}
+	}
+	if err := wire.Decode(raw, &r); err != nil {
+		return r, err
+	}
+	return r.normal()
+}
+
+func (r Request) normal() (Request, error) {
+	if r.Type == "" {
+		r.Type = Start
+		if r.SessionID != "" && r.AgentName == "" {
+			r.Type = Resume
+		}
+	}
+	if r.ExecutionMode != "" {
+		if r.Mode != "" && r.Mode != r.ExecutionMode {
+			return r, invalid("execution_mode", "mode and execution_mode differ; send one of them")
+		}
+		r.Mode, r.ExecutionMode = r.ExecutionMode, ""
+	}
+	if r.Mode == "" {
+		r.Mode = AsyncPoll
+	}
+	for _, check := range []struct {
+		field string
+		bad   bool
+		say   string
+	}{
+		{"type", r.Type != Start && r.Type != Resume, "type must be start_session or resume_session"},
+		{"mode", r.Mode == AsyncCallback, "mode async_callback is not supported by this version; use sync or async_poll"},
+		{"mode", r.Mode != Sync && r.Mode != AsyncPoll && r.Mode != AsyncCallback, "mode must be sync, async_poll or async_callback"},
+		{"session_id", r.Type == Resume && r.SessionID == "", "resume_session needs session_id: which session goes on?"},
+		{"agent_name", r.Type == Start && r.AgentName == "", "agent_name is required to start a session; GET /agents lists them"},
+		{"timeout_seconds", r.TimeoutSeconds != nil && (*r.TimeoutSeconds < 1 || *r.TimeoutSeconds > MaxTimeout), "timeout_seconds must be from 1 to 2592000"},
+		{"wait_seconds", r.WaitSeconds != nil && (*r.WaitSeconds < 0 || *r.WaitSeconds > 3600), "wait_seconds must be from 0 to 3600"},
+		{"wait_seconds", r.WaitSeconds != nil && r.Mode != Sync, "wait_seconds goes with mode sync only"},
+		{"project_dir", bad(r.ProjectDir, 4096), "project_dir must be at most 4096 characters, without control characters"},
+	} {
+		if check.bad {
+			return r, invalid(check.field, check.say)
+		}
+	}
+	if r.SessionID != "" {
+		if err := CheckSessionID(r.SessionID); err != nil {
+			return r, err
+		}
+	}
+	if r.ParentSessionID != "" {
+		if err := CheckSessionID(r.ParentSessionID); err != nil {
+			return r, invalid("parent_session_id", strings.Replace(err.Error(), "session_id", "parent_session_id", 1))
+		}
+	}
+	if err := r.AdditionalDemands.check(); err != nil {
+		return r, err
+	}
+	return r.withPrompt()
+}
+
+// withPrompt replaces the short form "prompt" by parameters.
+func (r Request) withPrompt() (Request, error) {
+	if string(r.Parameters) == "null" {
+		r.Parameters = nil
+	}
+	if r.Prompt != nil {
+		p, err := json.Marshal(*r.Prompt)
+		if err != nil {
+			return r, err
+		}
+		short := append(append([]byte(`{"prompt":`), p...), '}')
+		if r.Parameters != nil && !equalPrompt(r.Parameters, *r.Prompt) {
+			return r, invalid("prompt", "prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them")
+		}
+		r.Parameters, r.Prompt = short, nil
+	}
+	if r.Parameters == nil {
+		r.Parameters = json.RawMessage(`{}`)
+	}
+	if b := bytes.TrimSpace(r.Parameters); b[0] != '{' {
+		return r, invalid("parameters", "parameters must be a JSON object")
+	}
+	return r, nil
+}
+
+func equalPrompt(params json.RawMessage, prompt string) bool {
+	members, err := wire.Members(params)
+	if err != nil || len(members) != 1 || members[0].Key != "prompt" {
+		return false
+	}
+	var p *string
+	return json.Unmarshal(members[0].Value, &p) == nil && p != nil && *p == prompt
+}
+
+func (d Demands) check() error {
+	values := []struct{ name, v string }{
+		{"hostname", d.Hostname}, {"project_dir", d.ProjectDir}, {"executor_profile", d.ExecutorProfile}, {"executor_type", d.ExecutorType},
+	}
+	for _, t := range d.Tags {
+		values = append(values, struct{ name, v string }{"tags", t})
+		if t == "" {
+			return invalid("additional_demands.tags", "additional_demands.tags: a tag is not empty")
+		}
+	}
+	if len(d.Tags) > 32 {
+		return invalid("additional_demands.tags", "additional_demands.tags: at most 32 tags")
+	}
+	for _, v := range values {
+		if bad(v.v, 1024) {
+			return invalid("additional_demands."+v.name, "additional_demands."+v.name+" must be at most 1024 characters, without control characters")
+		}
+	}
+	if !slices.Contains([]string{"", Autonomous, Procedural}, d.ExecutorType) {
+		return invalid("additional_demands.executor_type", "additional_demands.executor_type must be autonomous or procedural")
+	}
+	return nil
+}
+
+func bad(s string, most int) bool {
+	return len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
+}
+
+func invalid(field, say string) error {
+	return fault.New(fault.Invalid, "", say).With("field", field)
+}

@@ -1,0 +1,142 @@
+// Package run is what a run is and how it lives: the request, the records on the stream, the transition table,
+// the result document, what a run demands of a runner, and the events a session's reader sees.
+package run
+
+import (
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// The types of a run.
+const (
+	Start  = "start_session"
+	Resume = "resume_session"
+)
+
+// The modes of a run: how its caller learns of the end.
+const (
+	Sync          = "sync"
+	AsyncPoll     = "async_poll"
+	AsyncCallback = "async_callback"
+)
+
+// The types of agents and executors.
+const (
+	Autonomous = "autonomous"
+	Procedural = "procedural"
+)
+
+// Demands are what a run asks of a runner. Empty members ask nothing.
+type Demands struct {
+	Hostname        string   `json:"hostname,omitempty"`
+	ProjectDir      string   `json:"project_dir,omitempty"`
+	ExecutorProfile string   `json:"executor_profile,omitempty"`
+	ExecutorType    string   `json:"executor_type,omitempty"`
+	Tags            []string `json:"tags,omitempty"`
+}
+
+// Merge adds demands up: for single values the earlier wins, tags are united and sorted (contract section 5).
+func Merge(all ...Demands) Demands {
+	var sum Demands
+	first := func(to *string, v string) {
+		if *to == "" {
+			*to = v
+		}
+	}
+	for _, d := range all {
+		first(&sum.Hostname, d.Hostname)
+		first(&sum.ProjectDir, d.ProjectDir)
+		first(&sum.ExecutorProfile, d.ExecutorProfile)
+		first(&sum.ExecutorType, d.ExecutorType)
+		sum.Tags = append(sum.Tags, d.Tags...)
+	}
+	slices.Sort(sum.Tags)
+	sum.Tags = slices.Compact(sum.Tags)
+	return sum
+}
+
+// Run is a run as readers see it.
+type Run struct {
+	ID         string          `json:"run_id"`
+	Type       string          `json:"type"`
+	SessionID  string          `json:"session_id"`
+	Agent      string          `json:"agent_name"`
+	Parameters json.RawMessage `json:"parameters"`
+	Status     Status          `json:"status"`
+	Mode       string          `json:"mode"`
+	Parent     string          `json:"parent_session_id,omitempty"`
+	Demands    Demands         `json:"demands"`
+	RunnerID   string          `json:"runner_id,omitempty"`
+	Attempt    int             `json:"attempt"`
+	Error      *fault.Fault    `json:"error"`
+	CreatedAt  time.Time       `json:"created_at"`
+	ClaimedAt  *time.Time      `json:"claimed_at,omitempty"`
+	StartedAt  *time.Time      `json:"started_at,omitempty"`
+	EndedAt    *time.Time      `json:"completed_at,omitempty"`
+	TimeoutAt  *time.Time      `json:"timeout_at,omitempty"`
+	WaitingFor string          `json:"waiting_for,omitempty"` // a pending one: why it waits
+}
+
+// LogValue keeps parameters and errors' details out of logs.
+func (r Run) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("id", r.ID), slog.String("session", r.SessionID), slog.String("agent", r.Agent), slog.String("status", string(r.Status)))
+}
+
+// SessionStatus is where a session stands.
+type SessionStatus string
+
+// The statuses of a session (contract section 1).
+const (
+	SessionPending  SessionStatus = "pending"
+	SessionRunning  SessionStatus = "running"
+	SessionIdle     SessionStatus = "idle"
+	SessionStopping SessionStatus = "stopping"
+	SessionFinished SessionStatus = "finished"
+	SessionStopped  SessionStatus = "stopped"
+	SessionFailed   SessionStatus = "failed"
+)
+
+// Session is a session as readers see it; its status is always made from its runs.
+type Session struct {
+	ID         string        `json:"session_id"`
+	Status     SessionStatus `json:"status"`
+	Agent      string        `json:"agent_name"`
+	AgentType  string        `json:"agent_type"`
+	Parent     string        `json:"parent_session_id,omitempty"`
+	ProjectDir string        `json:"project_dir,omitempty"`
+	LastRun    string        `json:"last_run_id"`
+	Runs       int           `json:"runs"`
+	CreatedAt  time.Time     `json:"created_at"`
+	ModifiedAt time.Time     `json:"modified_at"`
+}
+
+// sessionStatus is the session's status by that of its open run, else of its last ended one.
+var sessionStatus = map[Status]SessionStatus{
+	Pending: SessionPending, Claimed: SessionRunning, Running: SessionRunning, Stopping: SessionStopping,
+	Completed: SessionFinished, Failed: SessionFailed, Stopped: SessionStopped,
+}
+
+// SessionStatusOf is a session's status, given the status of the run that speaks for it: the one that is open and
+// oldest, else the one that ended last.
+func SessionStatusOf(s Status) SessionStatus { return sessionStatus[s] }
+
+// Result is the result document (contract section 4). Text and Data are mutually exclusive; Data is kept byte for byte.
+type Result struct {
+	Type             string          `json:"result_type"`
+	Text             *string         `json:"result_text"`
+	Data             json.RawMessage `json:"result_data"`
+	ExitCode         *int            `json:"exit_code,omitempty"` // procedural runs only
+	SchemaValidation json.RawMessage `json:"schema_validation,omitempty"`
+	RawOutput        *string         `json:"raw_output,omitempty"`
+}
+
+// Outcome is how an attempt went: exactly one of completed, failed, stopped; a failed one may keep its result.
+type Outcome struct {
+	Status Status       `json:"status"`
+	Error  *fault.Fault `json:"error,omitempty"`
+	Result *Result      `json:"result,omitempty"`
+}

@@ -1,0 +1,231 @@
+// Package wire reads JSON that strangers send: strictly, within limits, and without losing the order of keys
+// or the digits of numbers.
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"ao/shared/fault"
+)
+
+// MaxDepth is how deep a stranger's JSON may nest.
+const MaxDepth = 64
+
+// Member is one member of a JSON object, in the order it was sent.
+type Member struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// Check tells whether raw is exactly one JSON value, no deeper than MaxDepth, without a key twice in one object.
+// The error is an Invalid fault that names the place.
+func Check(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := check(d, "$", 0); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fault.Newf(fault.Invalid, "The body must be one JSON value; something follows it at byte %d", d.InputOffset())
+	}
+	return nil
+}
+
+func check(d *json.Decoder, path string, depth int) error {
+	if depth > MaxDepth {
+		return fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", short(path), MaxDepth)
+	}
+	t, err := d.Token()
+	if err != nil {
+		return unreadable(err, d.InputOffset())
+	}
+	switch t {
+	case json.Delim('{'):
+		seen := map[string]bool{}
+		for d.More() {
+			k, err := d.Token()
+			if err != nil {
+				return unreadable(err, d.InputOffset())
+			}
+			key := k.(string)
+			if seen[key] {
+				return fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", short(path), key).With("field", key)
+			}
+			seen[key] = true
+			if err := check(d, path+"."+key, depth+1); err != nil {
+				return err
+			}
+		}
+	case json.Delim('['):
+		for i := 0; d.More(); i++ {
+			if err := check(d, path, depth+1); err != nil {
+				return err
+			}
+		}
+	default:
+		return nil
+	}
+	if _, err := d.Token(); err != nil { // the closing bracket
+		return unreadable(err, d.InputOffset())
+	}
+	return nil
+}
+
+func short(path string) string {
+	if len(path) > 80 {
+		return path[:77] + "…"
+	}
+	return path
+}
+
+func unreadable(err error, at int64) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fault.New(fault.Invalid, "", "The body is not JSON: it ends too early")
+	}
+	return fault.Newf(fault.Invalid, "The body is not JSON: %s (at byte %d)", strings.TrimPrefix(err.Error(), "json: "), at)
+}
+
+// Members gives an object's members in the order they were sent. raw has been checked before.
+func Members(raw json.RawMessage) ([]Member, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, fault.New(fault.Invalid, "", "A JSON object is needed here")
+	}
+	var all []Member
+	for d.More() {
+		k, err := d.Token()
+		if err != nil {
+			return nil, unreadable(err, d.InputOffset())
+		}
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return nil, unreadable(err, d.InputOffset())
+		}
+		all = append(all, Member{k.(string), v})
+	}
+	return all, nil
+}
+
+// Decode checks raw and reads it into the struct that into points to. A member that the struct has no JSON tag
+// for is refused by its name (letter case counts), and so is a value of the wrong type. json.RawMessage fields
+// keep what was sent, byte for byte; null leaves a field as it is.
+func Decode(raw []byte, into any) error {
+	if err := Check(raw); err != nil {
+		return err
+	}
+	return decode(raw, "", reflect.ValueOf(into).Elem())
+}
+
+func decode(raw json.RawMessage, path string, into reflect.Value) error {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' {
+		if path == "" {
+			return fault.New(fault.Invalid, "", "The body must be a JSON object")
+		}
+		return fault.Newf(fault.Invalid, "%s must be a JSON object", path).With("field", path)
+	}
+	members, err := Members(raw)
+	if err != nil {
+		return err
+	}
+	known := fieldsOf(into.Type())
+	for _, m := range members {
+		name := strings.TrimPrefix(path+"."+m.Key, ".")
+		i, ok := known.index[m.Key]
+		if !ok {
+			return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name, strings.Join(known.names, ", ")).With("field", name)
+		}
+		if err := set(m.Value, name, into.FieldByIndex(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+func set(raw json.RawMessage, name string, f reflect.Value) error {
+	if string(raw) == "null" && f.Type() != reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	custom := f.Addr().Type().Implements(unmarshaler)
+	switch {
+	case f.Type() == reflect.TypeFor[json.RawMessage]():
+		f.SetBytes(slices.Clone(raw))
+		return nil
+	case f.Kind() == reflect.Struct && !custom:
+		return decode(raw, name, f)
+	case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.Type().Implements(unmarshaler):
+		f.Set(reflect.New(f.Type().Elem()))
+		return decode(raw, name, f.Elem())
+	case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && !reflect.PointerTo(f.Type().Elem()).Implements(unmarshaler):
+		var items []json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return fault.Newf(fault.Invalid, "%s must be a list", name).With("field", name)
+		}
+		f.Set(reflect.MakeSlice(f.Type(), len(items), len(items)))
+		for i, item := range items {
+			if err := decode(item, fmt.Sprintf("%s[%d]", name, i), f.Index(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := json.Unmarshal(raw, f.Addr().Interface()); err != nil {
+		if own, ok := errors.AsType[*fault.Fault](err); ok {
+			return own
+		}
+		return fault.Newf(fault.Invalid, "%s must be %s, got %.60s", name, wanted(f.Type()), raw).With("field", name)
+	}
+	return nil
+}
+
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list of " + strings.TrimPrefix(strings.TrimPrefix(wanted(t.Elem()), "a "), "an ") + "s"
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	}
+	return "an object"
+}
+
+type fields struct {
+	index map[string][]int
+	names []string
+}
+
+var cache sync.Map // reflect.Type → fields
+
+func fieldsOf(t reflect.Type) fields {
+	if f, ok := cache.Load(t); ok {
+		return f.(fields)
+	}
+	f := fields{index: map[string][]int{}}
+	for _, sf := range reflect.VisibleFields(t) {
+		tag, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		if tag == "" || tag == "-" || !sf.IsExported() {
+			continue
+		}
+		f.index[tag] = sf.Index
+		f.names = append(f.names, tag)
+	}
+	cache.Store(t, f)
+	return f
+}
