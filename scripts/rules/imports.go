@@ -1,0 +1,139 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// rooms is the plan of the house: which of our own packages a room may use. Of the rows that cover a package the one with
+// the closest pattern holds. The arrows: shared ← nats ← {coordinator, worker} ← scripts; coordinator and worker never
+// meet but in the messages between them. Within shared, a row may use the rows above it only.
+var rooms = []struct {
+	room string
+	may  []string
+}{
+	{"ao/shared/fault", nil},
+	{"ao/shared/wire", []string{"ao/shared/fault"}},
+	{"ao/shared/setting", []string{"ao/shared/fault"}},
+	{"ao/shared/schema", []string{"ao/shared/fault", "ao/shared/wire"}},
+	{"ao/shared/run", []string{"ao/shared/fault", "ao/shared/wire"}},
+	{"ao/shared/agent", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/schema", "ao/shared/run"}},
+	{"ao/shared/fleet", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/schema", "ao/shared/run", "ao/shared/agent"}},
+	{"ao/shared/executor", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run"}},
+
+	{"ao/nats/subject", []string{"ao/shared/fault"}},
+	{"ao/nats/embed", []string{"ao/shared/..."}},
+	{"ao/nats/natstest", []string{"ao/shared/...", "ao/nats/..."}},
+	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
+
+	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal"}},
+	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
+	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/journal"}},
+	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal"}},
+	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
+	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/coordinator/cmd/ao/..."}},
+
+	{"ao/worker", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
+	{"ao/worker/process", []string{"ao/shared/..."}},
+	{"ao/worker/...", []string{"ao/shared/...", "ao/worker/..."}},
+	{"ao/worker/cmd/worker", []string{"ao/shared/...", "ao/nats/...", "ao/worker/..."}},
+
+	{"ao/scripts/...", []string{"ao/..."}},
+}
+
+// inTests is what tests may use beside what their room may: real servers, never mocks.
+var inTests = []struct {
+	room string
+	may  []string
+}{
+	{"ao/shared/...", []string{"ao/shared/..."}},
+	{"ao/nats/...", []string{"ao/shared/...", "ao/nats/..."}},
+	{"ao/coordinator/...", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
+	{"ao/worker/...", []string{"ao/shared/...", "ao/nats/...", "ao/worker/..."}},
+}
+
+// doors says which packages alone may use a technology; everybody else knows the one who holds the door.
+var doors = []struct {
+	what   string
+	rooms  []string // in code
+	tests  []string // in tests, beside those
+	reason string
+}{
+	{"github.com/qri-io/...", []string{"ao/shared/schema"}, []string{"ao/scripts/..."},
+		"its behaviour is mended behind shared/schema; a second user would see it unmended"},
+	{"github.com/santhosh-tekuri/...", nil, []string{"ao/scripts/..."},
+		"it is the other opinion in a differential test, not a part of the product"},
+	{"github.com/nats-io/nats.go/...",
+		[]string{"ao/nats/bus", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
+		[]string{"ao/nats/...", "ao/coordinator/...", "ao/worker/..."},
+		"decisions know the bus, not the client library; only the bus acks"},
+	{"github.com/nats-io/nats-server/...", []string{"ao/nats/embed", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/nats/..."},
+		"a server in the process is nats/embed; whoever imports it makes every binary 15 MB larger"},
+	{"github.com/gin-gonic/...", []string{"ao/coordinator/httpapi"}, nil,
+		"HTTP is a wall; behind it nobody knows how a request arrived"},
+	{"github.com/gin-contrib/...", []string{"ao/coordinator/httpapi"}, nil,
+		"HTTP is a wall; behind it nobody knows how a request arrived"},
+	{"github.com/spf13/cobra/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
+		"the command line for people is ao; servers read their settings from shared/setting"},
+	{"os/exec", []string{"ao/worker/process", "ao/scripts/..."}, []string{"ao/..."},
+		"one place starts programs: process group, environment, pipes, limits, and the end of all of it"},
+}
+
+// ownImports keeps the arrows between our packages.
+func ownImports(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		pkg := f.Package()
+		for _, used := range f.Imports() {
+			if !covers("ao/...", used) || used == pkg {
+				continue
+			}
+			may, known := allowed(f)
+			switch {
+			case !known:
+				broken = append(broken, fmt.Sprintf("%s: %s has no row in the plan of scripts/rules/imports.go; say there what it may use", f.Path, pkg))
+			case !anyCovers(may, used):
+				broken = append(broken, fmt.Sprintf("%s: %s may not use %s, only %s", f.Path, pkg, used, strings.Join(may, ", ")))
+			}
+		}
+	}
+	return broken
+}
+
+// allowed gives the patterns that a file's imports of our own packages must match.
+func allowed(f File) (may []string, known bool) {
+	closest := -1
+	for _, row := range rooms {
+		near := 2 * len(strings.TrimSuffix(row.room, "/..."))
+		if !strings.HasSuffix(row.room, "/...") {
+			near++ // the package itself is closer than the tree it is the root of
+		}
+		if covers(row.room, f.Package()) && near > closest {
+			closest, may, known = near, row.may, true
+		}
+	}
+	if f.IsTest() {
+		for _, row := range inTests {
+			if covers(row.room, f.Package()) {
+				may = append(may[:len(may):len(may)], row.may...)
+			}
+		}
+	}
+	return may, known
+}
+
+// foreignImports keeps the doors.
+func foreignImports(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		for _, used := range f.Imports() {
+			for _, d := range doors {
+				if !covers(d.what, used) || anyCovers(d.rooms, f.Package()) || f.IsTest() && anyCovers(d.tests, f.Package()) {
+					continue
+				}
+				broken = append(broken, fmt.Sprintf("%s: only %s may use %s: %s", f.Path, strings.Join(d.rooms, ", "), used, d.reason))
+			}
+		}
+	}
+	return broken
+}

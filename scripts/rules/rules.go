@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Rule says what holds everywhere in the house, and why.
+type Rule struct {
+	Name   string
+	Reason string
+	Broken func(*House) []string // a line for each place that breaks it
+}
+
+// All are the rules of the house.
+var All = []Rule{
+	{"arrows between our packages", "the folder list is the architecture diagram; an arrow the other way makes it a lie", ownImports},
+	{"one door for each technology", "what is known in one place can be replaced in one place", foreignImports},
+	{"packages are named for what they provide", "a package without a subject collects what nobody wants to place", packageNames},
+	{"files of code under 500 lines", "a longer file holds two things; tests may be long, they are read one by one", fileLength},
+	{"the top level is the user's", "who opens the repository sees the rooms and nothing else", topLevel},
+	{"nothing is left open", "a note in the code is seen by nobody; do it now, or write an issue", leftOpen},
+	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", sleeping},
+	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
+}
+
+const maxLines = 500
+
+var badNames = []string{"util", "utils", "helper", "helpers", "common", "model", "models", "manager", "managers", "misc"}
+
+func packageNames(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		if f.Go == nil {
+			continue
+		}
+		dir := path.Base(path.Dir(f.Path))
+		name := strings.TrimSuffix(f.Go.Name.Name, "_test")
+		if slices.Contains(badNames, name) || slices.Contains(badNames, dir) {
+			broken = append(broken, fmt.Sprintf("%s: package %s says nothing about what it provides; name it with a noun that a user of the system would say", f.Path, name))
+		}
+	}
+	return broken
+}
+
+func fileLength(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		if n := strings.Count(f.Text, "\n"); f.Go != nil && !f.IsTest() && n > maxLines {
+			broken = append(broken, fmt.Sprintf("%s: %d lines; find the two things in it and give each its file", f.Path, n))
+		}
+	}
+	return broken
+}
+
+var topNames = []string{
+	"coordinator", "worker", "shared", "nats", "scripts", "docker-compose*.yml", "go.work", "go.work.sum",
+	"README.md", ".ci", ".gitignore", ".dockerignore", "CHANGELOG.md", "LICENSE",
+}
+
+func topLevel(h *House) []string {
+	var broken []string
+	seen := map[string]bool{}
+	for _, f := range h.Files {
+		top, _, _ := strings.Cut(f.Path, "/")
+		fixed := slices.ContainsFunc(topNames, func(pattern string) bool { ok, _ := path.Match(pattern, top); return ok })
+		if !fixed && !seen[top] {
+			broken = append(broken, fmt.Sprintf("%s: does not belong at the top; find the room that it belongs to", f.Path))
+		}
+		seen[top] = true
+	}
+	return broken
+}
+
+// Composed, so that this file does not break its own rule.
+var openWords = []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
+
+func leftOpen(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		if f.Go == nil && !f.IsScript() && !slices.Contains([]string{".yml", ".conf", ".md", ".json"}, path.Ext(f.Path)) && path.Base(f.Path) != "Dockerfile" {
+			continue
+		}
+		number := 0
+		for line := range strings.Lines(f.Text) {
+			number++
+			for _, w := range strings.FieldsFunc(line, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }) {
+				if slices.Contains(openWords, w) {
+					broken = append(broken, fmt.Sprintf("%s:%d: %s", f.Path, number, w))
+				}
+			}
+		}
+	}
+	return broken
+}
+
+func sleeping(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		if f.Go == nil || !f.IsTest() {
+			continue
+		}
+		ast.Inspect(f.Go, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			switch {
+			case ok && isCall(call, "synctest", "Test"):
+				return false // in its bubble time is virtual and a sleep takes none
+			case ok && isCall(call, "time", "Sleep"):
+				broken = append(broken, fmt.Sprintf("%s: time.Sleep", f.fset.Position(call.Pos())))
+			}
+			return true
+		})
+	}
+	return broken
+}
+
+func isCall(call *ast.CallExpr, pkg, name string) bool {
+	s, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != name {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == pkg
+}
+
+func scripts(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		if !f.IsScript() {
+			continue
+		}
+		if f.Mode&0o111 == 0 {
+			broken = append(broken, fmt.Sprintf("%s: has no run bit; git update-index --chmod=+x %s", f.Path, f.Path))
+		}
+		bash := exec.Command("bash", "-n")
+		bash.Stdin = strings.NewReader(f.Text)
+		if out, err := bash.CombinedOutput(); err != nil {
+			broken = append(broken, fmt.Sprintf("%s: bash cannot read it: %s", f.Path, strings.TrimSpace(string(out))))
+		}
+	}
+	return broken
+}

@@ -1,0 +1,126 @@
+package rules
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestHouse(t *testing.T) {
+	h, err := Read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Files) < 20 {
+		t.Fatalf("only %d files seen: is this the root of the repository?", len(h.Files))
+	}
+	for _, r := range All {
+		t.Run(r.Name, func(t *testing.T) {
+			for _, line := range r.Broken(h) {
+				t.Errorf("%s\n\trule: %s (%s)", line, r.Name, r.Reason)
+			}
+		})
+	}
+}
+
+// TestRulesBite shows each rule a house that breaks it, and one beside it that does not.
+func TestRulesBite(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
+	script := func(text string, mode fs.FileMode) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("#!/usr/bin/env bash\n" + text), Mode: mode}
+	}
+	long := "package run\n" + strings.Repeat("\n", maxLines)
+	for _, tt := range []struct {
+		name string
+		path string
+		file *fstest.MapFile
+		want string // in the one line that is told; empty: nothing is
+	}{
+		{"worker uses nats", "worker/w.go", file("package worker\nimport _ \"ao/nats/bus\"\n"), ""},
+		{"nats uses worker", "nats/bus/b.go", file("package bus\nimport _ \"ao/worker\"\n"), "ao/nats/bus may not use ao/worker"},
+		{"coordinator meets worker", "coordinator/c.go", file("package coordinator\nimport _ \"ao/worker\"\n"), "ao/coordinator may not use ao/worker"},
+		{"worker meets coordinator in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/coordinator/journal\"\n"), "ao/worker may not use ao/coordinator/journal"},
+		{"shared looks up", "shared/run/r.go", file("package run\nimport _ \"ao/shared/agent\"\n"), "ao/shared/run may not use ao/shared/agent"},
+		{"fault knows nobody", "shared/fault/f.go", file("package fault\nimport _ \"ao/shared/wire\"\n"), "ao/shared/fault may not use ao/shared/wire"},
+		{"the journal asks its owner", "coordinator/journal/j.go", file("package journal\nimport _ \"ao/coordinator\"\n"), "ao/coordinator/journal may not use ao/coordinator"},
+		{"a room without a plan", "shared/attic/a.go", file("package attic\nimport _ \"ao/shared/run\"\n"), "ao/shared/attic has no row"},
+		{"a test server in code", "worker/w.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), "ao/worker may not use ao/nats/natstest"},
+		{"a test server in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), ""},
+		{"ao knows the coordinator", "coordinator/cmd/ao/main.go", file("package main\nimport _ \"ao/coordinator\"\n"), "ao/coordinator/cmd/ao may not use ao/coordinator"},
+
+		{"a second door to schemas", "shared/agent/a.go", file("package agent\nimport _ \"github.com/qri-io/jsonschema\"\n"), "only ao/shared/schema may use github.com/qri-io/jsonschema"},
+		{"nats.go in subject", "nats/subject/s.go", file("package subject\nimport _ \"github.com/nats-io/nats.go\"\n"), "may use github.com/nats-io/nats.go"},
+		{"nats.go in the coordinator", "coordinator/c.go", file("package coordinator\nimport _ \"github.com/nats-io/nats.go/jetstream\"\n"), "may use github.com/nats-io/nats.go/jetstream"},
+		{"nats.go in bus", "nats/bus/b.go", file("package bus\nimport _ \"github.com/nats-io/nats.go\"\n"), ""},
+		{"gin in the journal", "coordinator/journal/j.go", file("package journal\nimport _ \"github.com/gin-gonic/gin\"\n"), "only ao/coordinator/httpapi may use github.com/gin-gonic/gin"},
+		{"gin in httpapi", "coordinator/httpapi/h.go", file("package httpapi\nimport _ \"github.com/gin-gonic/gin\"\n"), ""},
+		{"programs started elsewhere", "worker/procedural/p.go", file("package procedural\nimport _ \"os/exec\"\n"), "may use os/exec"},
+
+		{"a package named for nothing", "shared/utils/u.go", file("package utils\n"), "package utils says nothing"},
+		{"a folder named for nothing", "shared/helpers/u.go", file("package aid\n"), "package aid says nothing"},
+
+		{"500 lines", "shared/run/r.go", file(long[:len(long)-1]), ""},
+		{"501 lines", "shared/run/r.go", file(long), "501 lines"},
+		{"501 lines of test", "shared/run/r_test.go", file(long), ""},
+
+		{"a stranger at the top", "pkg/x.txt", file("x"), "pkg/x.txt: does not belong at the top"},
+		{"another compose file", "docker-compose.cluster.yml", file("x"), ""},
+
+		{"a note in code", "shared/run/r.go", file("package run // TO" + "DO: later\n"), "shared/run/r.go:1: TO" + "DO"},
+		{"a note in a script", "scripts/x", script("# FIX"+"ME\n", 0o755), "scripts/x:2: FIX" + "ME"},
+		{"context.TO" + "DO()", "shared/run/r.go", file("package run\nvar _ = context.TO" + "DO()\n"), "shared/run/r.go:2"},
+		{"a word that only contains it", "shared/run/r.go", file("package run // TO" + "DOR\n"), ""},
+
+		{"a sleep in a test", "shared/run/r_test.go", file("package run\nfunc f() { time.Sleep(1) }\n"), "r_test.go:2:12: time.Sleep"},
+		{"a sleep in virtual time", "shared/run/r_test.go", file("package run\nfunc f() { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }\n"), ""},
+		{"a sleep in code", "shared/run/r.go", file("package run\nfunc f() { time.Sleep(1) }\n"), ""},
+
+		{"a script", "scripts/x", script("echo\n", 0o755), ""},
+		{"a script without its run bit", "scripts/x", script("echo\n", 0o644), "has no run bit"},
+		{"a script that bash cannot read", "scripts/x", script("if\n", 0o755), "bash cannot read it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, err := Read(fstest.MapFS{tt.path: tt.file})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range All {
+				got = append(got, r.Broken(h)...)
+			}
+			switch {
+			case tt.want == "" && len(got) == 0:
+			case tt.want != "" && len(got) == 1 && strings.Contains(got[0], tt.want):
+			default:
+				t.Errorf("got %q, want one line with %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadLeavesOut(t *testing.T) {
+	h, err := Read(fstest.MapFS{
+		".gitignore":           {Data: []byte("/.ao/\n/bin/\n*.prof\n")},
+		".git/config":          {},
+		".ao/jetstream/1.blk":  {},
+		"bin/ao":               {},
+		"worker/bin/a.sh":      {},
+		"cpu.prof":             {},
+		"worker/cpu.prof":      {},
+		"shared/testdata/x.go": {Data: []byte("not Go")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, f := range h.Files {
+		got[f.Path] = true
+	}
+	if paths := slices.Sorted(maps.Keys(got)); !slices.Equal(paths, []string{".gitignore", "worker/bin/a.sh"}) {
+		t.Errorf("got %q", paths)
+	}
+}
