@@ -8,8 +8,8 @@ import (
 const (
 	OpRegister   = "register"    // Registration → Registered
 	OpDeregister = "deregister"  // Farewell → nothing
-	OpGetPart    = "payload.get" // PartRequest → the part's bytes
-	OpPutPart    = "payload.put" // PartRequest with Body → nothing
+	OpGetPart    = "payload_get" // PartRequest → the part's bytes
+	OpPutPart    = "payload_put" // PartRequest with Body → nothing
 )
 
 // Registration is a worker's word about itself; over HTTP the same (contract section 5).
