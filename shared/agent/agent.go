@@ -78,7 +78,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 			kept = append(kept, m)
 		}
 	}
-	if err := wire.Decode(object(kept), &b); err != nil {
+	if err := wire.Decode(wire.Object(kept), &b); err != nil {
 		return b, err
 	}
 	if b.Type == "" {
@@ -88,18 +88,6 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 		b.Status = Active
 	}
 	return b, b.Check()
-}
-
-func object(members []wire.Member) []byte {
-	out := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		key, _ := json.Marshal(m.Key)
-		out = append(append(append(out, key...), ':'), m.Value...)
-	}
-	return append(out, '}')
 }
 
 // Check tells whether every member of the definition is legal; a bad schema is the fault InvalidSchema.

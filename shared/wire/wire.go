@@ -229,3 +229,16 @@ func fieldsOf(t reflect.Type) fields {
 	cache.Store(t, f)
 	return f
 }
+
+// Object writes members as one JSON object, in their order.
+func Object(members []Member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		key, _ := json.Marshal(m.Key)
+		out = append(append(append(out, key...), ':'), m.Value...)
+	}
+	return append(out, '}')
+}
