@@ -1,0 +1,429 @@
+//go:build compose
+
+// Package compose uses and maltreats the stack of docker-compose.yml that scripts/compose-test has brought up.
+package compose
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A stack is the running compose project, seen from the machine it runs on.
+type stack struct {
+	compose []string // docker compose, or docker-compose
+	http    string   // base URL of the coordinator
+	nats    string
+	ao      string // the command line, built for this machine
+	first   string // the first run's id; it has to outlive everything
+}
+
+// The steps build on each other, so the first that fails is the last that runs.
+func TestStack(t *testing.T) {
+	if os.Getenv("AO_TEST_COMPOSE") == "" {
+		t.Fatal("AO_TEST_COMPOSE is not set: start this by scripts/compose-test, which brings the stack up")
+	}
+	s := &stack{
+		compose: strings.Fields(os.Getenv("AO_TEST_COMPOSE")),
+		http:    "http://127.0.0.1:" + os.Getenv("AO_HTTP_PORT"),
+		nats:    "nats://127.0.0.1:" + os.Getenv("AO_NATS_PORT"),
+		ao:      filepath.Join(t.TempDir(), "ao"),
+	}
+	if out, err := exec.Command("go", "build", "-o", s.ao, "ao/coordinator/cmd/ao").CombinedOutput(); err != nil {
+		t.Fatalf("go build ao: %v\n%s", err, out)
+	}
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *stack)
+	}{
+		{"it becomes ready", ready},
+		{"nobody is root and the root file system is read-only", confined},
+		{"a run over HTTP", overHTTP},
+		{"a run by the ao command", byCommand},
+		{"a run over NATS", overNATS},
+		{"three workers share the agents", scaled},
+		{"a rolling restart of each service loses nothing", rolling},
+		{"the history outlives the containers", recreated},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
+			return
+		}
+	}
+}
+
+const (
+	story = "story.txt" // lies in the workers' workspace
+	text  = "the quick brown fox\njumps over\nthe lazy dog\n"
+)
+
+func ready(t *testing.T, s *stack) {
+	s.until(t, time.Minute, "/ready says 200", func() error { return s.get("/ready", nil) })
+	s.until(t, time.Minute, "a runner is online", func() error { return s.online(1) })
+	s.until(t, time.Minute, "text-stats is announced", func() error { return s.get("/agents/text-stats", nil) })
+	s.docker(t, "exec", "-T", "worker-procedural", "sh", "-c", fmt.Sprintf("printf %%s '%s' >%s", text, story))
+}
+
+func confined(t *testing.T, s *stack) {
+	for _, service := range []string{"coordinator", "worker-procedural"} {
+		if uid := s.docker(t, "exec", "-T", service, "id", "-u"); uid == "0" {
+			t.Errorf("%s runs as root", service)
+		}
+		if out, err := s.try("exec", "-T", service, "sh", "-c", "touch /usr/local/bin/x /etc/x"); err == nil {
+			t.Errorf("%s can write to its root file system: %s", service, out)
+		}
+	}
+}
+
+// A result is what the tests read of a run's answer.
+type result struct {
+	RunID  string `json:"run_id"`
+	Status string `json:"status"`
+	Result struct {
+		Data json.RawMessage `json:"result_data"`
+	} `json:"result"`
+	Error json.RawMessage `json:"error"`
+}
+
+func (r result) check(t *testing.T) {
+	t.Helper()
+	if r.Status != "completed" {
+		t.Fatalf("run %s is %s, want completed; error %s", r.RunID, r.Status, r.Error)
+	}
+}
+
+func overHTTP(t *testing.T, s *stack) {
+	var r result
+	if err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "mode": "sync"}, &r); err != nil {
+		t.Fatal(err)
+	}
+	r.check(t)
+	if !bytes.Contains(r.Result.Data, []byte("9")) { // words
+		t.Errorf("result_data is %s, want 9 words somewhere", r.Result.Data)
+	}
+	s.first = r.RunID
+	err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"fail": story}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "parameter_validation_failed") {
+		t.Errorf("a wrong parameter: got %v, want parameter_validation_failed", err)
+	}
+}
+
+func byCommand(t *testing.T, s *stack) {
+	cmd := exec.CommandContext(t.Context(), s.ao, "run", "text-stats", "--param", "file="+story)
+	cmd.Env = append(os.Environ(), "AO_HTTP_ADDR="+strings.TrimPrefix(s.http, "http://"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	if out := s.docker(t, "exec", "-T", "-e", "AO_HTTP_ADDR=127.0.0.1:8765", "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
+		t.Errorf("ao agents inside the container says %q, want text-stats in it", out)
+	}
+}
+
+func overNATS(t *testing.T, s *stack) {
+	nc, err := nats.Connect(s.nats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	body := fmt.Sprintf(`{"agent_name":"text-stats","parameters":{"file":%q}}`, story)
+	answer, err := nc.Request("ao.api.runs.create", []byte(body), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r result
+	if err := json.Unmarshal(answer.Data, &r); err != nil || answer.Header.Get("status") != "201" {
+		t.Fatalf("status %q, body %s", answer.Header.Get("status"), answer.Data)
+	}
+	s.until(t, 30*time.Second, "its run completes", func() error { return s.completed(r.RunID) })
+}
+
+func scaled(t *testing.T, s *stack) {
+	s.docker(t, "up", "-d", "--no-build", "--scale", "worker-procedural=3")
+	s.until(t, time.Minute, "three runners are online", func() error { return s.online(3) })
+	var list struct {
+		Agents []struct {
+			Name string `json:"name"`
+		} `json:"agents"`
+	}
+	if err := s.get("/agents", &list); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, a := range list.Agents {
+		count[a.Name]++
+	}
+	if count["text-stats"] != 1 || slices.Max(slices.Collect(maps.Values(count))) != 1 {
+		t.Errorf("agents by name: %v, want each once", count)
+	}
+	took := map[string]int{}
+	s.until(t, time.Minute, "each of them has taken a run", func() error {
+		var r struct {
+			RunID    string `json:"run_id"`
+			RunnerID string `json:"runner_id"`
+		}
+		accepted := result{}
+		if err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "mode": "sync"}, &accepted); err != nil {
+			return err
+		}
+		if err := s.get("/runs/"+accepted.RunID, &r); err != nil {
+			return err
+		}
+		if took[r.RunnerID]++; len(took) < 3 {
+			return fmt.Errorf("runs by runner: %v", took)
+		}
+		return nil
+	})
+}
+
+// rolling restarts one service after the other while callers go on asking. Each caller repeats a request that was not
+// answered, under its Idempotency-Key, as the contract tells it to.
+func rolling(t *testing.T, s *stack) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var (
+		mu       sync.Mutex
+		accepted = map[string]string{} // run id by key
+		callers  sync.WaitGroup
+	)
+	total := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(accepted)
+	}
+	for caller := range 4 {
+		callers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				key := fmt.Sprintf("caller-%d-%d", caller, n)
+				id, err := s.insist(t.Context(), key)
+				if err != nil {
+					t.Errorf("%s: %v", key, err)
+					return
+				}
+				mu.Lock()
+				accepted[key] = id
+				mu.Unlock()
+				pause(ctx, 20*time.Millisecond)
+			}
+		})
+	}
+	more := func(what string) {
+		before := total()
+		s.until(t, time.Minute, "runs are accepted and done "+what, func() error {
+			if total() < before+20 {
+				return fmt.Errorf("%d more since", total()-before)
+			}
+			return nil
+		})
+	}
+	more("before any restart")
+	containers := strings.Fields(s.docker(t, "ps", "-q", "worker-procedural"))
+	if len(containers) != 3 {
+		t.Fatalf("%d worker containers, want 3", len(containers))
+	}
+	if out, err := exec.Command("docker", "restart", "-t", "30", containers[0]).CombinedOutput(); err != nil {
+		t.Fatalf("docker restart: %v\n%s", err, out)
+	}
+	more("after a worker's restart")
+	for _, service := range []string{"coordinator", "nats"} {
+		s.docker(t, "restart", "-t", "30", service)
+		more("after the restart of " + service)
+	}
+	stop()
+	callers.Wait()
+
+	ids := map[string]string{}
+	for key, id := range accepted {
+		if other, twice := ids[id]; twice {
+			t.Errorf("%s and %s were answered with one run, %s", key, other, id)
+		}
+		ids[id] = key
+		s.until(t, time.Minute, "run "+id+" completes", func() error { return s.completed(id) })
+	}
+	t.Logf("%d runs accepted and completed during three restarts", len(accepted))
+	s.until(t, time.Minute, "three runners are online again", func() error { return s.online(3) })
+}
+
+func recreated(t *testing.T, s *stack) {
+	s.docker(t, "down", "--timeout", "30")
+	s.docker(t, "up", "-d", "--no-build")
+	s.until(t, time.Minute, "/ready says 200", func() error { return s.get("/ready", nil) })
+	if err := s.completed(s.first); err != nil {
+		t.Errorf("the first run, after all containers were made anew: %v", err)
+	}
+	s.until(t, time.Minute, "a new run completes", func() error {
+		id, err := s.insist(t.Context(), "after")
+		if err != nil {
+			return err
+		}
+		return s.completed(id)
+	})
+}
+
+// insist asks for a run until it is told which, or the request itself is at fault.
+func (s *stack) insist(ctx context.Context, key string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		var r result
+		err := s.post(ctx, key, map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}}, &r)
+		var refused refusal
+		switch {
+		case err == nil:
+			return r.RunID, nil
+		case errors.As(err, &refused) && refused.code != http.StatusServiceUnavailable && refused.code != http.StatusTooManyRequests:
+			return "", err
+		case !pause(ctx, 100*time.Millisecond):
+			return "", fmt.Errorf("not accepted within a minute: %w", err)
+		}
+	}
+}
+
+func (s *stack) completed(id string) error {
+	var r result
+	if err := s.get("/runs/"+id, &r); err != nil {
+		return err
+	}
+	if r.Status != "completed" {
+		return fmt.Errorf("%s, error %s", r.Status, r.Error)
+	}
+	return nil
+}
+
+func (s *stack) online(want int) error {
+	var list struct {
+		Runners []struct {
+			RunnerID string `json:"runner_id"`
+			Status   string `json:"status"`
+		} `json:"runners"`
+	}
+	if err := s.get("/runners", &list); err != nil {
+		return err
+	}
+	got := 0
+	for _, r := range list.Runners {
+		if r.Status == "online" {
+			got++
+		}
+	}
+	if got != want {
+		return fmt.Errorf("%d online: %+v", got, list.Runners)
+	}
+	return nil
+}
+
+// A refusal is an HTTP answer that is no success.
+type refusal struct {
+	code int
+	body string
+}
+
+func (r refusal) Error() string { return fmt.Sprintf("%d %s", r.code, r.body) }
+
+func (s *stack) get(path string, into any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http+path, nil)
+	if err != nil {
+		return err
+	}
+	return do(req, into)
+}
+
+func (s *stack) post(ctx context.Context, key string, run map[string]any, into any) error {
+	body, err := json.Marshal(run)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.http+"/runs", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	return do(req, into)
+}
+
+func do(req *http.Request, into any) error {
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode >= 300:
+		return refusal{resp.StatusCode, string(body)}
+	case into == nil:
+		return nil
+	}
+	return json.Unmarshal(body, into)
+}
+
+// docker runs a compose command on the stack and returns what it prints.
+func (s *stack) docker(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := s.try(args...)
+	if err != nil {
+		t.Fatalf("%s: %v", strings.Join(args, " "), err)
+	}
+	return out
+}
+
+func (s *stack) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	args = append(s.compose[1:len(s.compose):len(s.compose)], args...)
+	cmd := exec.CommandContext(ctx, s.compose[0], args...)
+	cmd.Dir = "../.."
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// until asks every 100 ms, and fails with the last answer when the time is up.
+func (s *stack) until(t *testing.T, limit time.Duration, what string, ask func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			t.Fatalf("not within %s: %s; last: %v", limit, what, err)
+		}
+	}
+}
+
+// pause waits, and says false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
