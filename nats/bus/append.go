@@ -1,0 +1,162 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
+)
+
+// maxBatch is the largest atomic batch the server takes, maxBatchBytes what we put into one.
+const (
+	maxBatch      = 1000
+	maxBatchBytes = 8 << 20
+)
+
+// JetStream's error codes that we act on.
+const (
+	codeStoreFailed  = 10077 // with the text perSubject: the subject has its one message
+	codeWrongLast    = 10071
+	codeInFlight     = 10164 // cluster: about a write still on its way; it may come to nothing
+	codeStreamExists = 10058
+	codeNoRoom       = 10047
+	codeNoStream     = 10059
+	codeNoConsumer   = 10014
+	codeConsumerCfg  = 10012
+	codeConsumerIs   = 10148
+	codeConsumerName = 10013
+)
+
+const (
+	perSubject = "maximum messages per subject exceeded"
+	maxBytes   = "maximum bytes exceeded"
+)
+
+// pubAck is JetStream's answer to a publish.
+type pubAck struct {
+	Seq   uint64 `json:"seq"`
+	Count int    `json:"count"`
+	Error *struct {
+		Code    int    `json:"code"`
+		ErrCode int    `json:"err_code"`
+		Text    string `json:"description"`
+	} `json:"error"`
+}
+
+// refusal is JetStream's no.
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("JetStream: %s (%d)", r.text, r.code) }
+
+// verdict reads the answer to a publish: ErrTaken, a fault, or a *refusal with nothing said about why.
+func verdict(r *nats.Msg) (pubAck, error) {
+	var a pubAck
+	if err := json.Unmarshal(r.Data, &a); err != nil {
+		return a, unreachable(fmt.Errorf("answer to a publish: %w", err))
+	}
+	if a.Error == nil {
+		return a, nil
+	}
+	no := &refusal{a.Error.ErrCode, a.Error.Text}
+	switch {
+	case no.code == codeStoreFailed && no.text == perSubject, no.code == codeWrongLast:
+		return a, ErrTaken
+	case no.code == codeStoreFailed && no.text == maxBytes:
+		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its size or keep fewer runs", no).After(30 * time.Second)
+	case no.code == codeInFlight, a.Error.Code == 503, a.Error.Code == 429:
+		return a, unreachable(no)
+	}
+	return a, no
+}
+
+// Append writes one message whose subject has none yet. ErrTaken: it has. An Unavailable fault may mean that
+// it was written all the same (see Win). Appends that wait at the same moment share one write to disk; a lone
+// one never waits for company.
+func (b *Bus) Append(ctx context.Context, e Entry) (seq uint64, err error) {
+	return b.group.append(ctx, e)
+}
+
+// publish writes one message by itself.
+func (b *Bus) publish(ctx context.Context, e Entry) (uint64, error) {
+	r, err := b.request(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body})
+	if err != nil {
+		return 0, err
+	}
+	a, err := verdict(r)
+	return a.Seq, err
+}
+
+// AppendAll writes all entries or none, next to each other in the stream, and gives the last one's sequence.
+// ErrTaken: at least one subject has its message, nothing was written.
+func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err error) {
+	switch {
+	case len(entries) == 0:
+		return 0, nil
+	case len(entries) == 1:
+		return b.publish(ctx, entries[0])
+	case len(entries) > maxBatch:
+		return 0, fault.Newf(fault.TooLarge, "%d records at once: at most %d", len(entries), maxBatch)
+	}
+	return b.batch(ctx, entries)
+}
+
+// batch is one atomic batch. Members go without waiting; the last one commits, and its answer is the batch's.
+func (b *Bus) batch(ctx context.Context, entries []Entry) (uint64, error) {
+	id := nuid.Next()
+	var r *nats.Msg
+	for i, e := range entries {
+		m := &nats.Msg{Subject: e.Subject, Data: e.Body, Header: nats.Header{
+			"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)},
+		}}
+		var err error
+		if i < len(entries)-1 {
+			err = away(ctx, b.nc.PublishMsg(m))
+		} else {
+			m.Header["Nats-Batch-Commit"] = []string{"1"}
+			r, err = b.request(ctx, m)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	a, err := verdict(r)
+	if err == nil && a.Count != len(entries) {
+		// An older server takes the commit for a plain message.
+		return 0, fmt.Errorf("atomic batch of %d: the answer says %d; nats-server 2.12 or newer is needed", len(entries), a.Count)
+	}
+	return a.Seq, err
+}
+
+// Win is Append for those who must know: when the append is refused or stays unanswered, the record is read
+// back, and mine says whether its body is the caller's own (it compares a nonce). nil: it stands and is mine.
+// ErrTaken: it is another's. An Unavailable fault: nobody can say yet; do the same again later, never give up
+// what depends on it.
+func (b *Bus) Win(ctx context.Context, e Entry, mine func(body []byte) bool) (seq uint64, err error) {
+	seq, err = b.Append(ctx, e)
+	if err == nil {
+		return seq, nil
+	}
+	if !errors.Is(err, ErrTaken) && fault.KindOf(err) != fault.Unavailable {
+		return 0, err
+	}
+	m, back := b.Last(ctx, e.Subject)
+	switch {
+	case errors.Is(back, ErrNone):
+		return 0, fault.Wrap(fault.Unavailable, "", "The record was neither written nor refused for good; try again", err).After(time.Second)
+	case back != nil:
+		return 0, back
+	case mine(m.Body):
+		return m.Seq, nil
+	}
+	return 0, ErrTaken
+}

@@ -1,0 +1,250 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Bucket is a key-value bucket. Keys are letters, digits, and "-", "_", "=", ".", "/".
+type Bucket struct {
+	b    *Bus
+	name string
+}
+
+// Value is what a bucket keeps under a key.
+type Value struct {
+	Body []byte
+	Rev  uint64
+	Time time.Time
+}
+
+// Change is what happened to a key.
+type Change struct {
+	Key string
+	Value
+	Deleted bool
+}
+
+// relist is how often a watch compares itself with a full list.
+const relist = time.Minute
+
+// Bucket gives the bucket of that name; it is looked for at the first use.
+func (b *Bus) Bucket(name string) *Bucket { return &Bucket{b, name} }
+
+func (k *Bucket) kv(ctx context.Context) (jetstream.KeyValue, error) {
+	k.b.mu.Lock()
+	kv, ok := k.b.buckets[k.name]
+	k.b.mu.Unlock()
+	if ok {
+		return kv, nil
+	}
+	kv, err := k.b.js.KeyValue(ctx, k.name)
+	if err != nil {
+		return nil, k.err(ctx, err)
+	}
+	k.b.mu.Lock()
+	k.b.buckets[k.name] = kv
+	k.b.mu.Unlock()
+	return kv, nil
+}
+
+func (k *Bucket) err(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrKeyExists), code(err) == codeWrongLast:
+		return ErrTaken
+	case code(err) == codeInFlight:
+		return unreachable(err)
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
+		return ErrNone
+	case errors.Is(err, jetstream.ErrInvalidKey):
+		return fault.Wrap(fault.Invalid, "", "A key is letters, digits, '-', '_', '=', '.' and '/'", err)
+	}
+	return away(ctx, wrap("bucket "+k.name, err))
+}
+
+// Get gives the value of a key and its revision, or ErrNone.
+func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, err error) {
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	e, err := kv.Get(ctx, key)
+	if err != nil {
+		return nil, 0, k.err(ctx, err)
+	}
+	return e.Value(), e.Revision(), nil
+}
+
+// Create sets a key that isn't there, or was deleted; ErrTaken: it is there.
+func (k *Bucket) Create(ctx context.Context, key string, body []byte) (rev uint64, err error) {
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rev, err = kv.Create(ctx, key, body)
+	return rev, k.err(ctx, err)
+}
+
+// Put sets a key, whatever it was.
+func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, err error) {
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rev, err = kv.Put(ctx, key, body)
+	return rev, k.err(ctx, err)
+}
+
+// Update sets a key whose revision is rev; ErrTaken: somebody changed it.
+func (k *Bucket) Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error) {
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return 0, err
+	}
+	next, err = kv.Update(ctx, key, body, rev)
+	return next, k.err(ctx, err)
+}
+
+// Delete removes a key; one that isn't there is no error.
+func (k *Bucket) Delete(ctx context.Context, key string) error {
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return err
+	}
+	return k.err(ctx, kv.Delete(ctx, key))
+}
+
+// DeleteRev removes a key whose revision is rev; ErrTaken: somebody changed it.
+func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return err
+	}
+	return k.err(ctx, kv.Delete(ctx, key, jetstream.LastRevision(rev)))
+}
+
+// List gives every key with its value.
+func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	all := map[string]Value{}
+	err := k.watch(ctx, func(c Change) error {
+		if c.Deleted {
+			delete(all, c.Key)
+		} else {
+			all[c.Key] = c.Value
+		}
+		return nil
+	}, func() (bool, error) { return true, nil })
+	return all, err
+}
+
+// Watch calls f with every key that is there, and then with every change, until ctx ends or f errs. Should the
+// watcher die in silence, a full list every minute and after each reconnect brings what it missed; f sees a
+// revision once, and a deletion perhaps twice.
+func (k *Bucket) Watch(ctx context.Context, f func(Change) error) error {
+	known := map[string]uint64{}
+	for {
+		round, cancel := context.WithTimeout(ctx, relist)
+		stop := afterClose(k.b.reconnect(), cancel)
+		seen := map[string]bool{}
+		listed := false
+		err := k.watch(round, func(c Change) error {
+			if !listed && !c.Deleted {
+				seen[c.Key] = true
+			}
+			if c.Deleted {
+				if _, ok := known[c.Key]; !ok {
+					return nil
+				}
+				delete(known, c.Key)
+			} else if known[c.Key] >= c.Rev {
+				return nil
+			} else {
+				known[c.Key] = c.Rev
+			}
+			return f(c)
+		}, func() (bool, error) {
+			listed = true
+			for key := range known {
+				if !seen[key] {
+					delete(known, key)
+					if err := f(Change{Key: key, Deleted: true}); err != nil {
+						return true, &stopped{err}
+					}
+				}
+			}
+			return false, nil
+		})
+		ended := round.Err() != nil
+		stop()
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if stop, ok := errors.AsType[*stopped](err); ok {
+			return stop.err
+		}
+		if !ended {
+			k.b.log.Warn("watching a bucket begins anew", "bucket", k.name, "err", err)
+			rest(ctx, 500*time.Millisecond)
+		}
+	}
+}
+
+// watch calls f with every key's newest change, then listed, then f with what comes, unless listed says that it
+// is enough. f's errors come back as *stopped.
+func (k *Bucket) watch(ctx context.Context, f func(Change) error, listed func() (enough bool, err error)) error {
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return err
+	}
+	w, err := kv.WatchAll(ctx)
+	if err != nil {
+		return k.err(ctx, err)
+	}
+	defer w.Stop()
+	for {
+		select {
+		case e, ok := <-w.Updates():
+			if !ok {
+				return errLost
+			}
+			if e == nil {
+				if enough, err := listed(); enough || err != nil {
+					return err
+				}
+				continue
+			}
+			c := Change{Key: e.Key(), Value: Value{e.Value(), e.Revision(), e.Created()}, Deleted: e.Operation() != jetstream.KeyValuePut}
+			if err := f(c); err != nil {
+				return &stopped{err}
+			}
+		case <-ctx.Done():
+			return k.err(ctx, ctx.Err())
+		}
+	}
+}
+
+// afterClose calls f when ch closes, until stop is called.
+func afterClose(ch <-chan struct{}, f func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-ch:
+			f()
+		case <-done:
+		}
+	}()
+	return func() { close(done) }
+}

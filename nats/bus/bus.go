@@ -1,0 +1,218 @@
+// Package bus is typed messages over JetStream: records that are appended with compare-and-set and followed,
+// runs that are taken from lanes, requests and their answers, definitions in buckets. It is the only code that
+// knows nats.go, and the only code that acknowledges.
+package bus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Entry is a message to be written.
+type Entry struct {
+	Subject string
+	Body    []byte
+}
+
+// Message is a message as a stream keeps it.
+type Message struct {
+	Seq     uint64
+	Subject string
+	Body    []byte
+	Time    time.Time
+}
+
+var (
+	// ErrTaken says that somebody else was first: the subject has its one message, the key its entry, the
+	// revision is no longer the newest.
+	ErrTaken = errors.New("taken")
+	// ErrNone says that there is nothing under that subject, sequence, key or name.
+	ErrNone = errors.New("none")
+	// ErrNobody says that nobody answers requests on that subject now.
+	ErrNobody = fault.New(fault.Unavailable, "", "Nobody answers at the moment; try again")
+)
+
+// Config is how a Bus behaves; its zero value works.
+type Config struct {
+	Replicas       int           // of streams and buckets, default 1
+	MaxBytes       int64         // of RUNS, default 4 GiB, or what the server has room for
+	EventMaxBytes  int64         // of EVENTS, default as MaxBytes; the oldest give way
+	EventMaxAge    time.Duration // of EVENTS, default 168h
+	RejectedMaxAge time.Duration // of REJECTED, default 168h
+	KeyMaxAge      time.Duration // of the bucket "idempotency", default 168h
+	Log            *slog.Logger  // default slog.Default()
+}
+
+// patience is how long a request to JetStream may take when its context has no deadline.
+const patience = 10 * time.Second
+
+// Bus is one connection's view of the streams. Its methods may be called from many goroutines.
+type Bus struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	cfg     Config
+	log     *slog.Logger
+	group   group
+	dropped atomic.Uint64
+	revival atomic.Uint64
+
+	mu       sync.Mutex
+	revived  chan struct{} // closed at each reconnect
+	hooks    []func()
+	buckets  map[string]jetstream.KeyValue
+	payloads jetstream.ObjectStore
+}
+
+// Open makes a Bus of a connection, which stays the caller's to close. It sends nothing.
+func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
+	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
+	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<30)
+	cfg.EventMaxBytes = cmp.Or(cfg.EventMaxBytes, cfg.MaxBytes)
+	cfg.EventMaxAge = cmp.Or(cfg.EventMaxAge, 168*time.Hour)
+	cfg.RejectedMaxAge = cmp.Or(cfg.RejectedMaxAge, 168*time.Hour)
+	cfg.KeyMaxAge = cmp.Or(cfg.KeyMaxAge, 168*time.Hour)
+	if cfg.Replicas < 1 || cfg.Replicas > 5 {
+		return nil, fmt.Errorf("AO_NATS_REPLICAS %d: use 1 to 5", cfg.Replicas)
+	}
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(patience), jetstream.WithPublishAsyncMaxPending(16384), jetstream.WithPublishAsyncTimeout(patience))
+	if err != nil {
+		return nil, err
+	}
+	b := &Bus{
+		nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()),
+		revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
+	}
+	b.group.init(b)
+	reconnected, failed := nc.ReconnectHandler(), nc.ErrorHandler()
+	nc.SetReconnectHandler(func(nc *nats.Conn) {
+		b.revive()
+		if reconnected != nil {
+			reconnected(nc)
+		}
+	})
+	nc.SetErrorHandler(func(nc *nats.Conn, s *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrSlowConsumer) {
+			b.dropped.Add(1)
+		}
+		if failed != nil {
+			failed(nc, s, err)
+		}
+	})
+	return b, nil
+}
+
+func (b *Bus) revive() {
+	b.revival.Add(1)
+	b.mu.Lock()
+	close(b.revived)
+	b.revived = make(chan struct{})
+	hooks := b.hooks
+	b.mu.Unlock()
+	for _, f := range hooks {
+		f()
+	}
+}
+
+// Connected says whether NATS is reachable now.
+func (b *Bus) Connected() bool { return b.nc.IsConnected() }
+
+// Generation counts the reconnects: two equal answers mean that nothing was missed in between on that account.
+func (b *Bus) Generation() uint64 { return b.revival.Load() }
+
+// Dropped counts how often messages of this connection were dropped since this process was too slow.
+func (b *Bus) Dropped() uint64 { return b.dropped.Load() }
+
+// OnReconnect has f called after each reconnect. f must return soon.
+func (b *Bus) OnReconnect(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hooks = append(b.hooks[:len(b.hooks):len(b.hooks)], f)
+}
+
+// reconnect gives the channel that the next reconnect closes.
+func (b *Bus) reconnect() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.revived
+}
+
+// request sends a message and waits for the answer.
+func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	r, err := b.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	return r, nil
+}
+
+// away turns what nats.go says of a NATS that is not there into a fault; the end of the caller's own context
+// and everything else stay as they are.
+func away(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return err
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fault.Wrap(fault.TooLarge, "", "The message is larger than NATS takes", err)
+	case errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected),
+		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionDraining),
+		errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrNoServers),
+		errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+		return unreachable(err)
+	}
+	// JetStream itself says 503 while it starts or has no leader.
+	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil && api.APIError().Code == 503 {
+		return unreachable(err)
+	}
+	return err
+}
+
+func unreachable(cause error) error {
+	return fault.Wrap(fault.Unavailable, "", "NATS is not reachable; try again in a moment", cause).After(time.Second)
+}
+
+// code gives JetStream's error code in err, 0 where there is none.
+func code(err error) jetstream.ErrorCode {
+	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil {
+		return api.APIError().ErrorCode
+	}
+	return 0
+}
+
+// rest waits for d or the end of ctx.
+func rest(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// short keeps a text that goes into a header on one line.
+func short(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > 500 {
+		text = strings.ToValidUTF8(text[:500], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,78 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+)
+
+func ended(n int) string {
+	return subject.Ended("7", "run_"+strconv.Itoa(n), "k")
+}
+
+func TestSetupTwiceAndByManyAtOnce(t *testing.T) {
+	s := natstest.Server(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		b := natstest.Open(t, s)
+		wg.Go(func() {
+			for range 2 {
+				if err := b.Setup(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b := natstest.Open(t, s)
+	if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(1), Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestThreeRacersOneWinner(t *testing.T) {
+	s := natstest.Server(t)
+	const subjects = 2000
+	var won [subjects]atomic.Int32
+	var wg sync.WaitGroup
+	for racer := range 3 {
+		b := natstest.Open(t, s)
+		if err := b.Setup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan int)
+		go func() {
+			defer close(next)
+			for n := range subjects {
+				next <- n
+			}
+		}()
+		for range 32 {
+			wg.Go(func() {
+				for n := range next {
+					_, err := b.Append(context.Background(), bus.Entry{Subject: ended(n), Body: []byte(fmt.Sprint(racer))})
+					switch {
+					case err == nil:
+						won[n].Add(1)
+					case !errors.Is(err, bus.ErrTaken):
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for n := range won {
+		if got := won[n].Load(); got != 1 {
+			t.Fatalf("subject %d has %d winners, want 1", n, got)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Options are the options that every connection of ours has: it reconnects for ever with small jittered waits,
+// and while it is away it refuses to publish instead of keeping what nobody may ever send.
+func Options(name string, log *slog.Logger) []nats.Option {
+	return []nats.Option{
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		nats.CustomReconnectDelay(func(tries int) time.Duration {
+			d := min(50*time.Millisecond<<min(tries, 5), time.Second)
+			return d/2 + rand.N(d/2)
+		}),
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(10 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.Timeout(3 * time.Second),
+		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
+			if err != nil {
+				log.Warn("NATS is away, reconnecting", "err", err)
+			}
+		}),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS is back", "url", nc.ConnectedUrlRedacted()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			log.Warn("NATS connection", "err", err, "subject", subject)
+		}),
+	}
+}
+
+// Connect connects to a NATS server and waits for one that isn't there yet, saying every few seconds in the log
+// how to start one. It gives up when ctx ends, or at once when the server refuses us.
+func Connect(ctx context.Context, address, name string, log *slog.Logger, more ...nats.Option) (*nats.Conn, error) {
+	var said time.Time
+	for {
+		nc, err := nats.Connect(address, append(Options(name, log), more...)...)
+		if err == nil {
+			return nc, nil
+		}
+		if refused(err) {
+			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_URL and the credentials in it", redact(address), err)
+		}
+		if time.Since(said) > 5*time.Second {
+			log.Warn("waiting for NATS: start one with `nats-server -js`, or `docker compose up nats`, or set AO_NATS_URL to another address (\"embed\" runs one in this process)",
+				"url", redact(address), "err", err)
+			said = time.Now()
+		}
+		rest(ctx, 250*time.Millisecond)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set AO_NATS_URL", redact(address), err)
+		}
+	}
+}
+
+// refused says that trying again would not help.
+func refused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrSecureConnRequired)
+}
+
+// redact hides what a URL says of user and password.
+func redact(raw string) string {
+	parts := strings.Split(raw, ",")
+	for i, p := range parts {
+		if u, err := url.Parse(strings.TrimSpace(p)); err == nil {
+			parts[i] = u.Redacted()
+		}
+	}
+	return strings.Join(parts, ",")
+}

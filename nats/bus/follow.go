@@ -1,0 +1,139 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A follower keeps up to two pulls of this many messages and bytes under way.
+const (
+	followBatch = 1000
+	followBytes = 8 << 20
+)
+
+// Follow calls f with every message of a stream that has a sequence greater than after and matches one of the
+// filters (none: all), in order, first what is there and then what comes. It lives through reconnects, server
+// restarts and the loss of its consumer without gaps or repeats. It returns when ctx ends or f errs.
+func (b *Bus) Follow(ctx context.Context, stream string, after uint64, filters []string, f func(Message) error) error {
+	var said time.Time
+	for {
+		reconnected := b.reconnect()
+		err := b.followOnce(ctx, stream, &after, filters, reconnected, f)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if stop, ok := errors.AsType[*stopped](err); ok {
+			return stop.err
+		}
+		if time.Since(said) > 5*time.Second {
+			b.log.Warn("following a stream begins anew", "stream", stream, "after", after, "err", err)
+			said = time.Now()
+		}
+		pause, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		select {
+		case <-pause.Done():
+		case <-b.reconnect():
+		}
+		cancel()
+	}
+}
+
+// stopped is the error of the callback.
+type stopped struct{ err error }
+
+func (s *stopped) Error() string { return s.err.Error() }
+
+// followOnce is one consumer's life.
+func (b *Bus) followOnce(ctx context.Context, stream string, after *uint64, filters []string, reconnected <-chan struct{}, f func(Message) error) error {
+	cfg := jetstream.ConsumerConfig{
+		AckPolicy:         jetstream.AckNonePolicy,
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       *after + 1,
+		FilterSubjects:    filters,
+		InactiveThreshold: time.Minute,
+		MemoryStorage:     true,
+		Replicas:          1,
+	}
+	c, err := b.js.CreateConsumer(ctx, stream, cfg)
+	if err != nil {
+		return err
+	}
+	name := c.CachedInfo().Name
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if b.nc.IsConnected() {
+			b.js.DeleteConsumer(ctx, stream, name)
+		}
+	}()
+	p, err := newPuller(b.nc, stream, name, 3*followBatch)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var last uint64 // of the consumer's own count
+	take := func(m *nats.Msg) error {
+		record, err := p.hear(m)
+		if err != nil || !record {
+			return err
+		}
+		o, ok := readOrigin(m.Reply)
+		if !ok || o.consumer != last+1 {
+			return errLost // a gap: something was dropped on the way
+		}
+		last = o.consumer
+		if o.stream <= *after {
+			return nil
+		}
+		if err := f(Message{Seq: o.stream, Subject: m.Subject, Body: m.Data, Time: o.at}); err != nil {
+			return &stopped{err}
+		}
+		*after = o.stream
+		return nil
+	}
+	for {
+		if p.asked <= followBatch {
+			if err := p.ask(followBatch, followBytes); err != nil {
+				return err
+			}
+		}
+		select {
+		case m := <-p.in:
+			if err := take(m); err != nil {
+				return err
+			}
+		drain:
+			for range followBatch / 2 {
+				select {
+				case m := <-p.in:
+					if err := take(m); err != nil {
+						return err
+					}
+				default:
+					break drain
+				}
+			}
+		case <-tick.C:
+			if p.lost() {
+				return errLost
+			}
+		case <-reconnected:
+			return errLost
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// FollowRuns is Follow of every record.
+func (b *Bus) FollowRuns(ctx context.Context, after uint64, f func(Message) error) error {
+	return b.Follow(ctx, subject.Runs, after, nil, f)
+}

@@ -1,0 +1,80 @@
+package bus
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fault"
+)
+
+// InboxMessage is a run that a publisher left.
+type InboxMessage struct {
+	Message
+	Header map[string][]string
+	Key    string // the same at each delivery of this message, and never another's: the inbox's incarnation and the sequence
+}
+
+// inboxWorkers is how many inbox messages one process works on at a time.
+const inboxWorkers = 64
+
+// Inbox calls do with what publishers leave, some at a time, shared with every other process that calls it. nil:
+// done. A fault that the publisher must mend (Invalid, Unauthorized, Forbidden, NotFound, Conflict, TooLarge): kept in
+// REJECTED with the reason. Anything else: again, after a pause. It returns when ctx has ended and do is done.
+func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) error) error {
+	var busy atomic.Int64
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	incarnation, err := b.incarnation(ctx)
+	if err != nil {
+		return err
+	}
+	var t *Taker
+	t = b.Taker(
+		func() int { return inboxWorkers - int(busy.Load()) },
+		func(ctx context.Context, d Delivery) {
+			busy.Add(1)
+			wg.Go(func() {
+				defer t.Wake()
+				defer busy.Add(-1)
+				m := InboxMessage{Message: d.Message, Header: d.Header, Key: incarnation + "-" + strconv.FormatUint(d.Seq, 10)}
+				judge(ctx, d, do(ctx, m))
+			})
+		})
+	return t.take(ctx, subject.Inbox, subject.InboxDurable)
+}
+
+// judge settles a delivery by what its handler said.
+func judge(ctx context.Context, d Delivery, err error) {
+	switch fault.KindOf(err) {
+	case fault.Invalid, fault.Unauthorized, fault.Forbidden, fault.NotFound, fault.Conflict, fault.TooLarge:
+		d.Reject(ctx, err.Error())
+		return
+	}
+	if err != nil {
+		d.b.log.WarnContext(ctx, "an inbox message comes again", "seq", d.Seq, "attempts", d.Attempts, "err", err)
+		d.Later(min(time.Second<<min(d.Attempts, 5), 30*time.Second))
+		return
+	}
+	d.Done()
+}
+
+// incarnation tells the inbox from one that was deleted and made again. It waits for a stream that isn't there.
+func (b *Bus) incarnation(ctx context.Context) (string, error) {
+	for {
+		s, err := b.js.Stream(ctx, subject.Inbox)
+		if err == nil {
+			return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36), nil
+		}
+		if ctx.Err() == nil {
+			b.log.WarnContext(ctx, "waiting for the inbox", "err", err)
+			rest(ctx, time.Second)
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
+}

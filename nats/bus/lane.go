@@ -1,0 +1,112 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// LaneState is how far a lane's consumer is.
+type LaneState struct {
+	Delivered  uint64 // sequence in RUNS of the newest delivery
+	AckFloor   uint64 // everything up to this sequence in RUNS is settled
+	Pending    uint64 // waiting to be delivered
+	AckPending int    // delivered and not settled
+	Pulls      int    // pulls of workers that wait
+	Created    time.Time
+}
+
+// EnsureLane makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
+// left as it is, wherever it started: it is created, never updated.
+func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
+	name := subject.LaneDurable(lane)
+	_, err := b.js.CreateConsumer(ctx, subject.Runs, jetstream.ConsumerConfig{
+		Durable:       name,
+		Description:   "lane " + lane,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   max(start, 1),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       30 * time.Second,
+		MaxDeliver:    -1,
+		MaxAckPending: 16384,
+		MaxWaiting:    4096,
+		FilterSubject: subject.LaneFilter(lane),
+	})
+	if exists(err) {
+		return nil
+	}
+	return away(ctx, wrap("lane "+lane, err))
+}
+
+// exists says that a consumer is there already, perhaps with another start (10012, 10013, 10148).
+func exists(err error) bool {
+	switch code(err) {
+	case codeConsumerIs, codeConsumerName:
+		return true
+	case codeConsumerCfg: // "start sequence can not be updated" and the like; the code has other uses too
+		api, _ := errors.AsType[jetstream.JetStreamError](err)
+		return strings.Contains(api.APIError().Description, "can not be updated")
+	}
+	return errors.Is(err, jetstream.ErrConsumerExists)
+}
+
+// LaneState gives the state of the lane's consumer, or ErrNone.
+func (b *Bus) LaneState(ctx context.Context, lane string) (LaneState, error) {
+	c, err := b.js.Consumer(ctx, subject.Runs, subject.LaneDurable(lane))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return LaneState{}, ErrNone
+	}
+	if err != nil {
+		return LaneState{}, away(ctx, wrap("lane "+lane, err))
+	}
+	i := c.CachedInfo()
+	return LaneState{
+		Delivered: i.Delivered.Stream, AckFloor: i.AckFloor.Stream, Pending: i.NumPending,
+		AckPending: i.NumAckPending, Pulls: i.NumWaiting, Created: i.Created,
+	}, nil
+}
+
+// DropLane deletes the lane's consumer; one that isn't there is no error.
+func (b *Bus) DropLane(ctx context.Context, lane string) error {
+	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.LaneDurable(lane))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return away(ctx, wrap("lane "+lane, err))
+}
+
+// Truncate purges what precedes a sequence of RUNS.
+func (b *Bus) Truncate(ctx context.Context, before uint64) error {
+	return b.purge(ctx, subject.Runs, jetstream.WithPurgeSequence(before))
+}
+
+// Purge removes what a stream has under a filter, up to but not including a sequence (0: everything).
+func (b *Bus) Purge(ctx context.Context, stream, filter string, before uint64) error {
+	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(filter)}
+	if before > 0 {
+		opts = append(opts, jetstream.WithPurgeSequence(before))
+	}
+	return b.purge(ctx, stream, opts...)
+}
+
+func (b *Bus) purge(ctx context.Context, stream string, opts ...jetstream.StreamPurgeOpt) error {
+	s, err := b.js.Stream(ctx, stream)
+	if err == nil {
+		err = s.Purge(ctx, opts...)
+	}
+	return away(ctx, wrap("purge "+stream, err))
+}
+
+// wrap says what was being done; nil stays nil.
+func wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

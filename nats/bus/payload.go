@@ -1,0 +1,129 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// PartSize is the largest part of a payload, in bytes.
+const PartSize = 512 << 10
+
+// Payload is a body in the object store, as far as its parts have come.
+type Payload struct {
+	Parts int
+	Size  uint64
+	Time  time.Time // of the newest part
+}
+
+func (b *Bus) objects(ctx context.Context) (jetstream.ObjectStore, error) {
+	b.mu.Lock()
+	have := b.payloads
+	b.mu.Unlock()
+	if have != nil {
+		return have, nil
+	}
+	os, err := b.js.ObjectStore(ctx, subject.Payloads)
+	if err != nil {
+		return nil, away(ctx, wrap("payloads", err))
+	}
+	b.mu.Lock()
+	b.payloads = os
+	b.mu.Unlock()
+	return os, nil
+}
+
+func part(name string, n int) string { return name + "/" + strconv.Itoa(n) }
+
+// PutPart keeps a part of a payload. Each part is an object of its own with a derived name, so that putting it
+// twice is harmless.
+func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) error {
+	if len(body) > PartSize {
+		return fault.Newf(fault.TooLarge, "A part of a payload has at most %d bytes, not %d", PartSize, len(body))
+	}
+	os, err := b.objects(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = os.PutBytes(ctx, part(name, n), body)
+	return away(ctx, wrap("payload", err))
+}
+
+// GetPart gives a part of a payload, or ErrNone.
+func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
+	os, err := b.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, err := os.GetBytes(ctx, part(name, n))
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, ErrNone
+	}
+	return body, away(ctx, wrap("payload", err))
+}
+
+// ListPayloads gives every payload by name.
+func (b *Bus) ListPayloads(ctx context.Context) (map[string]Payload, error) {
+	all := map[string]Payload{}
+	err := b.parts(ctx, func(name string, i *jetstream.ObjectInfo) error {
+		p := all[name]
+		p.Parts++
+		p.Size += i.Size
+		if i.ModTime.After(p.Time) {
+			p.Time = i.ModTime
+		}
+		all[name] = p
+		return nil
+	})
+	return all, err
+}
+
+// DropPayload removes payloads with all their parts; one that isn't there is no error.
+func (b *Bus) DropPayload(ctx context.Context, names ...string) error {
+	gone := make(map[string]bool, len(names))
+	for _, n := range names {
+		gone[n] = true
+	}
+	os, err := b.objects(ctx)
+	if err != nil {
+		return err
+	}
+	return b.parts(ctx, func(name string, i *jetstream.ObjectInfo) error {
+		if !gone[name] {
+			return nil
+		}
+		if err := os.Delete(ctx, i.Name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+			return away(ctx, wrap("payload", err))
+		}
+		return nil
+	})
+}
+
+func (b *Bus) parts(ctx context.Context, f func(name string, i *jetstream.ObjectInfo) error) error {
+	os, err := b.objects(ctx)
+	if err != nil {
+		return err
+	}
+	infos, err := os.List(ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	if err != nil {
+		return away(ctx, wrap("payloads", err))
+	}
+	for _, i := range infos {
+		if cut := strings.LastIndexByte(i.Name, '/'); cut > 0 {
+			if err := f(i.Name[:cut], i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

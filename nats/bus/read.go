@@ -1,0 +1,140 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go"
+)
+
+// State is what RUNS holds.
+type State struct {
+	First, Last uint64
+	Msgs        uint64
+	Bytes       uint64
+	MaxBytes    int64 // -1: no limit
+}
+
+// State gives the state of RUNS, from its leader.
+func (b *Bus) State(ctx context.Context) (State, error) { return b.StreamState(ctx, subject.Runs) }
+
+// StreamState gives the state of a stream, from its leader.
+func (b *Bus) StreamState(ctx context.Context, stream string) (State, error) {
+	s, err := b.js.Stream(ctx, stream)
+	if err != nil {
+		return State{}, away(ctx, fmt.Errorf("stream %s: %w", stream, err))
+	}
+	i := s.CachedInfo()
+	return State{First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes}, nil
+}
+
+// Last gives the one message of a subject of RUNS, or ErrNone.
+func (b *Bus) Last(ctx context.Context, subj string) (Message, error) {
+	return b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs+"."+subj, nil)
+}
+
+// Get gives the message of RUNS with that sequence, or ErrNone.
+func (b *Bus) Get(ctx context.Context, seq uint64) (Message, error) {
+	return b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
+}
+
+func (b *Bus) direct(ctx context.Context, api string, ask []byte) (Message, error) {
+	r, err := b.request(ctx, &nats.Msg{Subject: api, Data: ask})
+	if err != nil {
+		return Message{}, err
+	}
+	return stored(r)
+}
+
+// stored reads an answer of the direct get API.
+func stored(r *nats.Msg) (Message, error) {
+	switch status := r.Header.Get("Status"); status {
+	case "":
+	case "404":
+		return Message{}, ErrNone
+	default:
+		return Message{}, fmt.Errorf("direct get: %s %s", status, r.Header.Get("Description"))
+	}
+	seq, err := strconv.ParseUint(r.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return Message{}, fmt.Errorf("direct get: sequence: %w", err)
+	}
+	at, err := time.Parse(time.RFC3339Nano, r.Header.Get("Nats-Time-Stamp"))
+	if err != nil {
+		return Message{}, fmt.Errorf("direct get: time: %w", err)
+	}
+	return Message{Seq: seq, Subject: r.Header.Get("Nats-Subject"), Body: r.Data, Time: at}, nil
+}
+
+// Events gives at most limit messages of EVENTS under a filter, with sequences greater than after, in order.
+func (b *Bus) Events(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
+	return b.read(ctx, subject.Events, filter, after, limit)
+}
+
+// Records gives at most limit messages of RUNS under a filter, with sequences greater than after, in order.
+func (b *Bus) Records(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
+	return b.read(ctx, subject.Runs, filter, after, limit)
+}
+
+// read asks for pages until the limit or the end is reached.
+func (b *Bus) read(ctx context.Context, stream, filter string, after uint64, limit int) ([]Message, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	var all []Message
+	for len(all) < limit {
+		page, more, err := b.page(ctx, stream, filter, after, min(limit-len(all), 1000))
+		if err != nil {
+			return nil, away(ctx, err)
+		}
+		all = append(all, page...)
+		if !more || len(page) == 0 {
+			break
+		}
+		after = page[len(page)-1].Seq
+	}
+	return all, nil
+}
+
+// page is one batched direct get.
+func (b *Bus) page(ctx context.Context, stream, filter string, after uint64, n int) (page []Message, more bool, err error) {
+	ask, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20})
+	if err != nil {
+		return nil, false, err
+	}
+	inbox := b.nc.NewInbox()
+	sub, err := b.nc.SubscribeSync(inbox)
+	if err != nil {
+		return nil, false, err
+	}
+	defer sub.Unsubscribe()
+	if err := b.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, ask); err != nil {
+		return nil, false, err
+	}
+	for {
+		r, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		if r.Header.Get("Status") == "204" { // end of the batch
+			pending := r.Header.Get("Nats-Num-Pending")
+			return page, pending != "0" && pending != "", nil
+		}
+		m, err := stored(r)
+		if errors.Is(err, ErrNone) {
+			return page, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, m)
+	}
+}

@@ -1,0 +1,121 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+
+	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go"
+)
+
+// kindHeader carries a fault's kind in an answer; its body is the fault.
+const kindHeader = "Ao-Fault"
+
+// serving is how many requests on one subject a process works on at a time; the others wait.
+const serving = 256
+
+// Request asks and gives the answer. ErrNobody: nobody listens on that subject. A fault that the answering side
+// returned comes back as that fault. Without a deadline in ctx it waits 10 s.
+func (b *Bus) Request(ctx context.Context, subject string, body []byte) ([]byte, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	r, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body})
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, ErrNobody
+	}
+	if err != nil {
+		return nil, away(ctx, err)
+	}
+	if kind := r.Header.Get(kindHeader); kind != "" {
+		return nil, readFault(kind, r.Data)
+	}
+	return r.Data, nil
+}
+
+func readFault(kind string, body []byte) error {
+	f := new(fault.Fault)
+	if err := json.Unmarshal(body, f); err != nil {
+		return fault.Wrap(fault.Internal, "", "The answer cannot be read", err)
+	}
+	for k := fault.Internal; k <= fault.Unavailable; k++ {
+		if k.String() == kind {
+			f.Kind = k
+		}
+	}
+	return f
+}
+
+// Serve answers requests on a subject until ctx ends, and then until those under way are answered. Processes
+// with the same queue share them; with an empty queue each process gets all. f runs in many goroutines; its
+// error goes back as a fault.
+func (b *Bus) Serve(ctx context.Context, subject, queue string, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, serving)
+	in := make(chan *nats.Msg, 16384)
+	var sub *nats.Subscription
+	var err error
+	if queue == "" {
+		sub, err = b.nc.ChanSubscribe(subject, in)
+	} else {
+		sub, err = b.nc.ChanQueueSubscribe(subject, queue, in)
+	}
+	if err != nil {
+		return away(ctx, err)
+	}
+	defer sub.Unsubscribe()
+	under := context.WithoutCancel(ctx)
+	for {
+		var m *nats.Msg
+		select {
+		case m = <-in:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			body, err := f(under, m.Subject, m.Data)
+			b.answer(m, body, err)
+		})
+	}
+}
+
+// answer sends a handler's value or error to who asked.
+func (b *Bus) answer(m *nats.Msg, body []byte, err error) {
+	if m.Reply == "" {
+		if err != nil {
+			b.log.Debug("a message without reply subject", "subject", m.Subject, "err", err)
+		}
+		return
+	}
+	r := &nats.Msg{Subject: m.Reply, Data: body}
+	if err != nil {
+		f := fault.Of(err)
+		if f.Kind == fault.Internal {
+			b.log.Error("request", "subject", m.Subject, "err", err)
+		}
+		r.Header = nats.Header{kindHeader: {f.Kind.String()}}
+		if f.RetryAfter > 0 {
+			r.Header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds()+0.999)))
+		}
+		r.Data, err = json.Marshal(f)
+		if err != nil {
+			b.log.Error("answer", "subject", m.Subject, "err", err)
+		}
+	}
+	if err := b.nc.PublishMsg(r); err != nil {
+		b.log.Warn("an answer could not be sent", "subject", m.Subject, "err", err)
+	}
+}

@@ -1,0 +1,166 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The layout of the streams that this program writes. A newer minor adds, and older programs may go on; a newer
+// major means other things by the same names, and is refused.
+const (
+	layoutMajor = 1
+	layoutMinor = 0
+	layoutKey   = "ao.layout"
+)
+
+var layout = strconv.Itoa(layoutMajor) + "." + strconv.Itoa(layoutMinor)
+
+// least is the least room a stream is made with when the server has none for what was asked.
+const least = 64 << 20
+
+// Setup makes streams, buckets and the object store, and brings older ones up to date. Any number of
+// coordinators may do it at the same time and as often as they like.
+func (b *Bus) Setup(ctx context.Context) error {
+	for _, cfg := range b.streams() {
+		if err := b.stream(ctx, cfg); err != nil {
+			return away(ctx, wrap("stream "+cfg.Name, err))
+		}
+	}
+	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.Lanes, subject.Idempotency, subject.Secrets} {
+		if err := b.bucket(ctx, name); err != nil {
+			return away(ctx, wrap("bucket "+name, err))
+		}
+	}
+	if err := b.store(ctx); err != nil {
+		return away(ctx, wrap("object store "+subject.Payloads, err))
+	}
+	_, err := b.js.CreateConsumer(ctx, subject.Inbox, jetstream.ConsumerConfig{
+		Durable: subject.InboxDurable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
+		MaxDeliver: -1, MaxAckPending: 16384, MaxWaiting: 1024,
+	})
+	if exists(err) {
+		return nil
+	}
+	return away(ctx, wrap("inbox", err))
+}
+
+// streams are the four streams, RUNS first: its layout decides.
+func (b *Bus) streams() []jetstream.StreamConfig {
+	meta := map[string]string{layoutKey: layout}
+	all := []jetstream.StreamConfig{{
+		// One message per subject, ever: the compare-and-set that everything rests on.
+		Name: subject.Runs, Subjects: []string{subject.AllRuns}, Description: "runs: queue and history at once",
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+		AllowAtomicPublish: true, MaxBytes: b.cfg.MaxBytes,
+	}, {
+		Name: subject.Events, Subjects: []string{subject.AllEvents}, Description: "messages and tool calls of sessions",
+		Discard: jetstream.DiscardOld, MaxAge: b.cfg.EventMaxAge, MaxBytes: b.cfg.EventMaxBytes,
+	}, {
+		Name: subject.Inbox, Subjects: []string{subject.AllInbox}, Description: "runs left by publishers",
+		Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxBytes: min(b.cfg.MaxBytes, 512<<20),
+	}, {
+		Name: subject.Rejected, Subjects: []string{subject.AllRejected}, Description: "what could not be taken, and why",
+		Discard: jetstream.DiscardOld, MaxAge: b.cfg.RejectedMaxAge, MaxBytes: min(b.cfg.MaxBytes, 256<<20),
+	}}
+	for i := range all {
+		all[i].Storage = jetstream.FileStorage
+		all[i].AllowDirect = true
+		all[i].Replicas = b.cfg.Replicas
+		all[i].Metadata = meta
+	}
+	return all
+}
+
+// stream makes one stream, or looks at the one that is there.
+func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
+	made, err := b.js.CreateStream(ctx, want)
+	for code(err) == codeNoRoom && want.MaxBytes > least {
+		want.MaxBytes = max(want.MaxBytes/2, least)
+		b.log.WarnContext(ctx, "the server has no room for a stream of that size, making a smaller one", "stream", want.Name, "max_bytes", want.MaxBytes)
+		made, err = b.js.CreateStream(ctx, want)
+	}
+	if code(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		made, err = b.js.Stream(ctx, want.Name)
+	}
+	if err != nil {
+		return err
+	}
+	have := made.CachedInfo().Config
+	if want.AllowAtomicPublish && have.Metadata[layoutKey] == layout && !have.AllowAtomicPublish {
+		return errors.New("the server does not know atomic batches: nats-server 2.12 or newer is needed")
+	}
+	return b.migrate(ctx, have, want)
+}
+
+// migrate is the one way from an older layout to this one, and to another number of replicas. What an operator
+// has set on the stream (its size, its age) stays.
+func (b *Bus) migrate(ctx context.Context, have, want jetstream.StreamConfig) error {
+	major, minor, err := readLayout(have.Metadata[layoutKey])
+	if err != nil {
+		return err
+	}
+	if major > layoutMajor {
+		return fmt.Errorf("its layout is %s, this program knows %s: use a newer program, or another NATS account", have.Metadata[layoutKey], layout)
+	}
+	older := major < layoutMajor || minor < layoutMinor
+	if !older && have.Replicas == want.Replicas {
+		return nil
+	}
+	next := have
+	next.Replicas = want.Replicas
+	if older {
+		next.Subjects, next.Description, next.AllowDirect, next.AllowAtomicPublish = want.Subjects, want.Description, want.AllowDirect, want.AllowAtomicPublish
+		next.MaxMsgsPerSubject, next.Discard, next.DiscardNewPerSubject = want.MaxMsgsPerSubject, want.Discard, want.DiscardNewPerSubject
+		next.Metadata = maps.Clone(have.Metadata)
+		if next.Metadata == nil {
+			next.Metadata = map[string]string{}
+		}
+		next.Metadata[layoutKey] = layout
+	}
+	_, err = b.js.UpdateStream(ctx, next)
+	return err
+}
+
+// readLayout reads "major.minor"; nothing at all is older than everything.
+func readLayout(text string) (major, minor int, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	a, z, ok := strings.Cut(text, ".")
+	major, errA := strconv.Atoi(a)
+	minor, errZ := strconv.Atoi(z)
+	if !ok || errA != nil || errZ != nil {
+		return 0, 0, fmt.Errorf("its layout %q cannot be read: is it another program's stream?", text)
+	}
+	return major, minor, nil
+}
+
+func (b *Bus) bucket(ctx context.Context, name string) error {
+	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
+	if name == subject.Idempotency {
+		cfg.TTL = b.cfg.KeyMaxAge
+	}
+	_, err := b.js.CreateKeyValue(ctx, cfg)
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		_, err = b.js.UpdateKeyValue(ctx, cfg)
+	}
+	return err
+}
+
+func (b *Bus) store(ctx context.Context) error {
+	cfg := jetstream.ObjectStoreConfig{Bucket: subject.Payloads, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
+	_, err := b.js.CreateObjectStore(ctx, cfg)
+	if errors.Is(err, jetstream.ErrBucketExists) {
+		_, err = b.js.UpdateObjectStore(ctx, cfg)
+	}
+	return err
+}

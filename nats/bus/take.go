@@ -1,0 +1,185 @@
+package bus
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go"
+)
+
+// fresh is how long a pull counts as about to be filled: so long another lane does not ask for the same slots.
+const fresh = 50 * time.Millisecond
+
+// Taker takes runs from lanes into slots that are counted elsewhere. It asks for messages only while slots are
+// free, for no more than are free, and hands back at once what comes when none is.
+type Taker struct {
+	b    *Bus
+	free func() int
+	do   func(context.Context, Delivery)
+
+	mu    sync.Mutex // held while a delivery is handed over, so that free and do agree over all lanes
+	lines map[*line]struct{}
+}
+
+// line is one consumer's side of a Taker.
+type line struct {
+	p     *puller
+	at    time.Time // of the last pull
+	wake  chan struct{}
+	again *time.Timer
+}
+
+// Taker makes a Taker. free gives the number of free slots. do gets a delivery; it must have taken its slot when
+// it returns, and must not block: the work goes on in a goroutine of its own. Both are called by one goroutine
+// at a time.
+func (b *Bus) Taker(free func() int, do func(context.Context, Delivery)) *Taker {
+	return &Taker{b: b, free: free, do: do, lines: map[*line]struct{}{}}
+}
+
+// Wake says that slots have become free. It costs little and never blocks.
+func (t *Taker) Wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for l := range t.lines {
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Take takes from a lane until ctx ends; several lanes may be taken from at once. While the lane has no
+// consumer, or NATS is away, it waits for it. It returns ctx's error.
+func (t *Taker) Take(ctx context.Context, lane string) error {
+	return t.take(ctx, subject.Runs, subject.LaneDurable(lane))
+}
+
+func (t *Taker) take(ctx context.Context, stream, durable string) error {
+	for ctx.Err() == nil {
+		reconnected := t.b.reconnect()
+		err := t.takeOnce(ctx, stream, durable, reconnected)
+		if ctx.Err() != nil {
+			break
+		}
+		t.b.log.Debug("pulling begins anew", "stream", stream, "consumer", durable, "err", err)
+		pause := 50 * time.Millisecond
+		if err == errGone {
+			pause = 500 * time.Millisecond // until the coordinator has made it again
+		}
+		rest(ctx, pause)
+	}
+	return ctx.Err()
+}
+
+// takeOnce is one subscription's life.
+func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
+	p, err := newPuller(t.b.nc, stream, durable, 4096)
+	if err != nil {
+		return err
+	}
+	l := &line{p: p, wake: make(chan struct{}, 1), again: time.NewTimer(time.Hour)}
+	t.mu.Lock()
+	t.lines[l] = struct{}{}
+	t.mu.Unlock()
+	defer t.leave(l)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if err := t.ask(l); err != nil {
+			return err
+		}
+		select {
+		case m := <-p.in:
+			if err := t.hand(ctx, l, m); err != nil {
+				return err
+			}
+		drain:
+			for range 256 {
+				select {
+				case m := <-p.in:
+					if err := t.hand(ctx, l, m); err != nil {
+						return err
+					}
+				default:
+					break drain
+				}
+			}
+		case <-l.wake:
+		case <-l.again.C:
+		case <-tick.C:
+			if p.lost() {
+				return errLost
+			}
+		case <-reconnected:
+			return errLost
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ask asks for as many messages as slots are free and not about to be filled by another lane.
+func (t *Taker) ask(l *line) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	want := t.free() - l.p.asked
+	if want <= 0 {
+		return nil
+	}
+	now := time.Now()
+	for other := range t.lines {
+		if other != l && now.Sub(other.at) < fresh {
+			want -= other.p.asked
+		}
+	}
+	if want <= 0 {
+		l.again.Reset(fresh)
+		return nil
+	}
+	l.at = now
+	return l.p.ask(min(want, 1024), 0)
+}
+
+// hand hands a delivery over, or back.
+func (t *Taker) hand(ctx context.Context, l *line, m *nats.Msg) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	record, err := l.p.hear(m)
+	if err != nil || !record {
+		return err
+	}
+	d, ok := t.b.delivery(m)
+	if !ok {
+		return nil
+	}
+	if t.free() <= 0 || ctx.Err() != nil {
+		d.GiveBack()
+		return nil
+	}
+	t.do(ctx, d)
+	return nil
+}
+
+// leave ends a line and hands back what it had not handed over.
+func (t *Taker) leave(l *line) {
+	t.mu.Lock()
+	delete(t.lines, l)
+	t.mu.Unlock()
+	l.again.Stop()
+	l.p.close()
+	for {
+		select {
+		case m := <-l.p.in:
+			if record, _ := l.p.hear(m); record {
+				if d, ok := t.b.delivery(m); ok {
+					d.GiveBack()
+				}
+			}
+		default:
+			return
+		}
+	}
+}

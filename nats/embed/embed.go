@@ -1,0 +1,200 @@
+// Package embed is nats-server inside this process: JetStream on disk, every write synced before it is
+// acknowledged unless the configuration says otherwise.
+package embed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// Config says how the server runs.
+type Config struct {
+	StoreDir string       // required: where JetStream keeps its files; made when it is missing
+	Listen   string       // AO_NATS_LISTEN, default "127.0.0.1:4222"; "none": in-process connections only
+	Sync     string       // AO_NATS_SYNC, default "always"; or a Go duration such as "2m" between syncs
+	MaxStore int64        // bytes on disk, default three quarters of what is free
+	Log      *slog.Logger // default slog.Default()
+}
+
+// Server is a running NATS server.
+type Server struct {
+	ns    *server.Server
+	lock  *os.File
+	close sync.Once
+}
+
+// Start runs a server and returns when it takes connections.
+func Start(c Config) (*Server, error) {
+	opts, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(c.StoreDir)
+	if err != nil {
+		return nil, err
+	}
+	log := &logger{log: cmp.Or(c.Log, slog.Default()), fatal: make(chan string, 1)}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("embedded NATS: %w", err)
+	}
+	ns.SetLoggerV2(log, false, false, false)
+	s := &Server{ns: ns, lock: lock}
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		ns.Start()
+	}()
+	deadline := time.After(2 * time.Minute) // a long history is read first
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case text := <-log.fatal:
+			s.Close()
+			return nil, fmt.Errorf("embedded NATS: %s", text)
+		case <-deadline:
+			s.Close()
+			return nil, errors.New("embedded NATS: not ready after two minutes")
+		case <-tick.C:
+		}
+		select {
+		case <-started:
+			if ns.ReadyForConnections(5*time.Millisecond) && ns.JetStreamEnabled() {
+				return s, nil
+			}
+		default:
+		}
+	}
+}
+
+func (c Config) options() (*server.Options, error) {
+	if c.StoreDir == "" {
+		return nil, errors.New("embedded NATS: StoreDir is required")
+	}
+	opts := &server.Options{
+		ServerName:             "ao",
+		JetStream:              true,
+		StoreDir:               c.StoreDir,
+		JetStreamMaxStore:      c.MaxStore,
+		NoSigs:                 true,
+		DisableJetStreamBanner: true,
+	}
+	switch c.Sync {
+	case "", "always":
+		opts.SyncAlways = true
+	default:
+		d, err := time.ParseDuration(c.Sync)
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf(`AO_NATS_SYNC %q: use "always" or a duration such as "2m"`, c.Sync)
+		}
+		opts.SyncInterval = d
+	}
+	if c.Listen == "none" {
+		opts.DontListen = true
+		return opts, nil
+	}
+	listen := cmp.Or(c.Listen, "127.0.0.1:4222")
+	host, port, err := net.SplitHostPort(listen)
+	n, errPort := strconv.Atoi(port)
+	if err != nil || errPort != nil || n < 0 || n > 65535 {
+		return nil, fmt.Errorf(`AO_NATS_LISTEN %q: use an address such as "127.0.0.1:4222", or "none"`, listen)
+	}
+	if opts.Host, opts.Port = host, n; n == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	return opts, probe(listen)
+}
+
+// probe tries the address, since the server itself would only log that it is taken.
+func probe(listen string) error {
+	l, err := net.Listen("tcp", listen)
+	switch {
+	case err == nil:
+		return l.Close()
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf(`embedded NATS: %s is in use, perhaps by another stack; set AO_NATS_LISTEN to another address such as "127.0.0.1:4322", or to "none" when no other process needs it`, listen)
+	default:
+		return fmt.Errorf(`embedded NATS: cannot listen on %s (%w); set AO_NATS_LISTEN to another address such as "127.0.0.1:4222", or to "none"`, listen, err)
+	}
+}
+
+// lockDir keeps two servers from writing into one directory.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("embedded NATS: data directory: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("embedded NATS: data directory: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("embedded NATS: the data directory %s is in use by another process; set AO_DATA_DIR to another one", dir)
+	}
+	return f, nil
+}
+
+// Dial connects in-process, without a socket. It works with Listen "none" too.
+func (s *Server) Dial(opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("", append([]nats.Option{nats.InProcessServer(s.ns)}, opts...)...)
+}
+
+// URL is where other processes find the server; empty with Listen "none".
+func (s *Server) URL() string {
+	if s.ns.Addr() == nil {
+		return ""
+	}
+	return "nats://" + s.ns.Addr().String()
+}
+
+// SyncAlways says whether every write is on disk before it is acknowledged, as the running server has it.
+func (s *Server) SyncAlways() bool {
+	js := s.ns.JetStreamConfig()
+	return js != nil && js.SyncAlways
+}
+
+// Close stops the server cleanly and waits until its files are closed. It may be called twice.
+func (s *Server) Close() {
+	s.close.Do(func() {
+		s.ns.Shutdown()
+		s.ns.WaitForShutdown()
+		s.lock.Close()
+	})
+}
+
+// logger hands the server's lines to slog.
+type logger struct {
+	log   *slog.Logger
+	fatal chan string
+}
+
+func (l *logger) say(level slog.Level, format string, v []any) {
+	l.log.Log(context.Background(), level, "nats-server", "text", fmt.Sprintf(format, v...))
+}
+
+func (l *logger) Noticef(format string, v ...any) { l.say(slog.LevelDebug, format, v) }
+func (l *logger) Debugf(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
+func (l *logger) Tracef(format string, v ...any)  { l.say(slog.LevelDebug, format, v) }
+func (l *logger) Warnf(format string, v ...any)   { l.say(slog.LevelWarn, format, v) }
+func (l *logger) Errorf(format string, v ...any)  { l.say(slog.LevelError, format, v) }
+func (l *logger) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+	}
+}

@@ -1,0 +1,107 @@
+// Package natstest is a real NATS server for each test: in this process and on no port (Server, Bus), or as a
+// process of its own that can be killed and started again (Proc).
+package natstest
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/embed"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Option changes the server's configuration.
+type Option func(*embed.Config)
+
+// SyncAlways has every write synced to disk, as in production. Without it tests are faster.
+func SyncAlways(c *embed.Config) { c.Sync = "always" }
+
+// Listen has the server listen on an address such as "127.0.0.1:0".
+func Listen(address string) Option { return func(c *embed.Config) { c.Listen = address } }
+
+// Server starts a fresh server that ends with the test.
+func Server(t testing.TB, opts ...Option) *embed.Server {
+	t.Helper()
+	c := embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m", Log: Log(t)}
+	for _, o := range opts {
+		o(&c)
+	}
+	s, err := embed.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Conn is an in-process connection that ends with the test.
+func Conn(t testing.TB, s *embed.Server) *nats.Conn {
+	t.Helper()
+	nc, err := s.Dial(bus.Options(t.Name(), Log(t))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// Open is a bus on a connection of its own to a server, without Setup.
+func Open(t testing.TB, s *embed.Server) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(Conn(t, s), bus.Config{Log: Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Bus is a bus on a fresh server, set up and ready.
+func Bus(t testing.TB, opts ...Option) *bus.Bus {
+	t.Helper()
+	b := Open(t, Server(t, opts...))
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Log writes to the test's output, and nowhere once the test has ended: connections still say things then.
+func Log(t testing.TB) *slog.Logger {
+	w := &output{t: t}
+	t.Cleanup(w.end)
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+type output struct {
+	mu sync.Mutex
+	t  testing.TB
+}
+
+func (o *output) Write(line []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.t == nil {
+		return len(line), nil
+	}
+	return o.t.Output().Write(line)
+}
+
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.t = nil
+}
+
+// Until polls a condition every 2 ms and fails the test when it isn't true within ten seconds.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}

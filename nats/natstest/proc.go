@@ -1,0 +1,163 @@
+package natstest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/embed"
+
+	"github.com/nats-io/nats.go"
+)
+
+// The environment that turns a test binary into a server. It needs no TestMain: whoever imports this package
+// can be one.
+const (
+	envStore  = "AO_NATSTEST_STORE"
+	envListen = "AO_NATSTEST_LISTEN"
+	envSync   = "AO_NATSTEST_SYNC"
+)
+
+func init() {
+	store := os.Getenv(envStore)
+	if store == "" {
+		return
+	}
+	s, err := embed.Start(embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync)})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	io.Copy(io.Discard, os.Stdin) // ends with the test, however that ends
+	s.Close()
+	os.Exit(0)
+}
+
+// Process is a NATS server in a process of its own, always on the same port and store.
+type Process struct {
+	t      testing.TB
+	c      embed.Config
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	waited chan struct{}
+}
+
+// Proc starts a server process that ends with the test. Writes are not synced to disk unless asked for; that
+// makes no difference to a killed process.
+func Proc(t testing.TB, opts ...Option) *Process {
+	t.Helper()
+	p := &Process{t: t, c: embed.Config{StoreDir: t.TempDir(), Listen: FreeAddr(t), Sync: "2m"}}
+	for _, o := range opts {
+		o(&p.c)
+	}
+	t.Cleanup(p.Stop)
+	p.Start()
+	return p
+}
+
+// FreeAddr is an address on 127.0.0.1 that nobody listens on.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// URL is where the server is, also while it isn't running.
+func (p *Process) URL() string { return "nats://" + p.c.Listen }
+
+// Start starts the server again, after Kill or Stop, and waits until it takes connections.
+func (p *Process) Start() {
+	p.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envSync+"="+p.c.Sync)
+	cmd.Stderr = p.t.Output()
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	waited := make(chan struct{})
+	p.cmd, p.stdin, p.waited = cmd, stdin, waited
+	go func() {
+		defer close(waited)
+		cmd.Wait()
+	}()
+	Until(p.t, "the NATS process takes connections", func() bool {
+		select {
+		case <-waited:
+			p.t.Fatal("the NATS process ended at its start")
+		default:
+		}
+		nc, err := nats.Connect(p.URL(), nats.Timeout(time.Second))
+		if err != nil {
+			return false
+		}
+		defer nc.Close()
+		js, err := nc.JetStream()
+		if err != nil {
+			return false
+		}
+		_, err = js.AccountInfo()
+		return err == nil
+	})
+}
+
+// Kill ends the server with SIGKILL.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	<-p.waited
+}
+
+// Stop ends the server cleanly. One that doesn't run is no error.
+func (p *Process) Stop() {
+	if p.cmd == nil {
+		return
+	}
+	p.Resume()
+	p.stdin.Close()
+	select {
+	case <-p.waited:
+	case <-time.After(20 * time.Second):
+		p.Kill()
+	}
+}
+
+// Pause stops the process without ending it; Resume lets it go on.
+func (p *Process) Pause()  { p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Conn is a connection to the server, as our programs make it; it ends with the test.
+func (p *Process) Conn(t testing.TB) *nats.Conn {
+	t.Helper()
+	nc, err := bus.Connect(t.Context(), p.URL(), t.Name(), Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// Bus is a bus on a connection of its own, set up and ready.
+func (p *Process) Bus(t testing.TB) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(p.Conn(t), bus.Config{Log: Log(t)})
+	if err == nil {
+		err = b.Setup(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,184 @@
+// Package subject is every name that goes over NATS: subjects, streams, buckets and durable consumers, each
+// as a function or a constant, so that a name is spelled in one place. Tokens are checked once, where they
+// enter (Check), and trusted ever after.
+package subject
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strconv"
+)
+
+// The streams.
+const (
+	Runs     = "RUNS"     // the one truth: queue and history at once, every subject takes one message, ever
+	Events   = "EVENTS"   // messages and tool calls of sessions, apart from the life cycle
+	Inbox    = "INBOX"    // work queue: runs that NATS publishers leave while no coordinator is up
+	Rejected = "REJECTED" // what could not be taken, with the reason
+)
+
+// The key-value buckets and the object store.
+const (
+	Agents      = "agents"
+	Schemas     = "schemas"
+	Runners     = "runners"
+	Lanes       = "lanes"
+	Idempotency = "idempotency"
+	Secrets     = "secrets"
+	Payloads    = "payloads" // object store: bodies too large for a message
+)
+
+// What the streams hold.
+const (
+	AllRuns     = "ao.runs.>"
+	AllEvents   = "ao.events.>"
+	AllInbox    = "ao.inbox.>"
+	AllRejected = "ao.rejected.>"
+)
+
+// InboxRuns is the publishers' durable door, RejectedRuns where refused messages go, InboxDurable the
+// consumer that all coordinators share.
+const (
+	InboxRuns    = "ao.inbox.runs"
+	RejectedRuns = "ao.rejected.runs"
+	InboxDurable = "inbox"
+)
+
+// The public micro service, and the queue group of coordinators that answer requests.
+const (
+	APIRunsCreate = "ao.api.runs.create"
+	APIRunsGet    = "ao.api.runs.get"
+	APIRunsStop   = "ao.api.runs.stop"
+	APIAgentsList = "ao.api.agents.list"
+	Coordinators  = "coordinators"
+)
+
+// AllBeats is every runner's heartbeat, AllFleet every request of workers to coordinators.
+const (
+	AllBeats = "ao.beats.*"
+	AllFleet = "ao.fleet.*"
+)
+
+// partitions is fixed for ever: records of a session are found under its partition.
+const partitions = 64
+
+// Longest is the longest token, in characters.
+const Longest = 128
+
+// Check says whether a token may stand in a subject: 1 to 128 letters, digits, '-' or '_'.
+func Check(token string) error {
+	ok := len(token) > 0 && len(token) <= Longest
+	for i := 0; ok && i < len(token); i++ {
+		c := token[i]
+		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+	}
+	if !ok {
+		return fmt.Errorf("name %.140q: use 1 to %d letters, digits, '-' or '_'", token, Longest)
+	}
+	return nil
+}
+
+// Partition is the token under which everything of a session lies: the FNV-1a hash of its id modulo 64, as a
+// decimal. Today all partitions lie in one stream; later several can share them.
+func Partition(session string) string {
+	h := fnv.New32a()
+	h.Write([]byte(session))
+	return strconv.FormatUint(uint64(h.Sum32()%partitions), 10)
+}
+
+// Queued takes a run that may be taken now. A lane is made by Lane.
+func Queued(partition, lane, run string, attempt int) string {
+	return "ao.runs." + partition + ".queued." + lane + "." + run + "." + strconv.Itoa(attempt)
+}
+
+// Session takes the begin of a session.
+func Session(partition, session string) string {
+	return "ao.runs." + partition + ".session." + session
+}
+
+// Accepted takes a run that waits: for its turn in the session, or for a runner.
+func Accepted(partition, session, run string) string {
+	return "ao.runs." + partition + ".accepted." + session + "." + run
+}
+
+// Claimed takes the claim of an attempt: it is begun, and by whom.
+func Claimed(partition, run, key string) string {
+	return "ao.runs." + partition + ".claimed." + run + "." + key
+}
+
+// Bound takes the model side's session id of an attempt.
+func Bound(partition, run, key string) string {
+	return "ao.runs." + partition + ".bound." + run + "." + key
+}
+
+// Offered takes the result of an attempt that is yet to be checked.
+func Offered(partition, run, key string) string {
+	return "ao.runs." + partition + ".offered." + run + "." + key
+}
+
+// Ended takes the last word of an attempt.
+func Ended(partition, run, key string) string {
+	return "ao.runs." + partition + ".ended." + run + "." + key
+}
+
+// Stopping takes the wish to stop a run.
+func Stopping(partition, run string) string {
+	return "ao.runs." + partition + ".stopping." + run
+}
+
+// Callback takes the list of children that a callback turn of a parent session reports.
+func Callback(partition, parent, run string) string {
+	return "ao.runs." + partition + ".callback." + parent + "." + run
+}
+
+// Notified takes the n-th try of a run's HTTP callback.
+func Notified(partition, run string, n int) string {
+	return "ao.runs." + partition + ".notified." + run + "." + strconv.Itoa(n)
+}
+
+// Deleted takes the end of a session.
+func Deleted(partition, session string) string {
+	return "ao.runs." + partition + ".deleted." + session
+}
+
+// Event takes what a session's reader sees; kind may be "*".
+func Event(partition, session, run, kind string) string {
+	return "ao.events." + partition + "." + session + "." + run + "." + kind
+}
+
+// SessionEvents is every event of a session.
+func SessionEvents(session string) string {
+	return "ao.events." + Partition(session) + "." + session + ".>"
+}
+
+// RunEvents is every event of a run.
+func RunEvents(session, run string) string { return Event(Partition(session), session, run, "*") }
+
+// Beats is a runner's heartbeat, a request.
+func Beats(runner string) string { return "ao.beats." + runner }
+
+// Commands is what a runner is told, a request.
+func Commands(runner string) string { return "ao.commands." + runner }
+
+// Fleet is an operation that workers ask of coordinators.
+func Fleet(op string) string { return "ao.fleet." + op }
+
+// Lane is the name of a queue. Profile "_" is any profile, match "_" no further demand.
+func Lane(executorType, profile, match string) string {
+	return executorType + "." + profile + "." + match
+}
+
+// LaneFilter is every queued run of a lane.
+func LaneFilter(lane string) string { return "ao.runs.*.queued." + lane + ".*.*" }
+
+// LaneDurable is the consumer of a lane. Its separator '=' cannot stand in a token, so two lanes never share
+// a name.
+func LaneDurable(lane string) string {
+	name := []byte("lane=" + lane)
+	for i, c := range name {
+		if c == '.' {
+			name[i] = '='
+		}
+	}
+	return string(name)
+}
