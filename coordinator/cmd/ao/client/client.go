@@ -1,0 +1,196 @@
+// Package client speaks the coordinator's HTTP API (contract sections 2 to 5 and 9). It hands the API's documents on as
+// they came, tells troubles apart by what can be done about them, and follows events over lost connections.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// Config says where the coordinator is.
+type Config struct {
+	URL      string        // default http://127.0.0.1:8765
+	Pause    time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
+	Patience time.Duration // how long new tries go on while nobody answers; default 5 min
+	Notice   func(string)  // what a person should know meanwhile; default: nobody listens
+}
+
+// DefaultURL is where a coordinator listens when nobody says otherwise.
+const DefaultURL = "http://127.0.0.1:8765"
+
+const (
+	patience  = 30 * time.Second // for an answer that needs no waiting
+	maxAnswer = 256 << 20        // bytes of one answer
+)
+
+// Client is a coordinator as seen over HTTP.
+type Client struct {
+	base     string
+	http     *http.Client
+	pause    time.Duration
+	patience time.Duration
+	notice   func(string)
+}
+
+// New checks the address; it connects to nothing yet.
+func New(c Config) (*Client, error) {
+	raw := strings.TrimRight(cmp.Or(c.URL, DefaultURL), "/")
+	if !strings.Contains(raw, "://") {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("url %q: write it like %s (flag --url or AO_URL)", c.URL, DefaultURL)
+	}
+	notice := c.Notice
+	if notice == nil {
+		notice = func(string) {}
+	}
+	return &Client{
+		base: raw,
+		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+
+		pause: cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, 5*time.Minute), notice: notice,
+	}, nil
+}
+
+// Answer is a document of the API with the status it came with.
+type Answer struct {
+	Status int
+	Doc    json.RawMessage
+}
+
+// Call is one request.
+type Call struct {
+	Method string // default GET
+	Path   []string
+	Query  url.Values
+	Body   []byte
+	Key    string        // Idempotency-Key
+	Wait   time.Duration // how long the coordinator may take before it answers, beyond the usual
+}
+
+// Do makes one request. The error is a *Refused, *Unreachable, *Lost or *Stranger, or the context's.
+func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
+	limited, cancel := context.WithTimeout(ctx, patience+call.Wait)
+	defer cancel()
+	req, err := c.request(limited, call)
+	if err != nil {
+		return Answer{}, err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return Answer{}, c.trouble(ctx, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	doc, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err != nil {
+		return Answer{}, c.trouble(ctx, err)
+	}
+	return c.read(res, doc)
+}
+
+// Get is Do for a document that is only read.
+func (c *Client) Get(ctx context.Context, query url.Values, path ...string) (json.RawMessage, error) {
+	a, err := c.Do(ctx, Call{Path: path, Query: query})
+	return a.Doc, err
+}
+
+func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
+	target := c.base
+	for _, p := range call.Path {
+		target += "/" + url.PathEscape(p)
+	}
+	if len(call.Query) > 0 {
+		target += "?" + call.Query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(call.Method, http.MethodGet), target, bytes.NewReader(call.Body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if call.Body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if call.Key != "" {
+		req.Header.Set("Idempotency-Key", call.Key)
+	}
+	return req, nil
+}
+
+// read tells an answer of the API from a refusal, and both from somebody else's.
+func (c *Client) read(res *http.Response, doc []byte) (Answer, error) {
+	doc = bytes.TrimSpace(doc)
+	a := Answer{Status: res.StatusCode, Doc: doc}
+	good := res.StatusCode >= 200 && res.StatusCode < 300
+	if good && (len(doc) == 0 && res.StatusCode == http.StatusNoContent || json.Valid(doc)) && len(doc) <= maxAnswer {
+		return a, nil
+	}
+	var f fault.Fault
+	if !good && json.Unmarshal(doc, &f) == nil && f.Code != "" {
+		return a, &Refused{Status: res.StatusCode, Fault: &f, Doc: doc, RetryAfter: retryAfter(res)}
+	}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return a, &Stranger{URL: c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
+}
+
+func retryAfter(res *http.Response) time.Duration {
+	s := res.Header.Get("Retry-After")
+	if n, err := strconv.Atoi(s); err == nil && n >= 0 {
+		return time.Duration(min(n, 3600)) * time.Second
+	}
+	if at, err := http.ParseTime(s); err == nil {
+		return max(0, min(time.Until(at), time.Hour))
+	}
+	return 0
+}
+
+// Insist is Do for a request that may be made twice: while the trouble is of a kind that passes it tries again, and says
+// so once. It gives up after the client's patience, or at once when nobody was ever reached.
+func (c *Client) Insist(ctx context.Context, call Call) (Answer, error) {
+	t := c.tries()
+	for {
+		a, err := c.Do(ctx, call)
+		if err == nil || !Passing(err) {
+			return a, err
+		}
+		if again := t.again(ctx, err); again != nil {
+			return a, again
+		}
+	}
+}
+
+// Key makes an idempotency key, so that a request can be made twice.
+func Key() string { return "ao-" + rand.Text() }
+
+// trouble classifies what the transport says.
+func (c *Client) trouble(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return &Unreachable{URL: c.base, Cause: op.Err}
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return &Unreachable{URL: c.base, Cause: err}
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		err = u.Err
+	}
+	return &Lost{URL: c.base, Cause: err}
+}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Message is one server-sent event.
+type Message struct {
+	ID   string // the last id the stream named, this message's or an earlier one's
+	Name string // message where the stream names none
+	Data []byte
+}
+
+// maxLine is the longest line and the largest message of a stream, in bytes: the largest result and its escapes.
+const maxLine = 64 << 20
+
+// Stream reads server-sent events as the HTML standard describes them.
+type Stream struct {
+	lines *bufio.Scanner
+	id    string
+	Retry time.Duration // how long the server asks to wait before a new connection; 0: it did not say
+}
+
+// NewStream reads from r; last is the id the stream goes on from.
+func NewStream(r io.Reader, last string) *Stream {
+	s := &Stream{lines: bufio.NewScanner(r), id: last}
+	s.lines.Buffer(make([]byte, 0, 4096), maxLine)
+	s.lines.Split(lines())
+	return s
+}
+
+// Next is the next whole message. One that the stream's end cut off is not given: it comes again after a reconnect.
+func (s *Stream) Next() (Message, error) {
+	m := Message{}
+	var data []string
+	size := 0
+	for s.lines.Scan() {
+		line := s.lines.Text()
+		if line == "" {
+			if data == nil {
+				m.Name = ""
+				continue
+			}
+			m.ID, m.Data = s.id, []byte(strings.Join(data, "\n"))
+			if m.Name == "" {
+				m.Name = "message"
+			}
+			return m, nil
+		}
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "event":
+			m.Name = value
+		case "data":
+			if size += len(value) + 1; size > maxLine {
+				return Message{}, fmt.Errorf("event stream: a message of more than %d bytes", maxLine)
+			}
+			data = append(data, value)
+		case "id":
+			if !strings.ContainsRune(value, 0) {
+				s.id = value
+			}
+		case "retry":
+			if n, err := strconv.Atoi(value); err == nil && n >= 0 {
+				s.Retry = time.Duration(min(n, 60_000)) * time.Millisecond
+			}
+		}
+	}
+	if err := s.lines.Err(); err != nil {
+		return Message{}, fmt.Errorf("event stream: %w", err)
+	}
+	return Message{}, io.EOF
+}
+
+// lines splits at LF, CR and CRLF, without waiting for what follows a CR, and drops a byte order mark at the start.
+func lines() bufio.SplitFunc {
+	first, afterCR := true, false
+	return func(data []byte, atEOF bool) (int, []byte, error) {
+		skip := 0
+		if afterCR && len(data) > 0 {
+			afterCR = false
+			if data[0] == '\n' {
+				skip = 1
+			}
+		}
+		rest := data[skip:]
+		i := bytes.IndexAny(rest, "\r\n")
+		if i < 0 {
+			return skip, nil, nil // what no line end follows is no line, at the end either
+		}
+		afterCR = rest[i] == '\r'
+		line := rest[:i]
+		if first {
+			first, line = false, bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		return skip + i + 1, line, nil
+	}
+}

@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// Refused is the API's own refusal.
+type Refused struct {
+	Status     int
+	Fault      *fault.Fault
+	Doc        json.RawMessage // as it came
+	RetryAfter time.Duration   // 0: it did not say
+}
+
+func (r *Refused) Error() string { return r.Fault.Message }
+
+// Unreachable is nobody at the address.
+type Unreachable struct {
+	URL   string
+	Cause error
+}
+
+func (u *Unreachable) Error() string {
+	return fmt.Sprintf("No coordinator answers at %s (%v)", u.URL, u.Cause)
+}
+func (u *Unreachable) Unwrap() error { return u.Cause }
+
+// Lost is a connection that broke, or stayed silent, before the answer was whole.
+type Lost struct {
+	URL   string
+	Cause error
+}
+
+func (l *Lost) Error() string {
+	if errors.Is(l.Cause, context.DeadlineExceeded) {
+		return fmt.Sprintf("%s took too long to answer", l.URL)
+	}
+	return fmt.Sprintf("The connection to %s was lost before the answer was whole (%v)", l.URL, l.Cause)
+}
+func (l *Lost) Unwrap() error { return l.Cause }
+
+// Stranger is an answer that no coordinator gives.
+type Stranger struct {
+	URL    string
+	Status int
+	Type   string // media type
+	Start  string // of the body
+}
+
+func (s *Stranger) Error() string {
+	what := s.Type
+	if what == "" {
+		what = "no content type"
+	}
+	return fmt.Sprintf("%s answered %d with something that no coordinator says (%s: %.80q); does the address lead to one?", s.URL, s.Status, what, s.Start)
+}
+
+// Passing tells whether the trouble may be gone at another try.
+func Passing(err error) bool {
+	switch e := err.(type) {
+	case *Unreachable, *Lost:
+		return true
+	case *Refused:
+		return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable
+	case *Stranger: // somebody between us and the coordinator
+		return slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, e.Status)
+	}
+	return false
+}
+
+// tries is a row of new tries after trouble that passes.
+type tries struct {
+	c       *Client
+	reached bool      // somebody answered before, so silence is an outage and not a wrong address
+	since   time.Time // of the outage; zero: none
+	pause   time.Duration
+	least   time.Duration // the server asks for that much between two connections
+}
+
+// pauseAtLeast is what the server asks for; 0 asks nothing.
+func (t *tries) pauseAtLeast(d time.Duration) { t.least = max(d, t.least) }
+
+func (c *Client) tries() *tries { return &tries{c: c} }
+
+// well ends an outage.
+func (t *tries) well() { t.reached, t.since, t.pause = true, time.Time{}, 0 }
+
+// again waits until it is time for another try; its error is the one to give up with.
+func (t *tries) again(ctx context.Context, err error) error {
+	if _, nobody := errors.AsType[*Unreachable](err); nobody && !t.reached {
+		return err
+	}
+	t.reached = true
+	if t.since.IsZero() {
+		t.since, t.pause = time.Now(), t.c.pause
+		t.c.notice(err.Error() + "; trying again")
+	}
+	pause := max(t.pause, t.least)
+	if r, ok := errors.AsType[*Refused](err); ok {
+		pause = max(pause, r.RetryAfter)
+	}
+	if time.Since(t.since)+pause > t.c.patience {
+		return err
+	}
+	t.pause = min(2*t.pause, 20*t.c.pause)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}

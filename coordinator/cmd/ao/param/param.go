@@ -1,0 +1,133 @@
+// Package param makes the parameters of a run out of what a person typed: values get the type that the agent's schema
+// names, and the order of the keys and the digits of the numbers stay as they were typed.
+package param
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"ao/shared/wire"
+)
+
+type kind uint8
+
+const (
+	typed kind = iota // key=value: the schema says what it is
+	raw               // key:=JSON
+	bare              // key alone: true
+	text              // a string whatever the schema says
+)
+
+// Given is one parameter as it was typed.
+type Given struct {
+	Key  string
+	text string
+	kind kind
+}
+
+// Parse reads key=value, key:=JSON, or a key alone, which stands for true.
+func Parse(arg string) (Given, error) {
+	if !utf8.ValidString(arg) {
+		return Given{}, fmt.Errorf("parameter %.60q is not UTF-8; JSON can carry nothing else", arg)
+	}
+	key, value, ok := strings.Cut(arg, "=")
+	g := Given{Key: key, text: value}
+	switch before, isRaw := strings.CutSuffix(key, ":"); {
+	case !ok:
+		g.kind = bare
+	case isRaw:
+		g.Key, g.kind = before, raw
+		if err := wire.Check([]byte(value)); err != nil {
+			return Given{}, fmt.Errorf("parameter %s: what follows := must be JSON: %s; for plain text write %s=…", g.Key, lower(err.Error()), g.Key)
+		}
+	}
+	if g.Key == "" {
+		return Given{}, fmt.Errorf("parameter %.60q has no name; write name=value, or name:=JSON", arg)
+	}
+	return g, nil
+}
+
+// Text is a parameter that is a string whatever it looks like.
+func Text(key, value string) (Given, error) {
+	if !utf8.ValidString(value) {
+		return Given{}, fmt.Errorf("%s is not UTF-8; JSON can carry nothing else", key)
+	}
+	return Given{Key: key, text: value, kind: text}, nil
+}
+
+// Base reads a JSON object whose members come before those given one by one.
+func Base(doc []byte) ([]wire.Member, error) {
+	if err := wire.Check(doc); err != nil {
+		return nil, fmt.Errorf("params: %s", lower(strings.Replace(err.Error(), "The body", "the text", 1)))
+	}
+	members, err := wire.Members(doc)
+	if err != nil {
+		return nil, fmt.Errorf(`params must be a JSON object such as {"url":"…"}, got %.40s`, bytes.TrimSpace(doc))
+	}
+	return members, nil
+}
+
+// Typed tells whether any of these needs the agent's schema to be read.
+func Typed(given []Given) bool {
+	return slices.ContainsFunc(given, func(g Given) bool { return g.kind == typed || g.kind == bare })
+}
+
+// Object is the parameters: the members of base, then those given, in the order they were typed. One that is in both
+// takes its place from base and its value from given. A key given several times is an array.
+func Object(base []wire.Member, given []Given, s Schema) (json.RawMessage, error) {
+	members := slices.Clone(base)
+	var keys []string
+	byKey := map[string][]Given{}
+	for _, g := range given {
+		if byKey[g.Key] == nil {
+			keys = append(keys, g.Key)
+		}
+		byKey[g.Key] = append(byKey[g.Key], g)
+	}
+	for _, key := range keys {
+		value, err := s.value(key, byKey[key])
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == key })
+		if at < 0 {
+			members = append(members, wire.Member{Key: key, Value: value})
+			continue
+		}
+		members[at].Value = value
+	}
+	return object(members), nil
+}
+
+func object(members []wire.Member) json.RawMessage {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, quote(m.Key)...), ':'), m.Value...)
+	}
+	return append(out, '}')
+}
+
+// quote is s as JSON, with nothing escaped that need not be.
+func quote(s string) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil { // a string can always be written
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func lower(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}

@@ -1,0 +1,196 @@
+package param
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// value is what all that was given for one key comes to.
+func (s Schema) value(key string, given []Given) (json.RawMessage, error) {
+	facets := s.property(key)
+	types := typesOf(facets)
+	if len(given) == 1 {
+		switch g := given[0]; g.kind {
+		case raw:
+			return json.RawMessage(g.text), nil
+		case text:
+			return quote(g.text), nil
+		case bare:
+			if len(types) > 0 && !slices.Contains(types, "boolean") {
+				return nil, fmt.Errorf("parameter %s needs a value: it is %s; write %s=…", key, nouns(types), key)
+			}
+			return json.RawMessage("true"), nil
+		default:
+			return s.one(key, g.text, facets)
+		}
+	}
+	var texts []string
+	for _, g := range given {
+		if g.kind != typed {
+			return nil, fmt.Errorf("parameter %s is given %d times; only %s=… can be repeated, each adds to an array", key, len(given), key)
+		}
+		texts = append(texts, g.text)
+	}
+	if len(types) > 0 && !slices.Contains(types, "array") {
+		return nil, fmt.Errorf("parameter %s is given %d times, but it is %s, not an array; give it once", key, len(given), nouns(types))
+	}
+	return s.array(key, texts, facets)
+}
+
+// one is a single text as the first type that it can be. Text is text where the schema allows a string or says nothing.
+func (s Schema) one(key, typed string, facets []facet) (json.RawMessage, error) {
+	if v, ok := enumerated(facets, typed); ok {
+		return v, nil
+	}
+	types := typesOf(facets)
+	if len(types) == 0 || slices.Contains(types, "string") {
+		return quote(typed), nil
+	}
+	var failed error
+	for _, r := range readings {
+		if !slices.Contains(types, r.kind) {
+			continue
+		}
+		if r.kind == "array" {
+			v, err := s.array(key, []string{typed}, facets)
+			if err == nil {
+				return v, nil
+			}
+			failed = err
+			continue
+		}
+		if v, ok := r.read(strings.TrimSpace(typed)); ok {
+			return v, nil
+		}
+	}
+	if failed != nil && len(types) == 1 {
+		return nil, failed
+	}
+	return nil, fmt.Errorf("parameter %s must be %s, got %.60q; write %s=%s", key, nouns(types), typed, key, example(types))
+}
+
+// readings are the types in the order in which a text is tried.
+var readings = []struct {
+	kind, noun, example string
+	read                func(string) (json.RawMessage, bool)
+}{
+	{"null", "null", "null", func(s string) (json.RawMessage, bool) { return json.RawMessage(s), s == "null" }},
+	{"boolean", "a boolean", "true", boolean},
+	{"integer", "an integer", "5", number},
+	{"number", "a number", "0.5", number},
+	{"object", "an object", `'{"key":"value"}'`, func(s string) (json.RawMessage, bool) { return composite(s, '{') }},
+	{"array", "an array", "a,b", nil},
+	{"string", "a string", "text", nil},
+}
+
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+func number(s string) (json.RawMessage, bool) { return json.RawMessage(s), jsonNumber.MatchString(s) }
+
+var truth = map[string]string{
+	"true": "true", "yes": "true", "on": "true", "1": "true",
+	"false": "false", "no": "false", "off": "false", "0": "false",
+}
+
+func boolean(s string) (json.RawMessage, bool) {
+	v, ok := truth[strings.ToLower(s)]
+	return json.RawMessage(v), ok
+}
+
+func composite(s string, open byte) (json.RawMessage, bool) {
+	return json.RawMessage(s), len(s) > 0 && s[0] == open && json.Valid([]byte(s))
+}
+
+// array makes one of texts: each is a JSON array whose elements are taken, or a list with commas; where the items are
+// themselves objects or arrays each text is one of them.
+func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessage, error) {
+	var items []json.RawMessage
+	for _, t := range texts {
+		if whole, ok := composite(strings.TrimSpace(t), '['); ok && !slices.Contains(typesOf(s.items(facets, len(items))), "array") {
+			var elements []json.RawMessage
+			if err := json.Unmarshal(whole, &elements); err != nil {
+				return nil, fmt.Errorf("parameter %s: %w", key, err)
+			}
+			items = append(items, elements...)
+			continue
+		}
+		parts := []string{t}
+		switch {
+		case t == "":
+			parts = nil
+		case !nested(typesOf(s.items(facets, len(items)))):
+			parts = strings.Split(t, ",")
+		}
+		for _, p := range parts {
+			v, err := s.one(fmt.Sprintf("%s[%d]", key, len(items)), p, s.items(facets, len(items)))
+			if err != nil {
+				return nil, fmt.Errorf("%w; or write %s:=JSON", err, key)
+			}
+			items = append(items, v)
+		}
+	}
+	return append(append([]byte{'['}, bytes.Join(joined(items), []byte{','})...), ']'), nil
+}
+
+func joined(items []json.RawMessage) [][]byte {
+	all := make([][]byte, len(items))
+	for i, v := range items {
+		all[i] = v
+	}
+	return all
+}
+
+// nested tells whether values of these types hold commas of their own.
+func nested(types []string) bool {
+	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return t != "object" && t != "array" })
+}
+
+// enumerated is the member of an enum that was typed: the string itself, or another value as JSON writes it.
+func enumerated(facets []facet, typed string) (json.RawMessage, bool) {
+	var other json.RawMessage
+	for _, f := range facets {
+		for _, v := range f.enum() {
+			var s string
+			switch {
+			case json.Unmarshal(v, &s) == nil && v[0] == '"':
+				if s == typed {
+					return v, true
+				}
+			case compact(v) == typed:
+				other = v
+			}
+		}
+	}
+	return other, other != nil
+}
+
+func compact(v json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, v) != nil {
+		return string(v)
+	}
+	return b.String()
+}
+
+func nouns(types []string) string {
+	var all []string
+	for _, r := range readings {
+		if slices.Contains(types, r.kind) {
+			all = append(all, r.noun)
+		}
+	}
+	return strings.Join(all, " or ")
+}
+
+func example(types []string) string {
+	for _, r := range readings {
+		if slices.Contains(types, r.kind) && (r.kind != "null" || len(types) == 1) {
+			return r.example
+		}
+	}
+	return "…"
+}

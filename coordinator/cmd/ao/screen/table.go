@@ -1,0 +1,124 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Table is rows under a header, for people.
+type Table struct {
+	header []string
+	rows   [][]string
+}
+
+// NewTable is an empty table with these columns.
+func NewTable(columns ...string) *Table { return &Table{header: columns} }
+
+// Row adds a row; its cells are made fit to be shown.
+func (t *Table) Row(cells ...string) {
+	for i, c := range cells {
+		if cells[i] = Line(c); cells[i] == "" {
+			cells[i] = "-"
+		}
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// Write writes the table, aligned. A column of which every cell is empty is left out.
+func (t *Table) Write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{t.header}, t.rows...) {
+		var shown []string
+		for i, c := range row {
+			if t.used(i) {
+				shown = append(shown, c)
+			}
+		}
+		if _, err := fmt.Fprintln(tw, strings.Join(shown, "\t")); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}
+
+func (t *Table) used(column int) bool {
+	for _, row := range t.rows {
+		if row[column] != "-" {
+			return true
+		}
+	}
+	return len(t.rows) == 0
+}
+
+// Facts are names with values, one per line, aligned; a fact without a value is left out.
+type Facts struct {
+	rows [][2]string
+}
+
+// Add adds a fact; its value is made fit to be shown, further lines indented under the first.
+func (f *Facts) Add(name, value string) {
+	if value != "" {
+		f.rows = append(f.rows, [2]string{name, Text(value)})
+	}
+}
+
+// Write writes the facts.
+func (f *Facts) Write(w io.Writer) error {
+	width := 0
+	for _, r := range f.rows {
+		width = max(width, len(r[0]))
+	}
+	for _, r := range f.rows {
+		value := strings.ReplaceAll(strings.TrimRight(r[1], "\n"), "\n", "\n"+strings.Repeat(" ", width+2))
+		if _, err := fmt.Fprintf(w, "%-*s  %s\n", width, r[0], value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Age is how long ago t was, as a person would say it; beyond a month the day.
+func Age(now, t time.Time) string {
+	d := now.Sub(t)
+	switch {
+	case t.IsZero():
+		return ""
+	case d < time.Second:
+		return "now"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds ago", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh ago", d/time.Hour)
+	case d < 31*24*time.Hour:
+		return fmt.Sprintf("%dd ago", d/(24*time.Hour))
+	}
+	return t.Local().Format(time.DateOnly)
+}
+
+// Took is a duration with as many digits as are read.
+func Took(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0ms"
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d/time.Millisecond)
+	case d < time.Minute:
+		return fmt.Sprintf("%d.%ds", d/time.Second, d%time.Second/(100*time.Millisecond))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+// At is a moment with its age.
+func At(now, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04:05") + " (" + Age(now, t) + ")"
+}

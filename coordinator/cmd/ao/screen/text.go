@@ -1,0 +1,60 @@
+// Package screen is how ao shows things to people: text that cannot steer a terminal, tables, ages.
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Text is s without anything a terminal would obey: control characters (but line feed and tab), invalid UTF-8, and
+// characters that reorder what is read, all written as escapes.
+func Text(s string) string { return escape(s, "\n\t", `\x%02x`) }
+
+// Line is Text on one line: line feeds and tabs are escaped too.
+func Line(s string) string { return escape(s, "", `\x%02x`) }
+
+// JSON is a JSON text that a terminal can be shown; it stays the same JSON.
+func JSON(raw []byte) string { return escape(string(raw), "\n\t", `\u%04x`) }
+
+var short = map[rune]string{'\n': `\n`, '\t': `\t`, '\r': `\r`}
+
+// escape writes every rune that is not fit to be shown as an escape: small is the format of those below 256.
+func escape(s, keep, small string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return unfit(r) || r == utf8.RuneError }) {
+		return s
+	}
+	var b strings.Builder
+	for i, w := 0, 0; i < len(s); i += w {
+		var r rune
+		r, w = utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && w == 1:
+			fmt.Fprintf(&b, small, s[i])
+		case strings.ContainsRune(keep, r) || !unfit(r):
+			b.WriteString(s[i : i+w])
+		case short[r] != "":
+			b.WriteString(short[r])
+		case r < 0x100:
+			fmt.Fprintf(&b, small, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// unfit tells whether a terminal would obey r, or show what follows in another order or on another line.
+func unfit(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}
+
+// Cut is Line with at most width characters; what is missing is shown as an ellipsis.
+func Cut(s string, width int) string {
+	s = Line(strings.TrimSpace(s))
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
