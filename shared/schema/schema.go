@@ -1,0 +1,104 @@
+// Package schema checks values against JSON Schemas of draft-07. It is the gate in front of every executor: what it lets through,
+// runs. It is also the only door to github.com/qri-io/jsonschema, which knows another draft, crashes on strangers' schemas and lets wrong
+// values pass: Compile checks a schema against draft-07, resolves its references, and writes it anew in keywords of our own that the library
+// parses, orders and calls; no keyword of the library's own is left in use.
+//
+// Draft-07 with format asserted. What differs from it, each time by refusing at Compile:
+//   - references lead only into the schema itself, or to the draft-07 meta-schema, which is built in; nothing is ever fetched;
+//   - a schema that refers to itself without going deeper into the value has no meaning;
+//   - regular expressions that RE2 cannot do (lookaround, backreferences, more than 1000 repetitions);
+//   - a schema that declares a later draft and uses what draft-07 would silently ignore;
+//   - what goes over a limit, and a member that is given twice.
+//
+// Texts are those of contract section 3. Values in them are written as Python would ('x', ['x', 'z']), but true, false and null as in JSON,
+// numbers as they were sent, on one line, and cut visibly at 200 characters.
+package schema
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/qri-io/jsonschema"
+)
+
+// Limits. What is larger is refused with a message that names the limit.
+const (
+	MaxSchemaBytes  = 256 << 10
+	MaxSchemaValues = 20_000
+	MaxPatterns     = 100
+	MaxPatternChars = 512
+	MaxValueBytes   = 4 << 20
+	MaxValues       = 200_000
+	MaxDepth        = 64 // levels of nesting, of schemas and of values
+)
+
+// Violation is one reason why a value does not fit, as contract section 3 words it; also one reason why a schema is none.
+type Violation struct {
+	Path       string `json:"path"`                  // where in the value: $, $.a, $.items[0].b, $['odd key']
+	Message    string `json:"message"`               // one line
+	SchemaPath string `json:"schema_path,omitempty"` // which rule, from the schema's root: properties.a.type
+}
+
+// Schema is a compiled schema. It is safe for concurrent use.
+type Schema struct {
+	raw   json.RawMessage
+	nodes []*jsonschema.Schema // the root first; they name each other by number
+}
+
+// Raw is the schema exactly as it was given.
+func (s *Schema) Raw() json.RawMessage { return slices.Clone(s.raw) }
+
+// Error says what is wrong with a schema. Its paths lead into the schema.
+type Error struct{ Violations []Violation }
+
+// Error names the first violation and how many more there are.
+func (e *Error) Error() string {
+	if len(e.Violations) == 0 {
+		return "Schema validation error"
+	}
+	s := fmt.Sprintf("Schema validation error at %s: %s", e.Violations[0].Path, e.Violations[0].Message)
+	if n := len(e.Violations) - 1; n > 0 {
+		s += fmt.Sprintf(" (and %d more)", n)
+	}
+	return s
+}
+
+// Compile makes a schema ready for use, or returns an *Error with everything that is wrong with it. It keeps the schemas of last use, so that
+// compiling one again costs a hash.
+func Compile(raw json.RawMessage) (*Schema, error) {
+	key := sha256.Sum256(raw)
+	if s, ok := known.get(key); ok {
+		return s, nil
+	}
+	s, err := compile(slices.Clone(raw))
+	if err != nil {
+		return nil, err
+	}
+	known.put(key, s)
+	return s, nil
+}
+
+// Implicit is what holds for an autonomous agent without a schema of its own, and for every resume (contract section 3).
+func Implicit() *Schema { return implicit() }
+
+// Object is what holds for a procedural agent without a schema: any object.
+func Object() *Schema { return anyObject() }
+
+var (
+	implicit  = builtin(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`)
+	anyObject = builtin(`{"type":"object"}`)
+)
+
+// builtin compiles a schema of this program's own, once.
+func builtin(raw string) func() *Schema {
+	return sync.OnceValue(func() *Schema {
+		s, err := compile(json.RawMessage(raw))
+		if err != nil {
+			panic(err)
+		}
+		return s
+	})
+}
