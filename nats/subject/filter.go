@@ -1,0 +1,4 @@
+package subject
+
+// QueuedOf is every queued record of a run, whatever its lane and attempt.
+func QueuedOf(partition, run string) string { return "ao.runs." + partition + ".queued.*.*.*." + run + ".*" }
