@@ -1,0 +1,71 @@
+package setting
+
+import (
+	"math"
+	"time"
+)
+
+// Embed as AO_NATS_URL: NATS runs inside the process.
+const Embed = "embed"
+
+// The settings that more than one program has, and those whose names contract section 11 fixes.
+var (
+	NATSURL = Setting[string]{Env: "AO_NATS_URL", Flag: "nats-url", Default: "nats://127.0.0.1:4222", Read: natsURL,
+		Doc: `where NATS is; "embed": inside this process (allinone, coordinator)`}
+	NATSListen = Setting[string]{Env: "AO_NATS_LISTEN", Flag: "nats-listen", Default: "127.0.0.1:4222", Read: AddressOr("none"),
+		Doc: `where an embedded NATS listens; "none": in-process only`}
+	NATSSync = Setting[string]{Env: "AO_NATS_SYNC", Flag: "nats-sync", Default: "always", Example: "2m", Read: natsSync,
+		Doc: `when an embedded NATS syncs to disk: "always" before it acknowledges, or how often`}
+	NATSReplicas = Setting[int]{Env: "AO_NATS_REPLICAS", Flag: "nats-replicas", Default: "1", Example: "3", Read: Int(1, 5),
+		Doc: "replicas of the streams, in a NATS cluster"}
+	DataDir = Setting[string]{Env: "AO_DATA_DIR", Flag: "data-dir", Default: ".ao", Read: Text,
+		Doc: "data of an embedded NATS, keys, conversation caches"}
+
+	HTTPAddr = Setting[string]{Env: "AO_HTTP_ADDR", Flag: "http-addr", Default: "127.0.0.1:8765", Read: Address,
+		Doc: "the coordinator's HTTP address"}
+	InsecureListen = Setting[bool]{Env: "AO_INSECURE_LISTEN", Flag: "insecure-listen", Default: "no", Example: "yes", Read: Switch,
+		Doc: "listen beyond loopback although anybody who gets there may do everything"}
+	AgentsDirs = Setting[[]string]{Env: "AGENT_ORCHESTRATOR_AGENTS_DIR", Flag: "agents-dir", Example: "agents:more/agents", Read: Folders,
+		Doc: "folders of coordinator-owned agents, separated by ':'"}
+	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000", Read: Int(1, math.MaxInt32),
+		Doc: "waiting runs at most; beyond it new ones get 429"}
+	MaxLanes = Setting[int]{Env: "AO_MAX_LANES", Flag: "max-lanes", Default: "256", Read: Int(1, 1000),
+		Doc: "queues at most"}
+	MaxPayload = Setting[int64]{Env: "AO_MAX_PAYLOAD", Flag: "max-payload", Default: "16MiB", Read: Bytes(1<<10, 1<<30),
+		Doc: "largest parameters or result of a run"}
+	RunLease = Setting[time.Duration]{Env: "RUN_LEASE", Flag: "run-lease", Default: "15", Example: "15, or RUN_LEASE=1m30s", Read: Duration(time.Second),
+		Doc: "a begun run that its worker does not name for so long is lost"}
+	RunNoMatchTimeout = Setting[time.Duration]{Env: "RUN_NO_MATCH_TIMEOUT", Flag: "run-no-match-timeout", Default: "300", Read: Duration(time.Second),
+		Doc: "how long a run waits for a runner that matches"}
+	RunRetention = Setting[time.Duration]{Env: "RUN_RETENTION", Flag: "run-retention", Default: "168h", Read: Duration(time.Minute),
+		Doc: "how long history and idempotency keys are kept at least"}
+	RunKeep = Setting[int]{Env: "RUN_KEEP", Flag: "run-keep", Default: "1000000", Read: Int(1, math.MaxInt32),
+		Doc: "ended runs kept at most"}
+	RunnerHeartbeat = Setting[time.Duration]{Env: "RUNNER_HEARTBEAT_INTERVAL", Flag: "runner-heartbeat-interval", Default: "60", Read: Duration(time.Second),
+		Doc: "how often a runner is to be heard of at least"}
+	RunnerStale = Setting[time.Duration]{Env: "RUNNER_STALE_THRESHOLD", Flag: "runner-stale-threshold", Default: "120", Read: Duration(time.Second),
+		Doc: "silence after which a runner is stale"}
+	RunnerRemove = Setting[time.Duration]{Env: "RUNNER_REMOVE_THRESHOLD", Flag: "runner-remove-threshold", Default: "600", Read: Duration(time.Second),
+		Doc: "silence after which a runner is removed"}
+
+	ProfilesDir = Setting[string]{Env: "AO_PROFILES_DIR", Flag: "profiles-dir", Example: "worker/profiles", Read: Folder,
+		Doc: "where executor profiles lie (<name>.json)"}
+	Profiles = Setting[[]string]{Env: "AO_PROFILES", Flag: "profiles", Short: "x", Example: "procedural", Read: Words,
+		Doc: "which profiles a worker runs, a comma list"}
+	ProjectDir = Setting[string]{Env: "AO_PROJECT_DIR", Flag: "project-dir", Default: ".", Read: Folder,
+		Doc: "where a worker's runs work unless they say otherwise; part of the runner's identity"}
+	Hostname = Setting[string]{Env: "AO_HOSTNAME", Flag: "hostname", Example: "crawler-1", Read: Text,
+		Doc: "the runner's hostname, default this machine's; part of the runner's identity"}
+	Tags = Setting[[]string]{Env: "AO_TAGS", Flag: "tags", Example: "gpu,linux", Read: Words,
+		Doc: "tags of a worker's runners beside those of their profiles, a comma list"}
+	DrainGrace = Setting[time.Duration]{Env: "AO_DRAIN_GRACE", Flag: "drain-grace", Default: "30", Read: Duration(0),
+		Doc: "how long a worker that is told to end lets its runs go on"}
+
+	LogLevel = Setting[string]{Env: "AO_LOG_LEVEL", Flag: "log-level", Default: "info", Read: OneOf("debug", "info", "warn", "error"),
+		Doc: "debug, info, warn or error"}
+	LogFormat = Setting[string]{Env: "AO_LOG_FORMAT", Flag: "log-format", Default: "text", Example: "json", Read: OneOf("text", "json"),
+		Doc: "text or json, on stderr"}
+)
+
+// APITokens refuses AO_API_TOKENS until tokens work.
+var APITokens = NotYet("AO_API_TOKENS", "API tokens come in a later version; unset it, and listen on loopback only")
