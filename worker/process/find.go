@@ -1,0 +1,147 @@
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// StartError tells why a program could not be started.
+type StartError struct {
+	Command string
+	Reason  string
+	Err     error // what the system said; may be nil
+}
+
+func (e *StartError) Error() string { return fmt.Sprintf("command %q: %s", e.Command, e.Reason) }
+
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Find gives the file of a command: a path (absolute, or relative to dir), or, where it is a bare name, a file of
+// that name in dir, else a program on PATH. The error is a *StartError; errors.Is(err, fs.ErrNotExist) where there
+// is no such file.
+func Find(command, dir string) (string, error) {
+	switch {
+	case command == "":
+		return "", &StartError{command, "is empty; name a program", fs.ErrInvalid}
+	case strings.ContainsRune(command, 0):
+		return "", &StartError{command, "contains a NUL byte", fs.ErrInvalid}
+	}
+	path := command
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	err := runnable(command, path)
+	if err != nil && !strings.Contains(command, "/") {
+		if found, err := exec.LookPath(command); err == nil {
+			return filepath.Abs(found)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", &StartError{command, fmt.Sprintf("no such file in %s, and no such program on PATH", orHere(dir)), fs.ErrNotExist}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(path)
+}
+
+func orHere(dir string) string {
+	if dir == "" {
+		return "the working directory"
+	}
+	return dir
+}
+
+// runnable tells whether path is a file that this process may run.
+func runnable(command, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &StartError{command, fmt.Sprintf("there is no file %s", path), err}
+	case errors.Is(err, fs.ErrPermission):
+		return &StartError{command, fmt.Sprintf("%s may not be read", path), err}
+	case err != nil:
+		return &StartError{command, fmt.Sprintf("%s: %v", path, err), err}
+	case info.IsDir():
+		return &StartError{command, fmt.Sprintf("%s is a directory, not a program", path), syscall.EISDIR}
+	case !info.Mode().IsRegular():
+		return &StartError{command, fmt.Sprintf("%s is not a regular file", path), fs.ErrPermission}
+	}
+	if _, err := exec.LookPath(absolute(path)); err != nil {
+		return &StartError{command, fmt.Sprintf("%s is not executable; chmod +x it", path), fs.ErrPermission}
+	}
+	return nil
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+// explain turns what the system said about a start into what is wrong.
+func explain(s Spec, err error) error {
+	if s.Dir != "" {
+		switch info, dirErr := os.Stat(s.Dir); {
+		case errors.Is(dirErr, fs.ErrNotExist):
+			return &StartError{s.Path, fmt.Sprintf("the working directory %s does not exist", s.Dir), err}
+		case dirErr != nil:
+			return &StartError{s.Path, fmt.Sprintf("the working directory %s cannot be used: %v", s.Dir, dirErr), err}
+		case !info.IsDir():
+			return &StartError{s.Path, fmt.Sprintf("the working directory %s is not a directory", s.Dir), err}
+		case errors.Is(err, syscall.EACCES) && !mayEnter(s.Dir):
+			return &StartError{s.Path, fmt.Sprintf("the working directory %s may not be entered", s.Dir), err}
+		}
+	}
+	path := s.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.Dir, path)
+	}
+	if bad := runnable(s.Path, path); bad != nil {
+		return bad
+	}
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
+		return &StartError{s.Path, "its interpreter " + interpreter(path) + " does not exist", err}
+	case errors.Is(err, syscall.EACCES):
+		return &StartError{s.Path, "it may not be run: a folder, its interpreter or a mount option (noexec) forbids it", err}
+	case errors.Is(err, syscall.ENOEXEC):
+		return &StartError{s.Path, "it is no program of this system; a script begins with a line like #!/bin/sh", err}
+	case errors.Is(err, syscall.E2BIG):
+		return &StartError{s.Path, "its arguments and environment are too long for the system", err}
+	case errors.Is(err, syscall.EINVAL):
+		return &StartError{s.Path, "an argument or a variable of its environment contains a NUL byte", err}
+	case errors.Is(err, syscall.EAGAIN):
+		return &StartError{s.Path, "the system allows no more processes", err}
+	}
+	return &StartError{s.Path, err.Error(), err}
+}
+
+func mayEnter(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "."+string(filepath.Separator)+"."))
+	return err == nil
+}
+
+// interpreter is what the first line of a script names, else the loader that a program asks for.
+func interpreter(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "or loader"
+	}
+	defer f.Close()
+	line, _ := bufio.NewReaderSize(f, 256).ReadSlice('\n')
+	if rest, ok := strings.CutPrefix(string(line), "#!"); ok {
+		if words := strings.Fields(rest); len(words) > 0 {
+			return words[0]
+		}
+	}
+	return "or loader"
+}

@@ -1,0 +1,96 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// guardEnv tells a process that it is a guard, and of which instance.
+const guardEnv = "AGENT_ORCHESTRATOR_GUARD"
+
+// Guard is the first call in the main of a program whose processes shall not outlive it, whatever kills it. It
+// starts a second process of the same program that waits for the end of the first, kills all that is left with its
+// marks, and ends. In that second process Guard never returns. It also promises that this process starts programs
+// with Run only, so that every orphan it gets may be reaped.
+func Guard() error {
+	if instance := os.Getenv(guardEnv); instance != "" {
+		guard(instance)
+		os.Exit(0)
+	}
+	if marks.sole.Swap(true) {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start the guard of processes: %w", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start the guard of processes: %w", err)
+	}
+	defer r.Close()
+	none, err := nothing()
+	if err != nil {
+		return fmt.Errorf("start the guard of processes: %w", err)
+	}
+	_, err = spawn(self, []string{self}, &syscall.ProcAttr{
+		Env:   []string{guardEnv + "=" + marks.instance},
+		Files: []uintptr{r.Fd(), none, none},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		w.Close()
+		return fmt.Errorf("start the guard of processes: %w", explain(Spec{Path: self}, err))
+	}
+	lifeline = w
+	return nil
+}
+
+var lifeline *os.File // ends with this process; its other end is the guard's stdin
+
+func guard(instance string) {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	io.Copy(io.Discard, os.Stdin)
+	for range 100 {
+		if !killMarked(instance) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// killMarked kills every process with a mark of the instance, and tells whether there was one.
+func killMarked(instance string) (found bool) {
+	token := []byte(":" + instance + ".")
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() || zombie(pid) {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err != nil {
+			continue
+		}
+		for v := range bytes.SplitSeq(env, []byte{0}) {
+			if bytes.HasPrefix(v, []byte(MarkEnv+"=")) && bytes.Contains(v, token) {
+				tree := map[int]bool{pid: true}
+				descend(pid, tree)
+				for pid := range tree {
+					found = !errors.Is(syscall.Kill(pid, syscall.SIGKILL), syscall.ESRCH) || found
+				}
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,295 @@
+// Package process is the one place that starts programs. A program gets a process group and an environment of its
+// own, its pipes are drained from its first moment to its last, what it writes is kept up to a limit and cut
+// visibly, and when Run returns, nothing of its tree is left: not a child that ignores SIGTERM, nor one that keeps
+// the pipes, nor one that made itself a daemon.
+//
+// How nothing is left (Linux):
+//   - The group gets SIGKILL while its leader is a zombie that still holds its number, so that no stranger is hit.
+//   - This process is a subreaper: what loses its parent becomes a child of this process's main thread. Programs
+//     are started by other threads only, so the main thread's list of children is empty unless something was left
+//     behind, and one small read answers that after each run.
+//   - Every program carries a mark in its environment (MarkEnv), one per Run and inherited by all below it. What
+//     was left behind with the mark of a Run that is over is killed with all that descends from it.
+//   - A program dies with this process, also by kill -9 (Pdeathsig; the threads that start programs never end);
+//     Guard, called first in main, takes care of its descendants then.
+//
+// The limit of it: a process that leaves its group, and replaces its whole environment, and outlives its parents.
+// After Guard that one is killed, too, but only when no Run is under way any more. Elsewhere than on Linux the
+// group is all that is swept.
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// MarkEnv is the environment variable that marks all processes of a Run. Run sets it; callers leave it alone.
+const MarkEnv = "AGENT_ORCHESTRATOR_PROCESS"
+
+// Spec is a program to run. Path is required.
+type Spec struct {
+	Path      string            // the program's file; relative to Dir unless absolute (see Find)
+	Args      []string          // without the program's own name
+	Dir       string            // working directory; default: this process's
+	Env       []string          // the whole environment, KEY=value; nothing is inherited
+	Stdin     []byte            // default: nothing to read (/dev/null)
+	MaxOutput int               // bytes kept of stdout and of stderr, each; default 4 MiB
+	MaxLine   int               // bytes of a line given to OnStdout and OnStderr, the rest is cut visibly; default 64 KiB
+	OnStdout  func(line []byte) // called for each line while the program runs, without its end; not kept after the call.
+	OnStderr  func(line []byte) // Both must return soon: the program waits for them. They may be called at the same time.
+	Grace     time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
+	WaitDelay time.Duration     // how long pipes may stay open after the end of all processes known; default 2 s
+}
+
+// Exit is how a program ended.
+type Exit struct {
+	Code      int            // exit code; 128 + the signal's number where a signal ended it
+	Signal    syscall.Signal // what ended it, or 0
+	Stdout    []byte         // what it wrote, at most MaxOutput, with a line that says how much was cut
+	Stderr    []byte
+	StdoutCut int64 // bytes cut out of Stdout
+	StderrCut int64
+	CPU       time.Duration // user and system time of the program and of those of its children that it waited for
+}
+
+// Run runs a program to its end and the end of everything it started. The error is a *StartError if it could not
+// be started, and ctx's cause if ctx ended before the program did; then Exit still says how it ended. An exit
+// code other than 0 is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL.
+func Run(ctx context.Context, s Spec) (Exit, error) {
+	if ctx.Err() != nil {
+		return Exit{}, context.Cause(ctx)
+	}
+	maxOutput, maxLine := cmp.Or(s.MaxOutput, 4<<20), cmp.Or(s.MaxLine, 64<<10)
+	grace, delay := cmp.Or(s.Grace, 5*time.Second), cmp.Or(s.WaitDelay, 2*time.Second)
+
+	mark := newMark()
+	defer mark.release()
+	p, err := start(s, mark)
+	if err != nil {
+		return Exit{}, err
+	}
+	out := drain{file: p.stdout, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStdout}}
+	errs := drain{file: p.stderr, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStderr}}
+	pipes, drained := 2, make(chan struct{}, 3)
+	go out.run(drained)
+	go errs.run(drained)
+	if p.stdin != nil {
+		pipes++
+		go func() {
+			p.stdin.Write(p.rest) // EPIPE, if it reads no more: its own affair
+			p.stdin.Close()
+			drained <- struct{}{}
+		}()
+	}
+
+	g := group{pid: p.pid}
+	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
+	waitable(p.pid)
+	unhook()
+	stopped := g.stopping()
+	if stopped {
+		g.await() // its children have the rest of the grace
+	}
+	status, usage := g.end()
+	mark.sweep()
+
+	patience := time.NewTimer(delay)
+	for ; pipes > 0; pipes-- {
+		select {
+		case <-drained:
+		case <-patience.C: // someone beyond our reach has the pipes
+			p.hangUp()
+			<-drained
+		}
+	}
+	patience.Stop()
+	p.stdout.Close()
+	p.stderr.Close()
+
+	e := Exit{Code: status.ExitStatus(), CPU: cpu(usage)}
+	if status.Signaled() {
+		e.Signal = status.Signal()
+		e.Code = 128 + int(e.Signal)
+	}
+	e.Stdout, e.StdoutCut = out.keep.bytes()
+	e.Stderr, e.StderrCut = errs.keep.bytes()
+	if stopped {
+		return e, context.Cause(ctx)
+	}
+	return e, nil
+}
+
+func cpu(u syscall.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
+
+// group is a program's process group, named by its leader. Its number stays taken until end has reaped the leader,
+// and after that nothing signals it any more.
+type group struct {
+	pid   int
+	mu    sync.Mutex
+	ended bool
+	kill  *time.Timer
+	until time.Time // when the grace ends; zero: nobody asked it to stop
+}
+
+// signal sends a signal now, and SIGKILL after the grace.
+func (g *group) signal(s syscall.Signal, grace time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		return
+	}
+	g.until = time.Now().Add(grace)
+	syscall.Kill(-g.pid, s)
+	g.kill = time.AfterFunc(grace, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if !g.ended {
+			syscall.Kill(-g.pid, syscall.SIGKILL)
+		}
+	})
+}
+
+func (g *group) stopping() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.until.IsZero()
+}
+
+// await gives the rest of the group, whose leader has ended, the rest of its grace.
+func (g *group) await() {
+	for time.Now().Before(g.until) && groupLives(g.pid) {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// end kills what is left of the group and reaps it.
+func (g *group) end() (syscall.WaitStatus, syscall.Rusage) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+	if g.kill != nil {
+		g.kill.Stop()
+	}
+	syscall.Kill(-g.pid, syscall.SIGKILL)
+	status, usage := reap(g.pid)
+	reapGroup(g.pid)
+	return status, usage
+}
+
+// program is one that was started.
+type program struct {
+	pid            int
+	stdout, stderr *os.File
+	stdin          *os.File // nil: everything is written
+	rest           []byte   // what is still to be written
+}
+
+// hangUp ends the reading and writing of all pipes.
+func (p program) hangUp() {
+	for _, f := range []*os.File{p.stdout, p.stderr, p.stdin} {
+		if f != nil {
+			f.SetDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+// start starts the program with its pipes. Small input is in its pipe before it begins.
+func start(s Spec, m *mark) (program, error) {
+	var p program
+	var ours, theirs []int
+	closeAll := func(fds []int) {
+		for _, fd := range fds {
+			syscall.Close(fd)
+		}
+	}
+	pipe := func() (r, w int, err error) {
+		var fds [2]int
+		err = closeOnExecPipe(&fds)
+		return fds[0], fds[1], err
+	}
+	fail := func(err error) (program, error) {
+		closeAll(ours)
+		closeAll(theirs)
+		return program{}, err
+	}
+
+	in, err := nothing()
+	if err != nil {
+		return fail(&StartError{s.Path, "no input could be made for it", err})
+	}
+	if len(s.Stdin) > 0 {
+		r, w, err := pipe()
+		if err != nil {
+			return fail(&StartError{s.Path, "no pipe could be made for it", err})
+		}
+		ours, theirs, in = append(ours, w), append(theirs, r), uintptr(r)
+	}
+	for range 2 {
+		r, w, err := pipe()
+		if err != nil {
+			return fail(&StartError{s.Path, "no pipe could be made for it", err})
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	for _, fd := range ours {
+		syscall.SetNonblock(fd, true)
+	}
+	outs := theirs[len(theirs)-2:]
+
+	argv := append([]string{s.Path}, s.Args...)
+	attr := &syscall.ProcAttr{
+		Dir:   s.Dir,
+		Env:   append(slices.Clip(s.Env), m.env()),
+		Files: []uintptr{in, uintptr(outs[0]), uintptr(outs[1])},
+		Sys:   attributes(),
+	}
+	if len(s.Stdin) > 0 {
+		n, _ := syscall.Write(ours[0], s.Stdin)
+		if p.rest = s.Stdin[max(n, 0):]; len(p.rest) == 0 {
+			syscall.Close(ours[0])
+		} else {
+			p.stdin = os.NewFile(uintptr(ours[0]), "stdin")
+		}
+		ours = ours[1:]
+	}
+	p.pid, err = spawn(s.Path, argv, attr)
+	if err != nil {
+		if p.stdin != nil {
+			p.stdin.Close()
+		}
+		return fail(explain(s, err))
+	}
+	closeAll(theirs)
+	p.stdout, p.stderr = os.NewFile(uintptr(ours[0]), "stdout"), os.NewFile(uintptr(ours[1]), "stderr")
+	return p, nil
+}
+
+// nothing is /dev/null, opened once.
+var nothing = sync.OnceValues(func() (uintptr, error) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	null = f
+	return f.Fd(), nil
+})
+
+var null *os.File // kept, so that it is not closed by the collector
+
+// spawn starts a program on one of the threads that never end. A file that was just written may be held open by
+// another child for the moment between its fork and its exec (text file busy): that passes.
+func spawn(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	for pause := time.Millisecond; ; pause *= 2 {
+		pid, err = spawners.start(path, argv, attr)
+		if !errors.Is(err, syscall.ETXTBSY) || pause > 100*time.Millisecond {
+			return pid, err
+		}
+		time.Sleep(pause)
+	}
+}
