@@ -1,4 +1,6 @@
 package subject
 
 // QueuedOf is every queued record of a run, whatever its lane and attempt.
-func QueuedOf(partition, run string) string { return "ao.runs." + partition + ".queued.*.*.*." + run + ".*" }
+func QueuedOf(partition, run string) string {
+	return "ao.runs." + partition + ".queued.*.*.*." + run + ".*"
+}
