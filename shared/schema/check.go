@@ -39,7 +39,7 @@ type violation struct {
 const (
 	steps         = 200_000
 	stepsPerValue = 10
-	bytesPerStep  = 4  // that many bytes of a value bring one step more
+	bytesPerStep  = 2  // that many bytes of a value bring one step more
 	matchPerStep  = 32 // a step's worth of matching, in characters × instructions of the pattern
 )
 

@@ -27,14 +27,15 @@ type node struct {
 type walker struct {
 	root        *value
 	nodes       []*node
-	ids         map[*value]int    // a subschema's number
-	uris        map[string]int    // absolute $id without fragment
-	anchors     map[string]int    // absolute $id with fragment
-	exprs       map[string]string // RE2 form of each pattern
-	expressions int               // patterns seen
-	path        path              // where the walk is
-	base        *url.URL          // of the subschema it is in
-	later       bool              // the schema declares a later draft
+	ids         map[*value]int // a subschema's number
+	uris        map[string]int // absolute $id without fragment
+	anchors     map[string]int // absolute $id with fragment
+	exprs       map[string]pattern
+	exprBytes   int
+	expressions int      // patterns seen
+	path        path     // where the walk is
+	base        *url.URL // of the subschema it is in
+	later       bool     // the schema declares a later draft
 	violations  []Violation
 }
 
@@ -64,7 +65,7 @@ func compile(raw json.RawMessage) (s *Schema, err error) {
 		return nil, &Error{[]Violation{bad.violation()}}
 	}
 	w := &walker{
-		root: &root, base: new(url.URL), ids: map[*value]int{}, uris: map[string]int{}, anchors: map[string]int{}, exprs: map[string]string{},
+		root: &root, base: new(url.URL), ids: map[*value]int{}, uris: map[string]int{}, anchors: map[string]int{}, exprs: map[string]pattern{},
 	}
 	w.uris[""] = 0
 	w.schema(&root)

@@ -63,7 +63,8 @@ func (f *flattener) strings() {
 	v := f.node.value
 	r := stringRule{MinLength: size(v, "minLength"), MaxLength: size(v, "maxLength")}
 	if p, ok := v.get("pattern"); ok {
-		r.Pattern = &pattern{Source: p.raw, Expr: f.exprs[p.raw]}
+		expr := f.exprs[p.raw]
+		r.Pattern = &expr
 	}
 	if r != (stringRule{}) {
 		f.out["string"] = r
@@ -103,7 +104,7 @@ func (f *flattener) objects() {
 	}
 	if p, ok := v.get("patternProperties"); ok {
 		for i, source := range p.names {
-			r.Patterns = append(r.Patterns, patternProperty{pattern{Source: source, Expr: f.exprs[source]}, f.ids[&p.kids[i]]})
+			r.Patterns = append(r.Patterns, patternProperty{f.exprs[source], f.ids[&p.kids[i]]})
 		}
 	}
 	r.Additional, r.Closed = f.extra("additionalProperties")

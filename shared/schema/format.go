@@ -177,12 +177,6 @@ func isRelativePointer(s string) bool {
 	return up != "" && (up == "0" || up[0] != '0') && (rest == "#" || isPointer(rest))
 }
 
-// isRegex: ECMA 262, whether or not a pattern may use it here.
-func isRegex(s string) bool {
-	_, _, err := translate(s)
-	return err == nil
-}
-
 func alphanumeric(c byte) bool { return digit(c) || letter(c) }
 func digit(c byte) bool        { return c >= '0' && c <= '9' }
 func letter(c byte) bool       { return c|0x20 >= 'a' && c|0x20 <= 'z' }

@@ -14,36 +14,83 @@ import (
 	"unicode/utf8"
 )
 
-// maxInstructions bounds the program that a pattern may become: (a{100}){100} is short to write and long to run.
-const maxInstructions = 5_000
+const (
+	maxInstructions = 5_000     // of the program that a pattern may become: (a{100}){9} is short to write and long to run
+	maxExpressions  = 256 << 10 // bytes of a schema's patterns as RE2 has them: \p{Alphabetic} is short to write and long to compile
+)
+
+// pattern is a regular expression as the schema has it and as RE2 understands it.
+type pattern struct {
+	Source string `json:"source"`
+	Expr   string `json:"expr"`
+	Size   int    `json:"size"` // instructions
+	re     *regexp.Regexp
+}
+
+func (p *pattern) prepare() (err error) {
+	p.re, err = regexp.Compile(p.Expr)
+	return err
+}
+
+// matches pays for the match before it begins: RE2 is linear, but in the product of both sizes.
+func (p *pattern) matches(c *check, s string) bool {
+	c.spend(len(s) * p.Size / matchPerStep)
+	return c.over() || p.re.MatchString(s)
+}
+
+// instructions is the size of the program that a regular expression becomes.
+func instructions(expr string) (int, error) {
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return 0, err
+	}
+	return len(prog.Inst), nil
+}
 
 // usable translates a schema's pattern (ECMA 262, as draft-07 wants it) for Go's RE2, or says what is wrong with it, in words that follow
 // the pattern.
-func usable(source string) (expr string, err error) {
+func usable(source string) (pattern, error) {
 	if n := utf8.RuneCountInString(source); n > MaxPatternChars {
-		return "", fmt.Errorf("is too long for a pattern: %d characters, at most %d are allowed", n, MaxPatternChars)
+		return pattern{}, fmt.Errorf("is too long for a pattern: %d characters, at most %d are allowed", n, MaxPatternChars)
 	}
 	expr, lacks, err := translate(source)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("is not a valid regular expression: %w", err)
+		return pattern{}, fmt.Errorf("is not a valid regular expression: %w", err)
 	case lacks != "":
-		return "", fmt.Errorf("uses %s, which patterns cannot do here: they are matched in linear time, by RE2", lacks)
+		return pattern{}, fmt.Errorf("uses %s, which patterns cannot do here: they are matched in linear time, by RE2", lacks)
 	}
 	size, err := instructions(expr)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("cannot be used as a pattern: %w", err)
-	case size > maxInstructions:
-		return "", fmt.Errorf("is too large for a pattern once its repetitions are written out")
+	if err != nil || size > maxInstructions { // what we wrote parses, unless RE2 finds it too large
+		return pattern{}, errors.New("is too large for a pattern once its repetitions are written out")
 	}
-	return expr, nil
+	return pattern{Source: source, Expr: expr, Size: size}, nil
 }
 
 // translate reads an ECMA 262 regular expression with Unicode semantics, lenient where browsers are (a lone { or ], escaped punctuation).
 // lacks names the first construct that is valid but beyond RE2. It keeps its own stack: strangers' parentheses can be deep.
 func translate(source string) (expr string, lacks string, err error) {
-	t := translator{rest: source, names: map[string]bool{}, sets: map[string]string{}}
+	t := newTranslator(source)
+	err = t.all()
+	return t.out.String(), t.lacks, err
+}
+
+// isRegex: ECMA 262, whether or not a pattern may use it here.
+func isRegex(s string) bool {
+	t := newTranslator(s)
+	t.only = true
+	return t.all() == nil
+}
+
+func newTranslator(source string) *translator {
+	return &translator{rest: source, names: map[string]bool{}, sets: map[string]string{}}
+}
+
+func (t *translator) all() (err error) {
 	for t.rest != "" && err == nil {
 		err = t.term()
 	}
@@ -60,7 +107,7 @@ func translate(source string) (expr string, lacks string, err error) {
 			}
 		}
 	}
-	return t.out.String(), t.lacks, err
+	return err
 }
 
 type translator struct {
@@ -74,6 +121,7 @@ type translator struct {
 	referred map[string]bool
 	sets     map[string]string // of \p, as RE2 writes them
 	lacks    string
+	only     bool // only whether it is valid: nothing is written
 }
 
 func (t *translator) lack(what string) {
@@ -95,7 +143,11 @@ func (t *translator) skip(prefix string) bool {
 	return ok
 }
 
-func (t *translator) write(s string, atom bool) { t.out.WriteString(s); t.atom = atom }
+func (t *translator) write(s string, atom bool) {
+	if t.atom = atom; !t.only {
+		t.out.WriteString(s)
+	}
+}
 
 const (
 	notNewline = `[^\n\r\x{2028}\x{2029}]`
@@ -261,6 +313,14 @@ func surrogate(r rune) bool { return r >= 0xd800 && r < 0xe000 }
 
 // character translates an escape that stands for one character, or for a set of them (as the inside of a RE2 class).
 func (t *translator) character() (r rune, set string, err error) {
+	r, set, err = t.escaped()
+	if t.only && set != "" {
+		set = `\d` // one is as good as the other, and some are kilobytes long
+	}
+	return r, set, err
+}
+
+func (t *translator) escaped() (r rune, set string, err error) {
 	switch c := t.next(); c {
 	case 'd', 'D', 'w', 'W':
 		return 0, `\` + string(c), nil

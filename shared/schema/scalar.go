@@ -2,8 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -194,41 +192,6 @@ func tooMany(limit int, otherwise string) string {
 		return "is expected to be empty"
 	}
 	return otherwise
-}
-
-// pattern is a regular expression as the schema has it and as RE2 understands it.
-type pattern struct {
-	Source string `json:"source"`
-	Expr   string `json:"expr"`
-	re     *regexp.Regexp
-	size   int // instructions
-}
-
-func (p *pattern) prepare() (err error) {
-	if p.re, err = regexp.Compile(p.Expr); err != nil {
-		return err
-	}
-	p.size, err = instructions(p.Expr)
-	return err
-}
-
-// instructions is the size of the program that a regular expression becomes.
-func instructions(expr string) (int, error) {
-	tree, err := syntax.Parse(expr, syntax.Perl)
-	if err != nil {
-		return 0, err
-	}
-	prog, err := syntax.Compile(tree.Simplify())
-	if err != nil {
-		return 0, err
-	}
-	return len(prog.Inst), nil
-}
-
-// matches pays for the match before it begins: RE2 is linear, but in the product of both sizes.
-func (p *pattern) matches(c *check, s string) bool {
-	c.spend(len(s) * p.size / matchPerStep)
-	return c.over() || p.re.MatchString(s)
 }
 
 // formatRule: a string in this format.

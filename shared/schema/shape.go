@@ -203,15 +203,21 @@ func (w *walker) expression(source string) {
 	if w.expressions++; w.expressions == MaxPatterns+1 {
 		w.problem("has too many patterns: at most %d are allowed in a schema", MaxPatterns)
 	}
-	if w.expressions > MaxPatterns || w.exprs[source] != "" {
+	if w.expressions > MaxPatterns {
 		return
 	}
-	expr, err := usable(source)
-	if err != nil {
-		w.problem("%s %s", repr(source), err)
-		return
+	p, done := w.exprs[source]
+	if !done {
+		var err error
+		if p, err = usable(source); err != nil {
+			w.problem("%s %s", repr(source), err)
+			return
+		}
+		w.exprs[source] = p
 	}
-	w.exprs[source] = expr
+	if w.exprBytes += len(p.Expr); w.exprBytes > maxExpressions {
+		w.problem("%s is too large for a pattern, together with the others in this schema", repr(source))
+	}
 }
 
 func (w *walker) nonEmpty(v *value) {

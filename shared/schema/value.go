@@ -111,7 +111,7 @@ func read(raw []byte, lim limits) (v value, count int, bad *unfit) {
 	case !json.Valid(raw):
 		err := json.Unmarshal(raw, &json.RawMessage{})
 		what := fmt.Sprintf("is not readable as JSON: %v", err)
-		if syntax, ok := err.(*json.SyntaxError); ok && syntax.Offset < int64(len(raw)) {
+		if syntax, ok := err.(*json.SyntaxError); ok && syntax.Offset > 0 {
 			what += fmt.Sprintf(" (byte %d)", syntax.Offset)
 		}
 		return value{}, 0, &unfit{what: what}
