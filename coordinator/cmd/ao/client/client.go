@@ -69,6 +69,13 @@ func New(c Config) (*Client, error) {
 	}, nil
 }
 
+// Quiet is the client without its notices: for what runs beside something that gives them.
+func (c *Client) Quiet() *Client {
+	quiet := *c
+	quiet.notice = func(string) {}
+	return &quiet
+}
+
 // Answer is a document of the API with the status it came with.
 type Answer struct {
 	Status int

@@ -1,0 +1,244 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/param"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/agent"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) agents() *cobra.Command {
+	var status string
+	var broken bool
+	c := &cobra.Command{Use: "agents", Short: "List agents; show, create, change and delete them", Args: cobra.NoArgs}
+	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
+	c.Flags().BoolVar(&broken, "broken", false, "those whose files could not be read, and why")
+	c.MarkFlagsMutuallyExclusive("status", "broken")
+	a.complete(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		if broken {
+			status = agent.Broken
+		}
+		q := url.Values{}
+		if status != "" {
+			q.Set("status", status)
+		}
+		p, err := a.client.List(ctx, "agents", q, "agents")
+		switch {
+		case err != nil:
+			return err
+		case status == agent.Broken:
+			return a.listBroken(p)
+		}
+		return a.listAgents(p)
+	})
+	c.AddCommand(a.agentShow(), a.agentCreate(), a.agentUpdate(), a.agentDelete())
+	return c
+}
+
+func (a *app) listAgents(p client.Page) error {
+	table := screen.NewTable("AGENT", "TYPE", "STATUS", "TAKES", "DESCRIPTION")
+	return a.list(p, "no agents; lay one into the coordinator's agents folder, or see 'ao agents create --help'", table, func(doc json.RawMessage) error {
+		var b agent.Blueprint
+		if err := json.Unmarshal(doc, &b); err != nil {
+			return err
+		}
+		table.Row(b.Name, b.Type, b.Status, screen.Cut(takes(doc), 40), screen.Cut(b.Description, noteWidth))
+		return nil
+	})
+}
+
+// takes are an agent's parameters in a line, those it can do without in brackets.
+func takes(doc json.RawMessage) string {
+	schema, err := schemaOf(doc)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, f := range schema.Fields() {
+		if f.Required {
+			names = append(names, f.Name)
+			continue
+		}
+		names = append(names, "["+f.Name+"]")
+	}
+	return strings.Join(names, " ")
+}
+
+func (a *app) listBroken(p client.Page) error {
+	return a.list(p, "none is broken", screen.NewTable(), func(doc json.RawMessage) error {
+		var b agent.Bad
+		if err := json.Unmarshal(doc, &b); err != nil {
+			return err
+		}
+		var f screen.Facts
+		f.Add("agent", b.Name)
+		f.Add("file", b.Path)
+		f.Add("error", b.Reason)
+		return f.Write(a.out)
+	})
+}
+
+func (a *app) agentShow() *cobra.Command {
+	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: oneOf("an agent"), ValidArgsFunction: a.completeAgents}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := agent.CheckName("agent", args[0]); err != nil {
+			return usage{err}
+		}
+		doc, err := a.client.Get(ctx, nil, "agents", args[0])
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.doc(doc)
+		}
+		return a.showAgent(doc)
+	})
+	return c
+}
+
+func (a *app) showAgent(doc json.RawMessage) error {
+	var b agent.Blueprint
+	if err := json.Unmarshal(doc, &b); err != nil {
+		return err
+	}
+	schema, err := schemaOf(doc)
+	if err != nil {
+		return err
+	}
+	var f screen.Facts
+	f.Add("agent", b.Name)
+	f.Add("type", b.Type)
+	f.Add("status", b.Status)
+	f.Add("description", b.Description)
+	f.Add("tags", strings.Join(b.Tags, ", "))
+	f.Add("profile", b.ExecutorProfile)
+	if b.Demands != nil {
+		f.Add("demands", demands(*b.Demands))
+	}
+	if b.TimeoutSeconds > 0 {
+		f.Add("timeout", fmt.Sprintf("%d s", b.TimeoutSeconds))
+	}
+	f.Add("command", b.Command)
+	f.Add("runner", b.RunnerID)
+	if b.ModifiedAt != nil {
+		f.Add("changed", screen.At(a.now(), *b.ModifiedAt))
+	}
+	f.Add("system prompt", b.SystemPrompt)
+	if err := f.Write(a.out); err != nil {
+		return err
+	}
+	return a.showFields(b.Name, schema.Fields())
+}
+
+// showFields lists what an agent takes, and a line to copy.
+func (a *app) showFields(name string, fields []param.Field) error {
+	if len(fields) == 0 {
+		return a.print("\nIt names no parameters; --param and --params give any.\n")
+	}
+	table := screen.NewTable("PARAMETER", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION")
+	example := "ao run " + name
+	for _, f := range fields {
+		required := ""
+		if f.Required {
+			required = "yes"
+			example += fmt.Sprintf(" --param %s=%s", f.Name, f.Example)
+		}
+		kind := f.Type
+		if len(f.Values) > 0 {
+			kind = strings.Join(f.Values, "|")
+		}
+		table.Row(f.Name, screen.Cut(kind, 40), required, screen.Cut(f.Default, 20), screen.Cut(f.Description, noteWidth))
+	}
+	if err := a.print("\n"); err != nil {
+		return err
+	}
+	if err := table.Write(a.out); err != nil {
+		return err
+	}
+	return a.print("\n" + screen.Line(example) + "\n")
+}
+
+const definition = `The definition is a JSON object: a file, '{…}' itself, or - for standard input. It is sent as it stands.`
+
+func (a *app) agentCreate() *cobra.Command {
+	c := &cobra.Command{
+		Use: "create DEFINITION", Short: "Create an agent", Args: oneOf("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition,
+		Example: `  ao agents create '{"name":"researcher","description":"Finds things out","system_prompt":"You …"}'` + "\n  ao agents create agent.json",
+	}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		body, err := a.source(args[0])
+		if err != nil {
+			return err
+		}
+		return a.save(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents"}, Body: body}, "created")
+	})
+	return c
+}
+
+func (a *app) agentUpdate() *cobra.Command {
+	var status string
+	c := &cobra.Command{
+		Use: "update AGENT [CHANGES]", Short: "Change an agent", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeAgents,
+		Long:    "Change an agent that the coordinator keeps: what is named is replaced, the rest stays.\n" + strings.Replace(definition, "The definition is", "The changes are", 1),
+		Example: `  ao agents update researcher '{"description":"Finds everything out"}'` + "\n  ao agents update researcher --status inactive",
+	}
+	c.Flags().StringVar(&status, "status", "", "active or inactive")
+	a.complete(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := agent.CheckName("agent", args[0]); err != nil {
+			return usage{err}
+		}
+		var body []byte
+		var err error
+		switch {
+		case (len(args) == 2) == (status != ""):
+			return usagef("what is to change? give the changes as JSON, or --status active or inactive")
+		case status != "":
+			body, err = json.Marshal(map[string]string{"status": status})
+		default:
+			body, err = a.source(args[1])
+		}
+		if err != nil {
+			return err
+		}
+		return a.save(ctx, client.Call{Method: http.MethodPatch, Path: []string{"agents", args[0]}, Body: body}, "changed")
+	})
+	return c
+}
+
+func (a *app) save(ctx context.Context, call client.Call, done string) error {
+	answer, err := a.client.Do(ctx, call)
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.doc(answer.Doc)
+	}
+	var b agent.Blueprint
+	if err := json.Unmarshal(answer.Doc, &b); err != nil {
+		return err
+	}
+	a.note("%s is %s", b.Name, done)
+	return nil
+}
+
+func (a *app) agentDelete() *cobra.Command {
+	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent that the coordinator keeps", Args: oneOf("an agent"), ValidArgsFunction: a.completeAgents}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := agent.CheckName("agent", args[0]); err != nil {
+			return usage{err}
+		}
+		return a.delete(ctx, "agents", args[0])
+	})
+	return c
+}

@@ -1,0 +1,130 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/screen"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	noFiles = cobra.ShellCompDirectiveNoFileComp
+	haste   = 2 * time.Second // a shell that waits longer seems broken
+	offered = "100"           // ids at most
+)
+
+func (a *app) complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err) // a flag that does not exist: seen by the first test
+	}
+}
+
+// offer are the names in a list of the API, each with words that tell it from the others. Whatever goes wrong offers none.
+func (a *app) offer(c *cobra.Command, of, name string, describe func(map[string]string) string) []string {
+	if a.connect() != nil {
+		return nil
+	}
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, haste)
+	defer cancel()
+	q := url.Values{"limit": {offered}}
+	if of == "agents" || of == "runners" {
+		q = nil
+	}
+	p, err := a.client.List(ctx, of, q, of)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	for _, doc := range p.Items {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(doc, &members) != nil {
+			continue
+		}
+		words := map[string]string{}
+		for k, v := range members {
+			words[k] = plain(v)
+		}
+		all = append(all, screen.Line(words[name])+"\t"+screen.Cut(describe(words), noteWidth))
+	}
+	return all
+}
+
+func described(names ...string) func(map[string]string) string {
+	return func(words map[string]string) string {
+		var said []string
+		for _, n := range names {
+			if words[n] != "" {
+				said = append(said, words[n])
+			}
+		}
+		return strings.Join(said, ", ")
+	}
+}
+
+func (a *app) completeAgents(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return a.offer(c, "agents", "name", described("description")), noFiles
+}
+
+func (a *app) completeRuns(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return a.offer(c, "runs", "run_id", described("agent_name", "status")), noFiles
+}
+
+func (a *app) completeSessions(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.offer(c, "sessions", "session_id", described("agent_name", "status")), noFiles
+}
+
+func (a *app) completeRunners(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return a.offer(c, "runners", "runner_id", described("executor_profile", "hostname", "status")), noFiles
+}
+
+// completeEither offers runs, and sessions once somebody begins to type one.
+func (a *app) completeEither(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	switch {
+	case len(args) > 0:
+		return nil, noFiles
+	case strings.HasPrefix(typed, "s"):
+		return a.completeSessions(c, args, typed)
+	}
+	return a.completeRuns(c, args, typed)
+}
+
+// completeParam offers the parameters of the agent that was named before.
+func (a *app) completeParam(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveDefault // the value may be a file's name
+	if len(args) == 0 || strings.Contains(typed, "=") || a.connect() != nil {
+		return nil, none
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), haste)
+	defer cancel()
+	doc, err := a.client.Get(ctx, nil, "agents", args[0])
+	if err != nil {
+		return nil, none
+	}
+	schema, err := schemaOf(doc)
+	if err != nil {
+		return nil, none
+	}
+	var all []string
+	for _, f := range schema.Fields() {
+		all = append(all, screen.Line(f.Name)+"=\t"+screen.Cut(f.Type+" "+f.Description, noteWidth))
+	}
+	return all, noFiles | cobra.ShellCompDirectiveNoSpace
+}

@@ -1,0 +1,121 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) events() *cobra.Command {
+	var follow bool
+	var after string
+	c := &cobra.Command{
+		Use: "events SESSION|RUN", Short: "Show what happened in a session or a run, and what happens (-f)", Args: oneOf("a run or a session"),
+		Long: `Show the events of a session, or of one run of it, oldest first. With -f those that come, too: of a run until it has
+ended, of a session until Ctrl-C. A connection that breaks is made again where it broke.`,
+		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: a.completeEither,
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
+	c.Flags().StringVar(&after, "after", "", "only those after this position (<runs>-<events>)")
+	a.complete(c, "after", cobra.NoFileCompletions)
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		w := watch{app: a, session: args[0]}
+		path, err := pathOf(args[0])
+		if err != nil {
+			return err
+		}
+		if path[0] == "runs" {
+			var r run.Run
+			doc, err := a.client.Get(ctx, nil, path...)
+			if err == nil {
+				err = json.Unmarshal(doc, &r)
+			}
+			if err != nil {
+				return err
+			}
+			w.run, w.session = r.ID, r.SessionID
+		}
+		return w.watch(ctx, after, follow)
+	})
+	return c
+}
+
+// watch shows the events of a session, or of one run of it.
+type watch struct {
+	app     *app
+	session string
+	run     string // only its events; empty: all
+	shown   string // the run whose events were shown last
+	err     error
+}
+
+func (w *watch) watch(ctx context.Context, after string, follow bool) error {
+	var over bool
+	at, err := w.app.client.Events(ctx, w.session, after, func(raw json.RawMessage) bool {
+		over = w.event(raw)
+		return over
+	})
+	if err == nil && follow && !over && w.err == nil {
+		err = w.app.client.Follow(ctx, w.session, at, nil, func(m client.Message) bool { return w.message(ctx, m) })
+	}
+	switch {
+	case w.err != nil:
+		return w.err
+	case ctx.Err() != nil && follow:
+		return ended(exitInterrupted)
+	}
+	return err
+}
+
+// event shows an event; enough once the run that is watched has ended, or nobody reads any more.
+func (w *watch) event(raw json.RawMessage) (enough bool) {
+	e, ok := eventIn(raw)
+	if !ok || w.run != "" && e.RunID != w.run {
+		return false
+	}
+	if w.err = w.print(e, inner(raw, "event")); w.err != nil {
+		return true
+	}
+	return w.run != "" && final(e)
+}
+
+func (w *watch) print(e run.Event, raw json.RawMessage) error {
+	if w.app.json {
+		return w.app.doc(raw)
+	}
+	head := ""
+	if e.RunID != w.shown && w.run == "" {
+		head = screen.Line(e.RunID) + "\n"
+	}
+	w.shown = e.RunID
+	return w.app.print(head + stamped(e, told(e)) + "\n")
+}
+
+func (w *watch) message(ctx context.Context, m client.Message) (enough bool) {
+	switch m.Name {
+	case "event":
+		return w.event(m.Data)
+	case "session_deleted":
+		w.app.note("the session is deleted")
+		return true
+	case "gap":
+		w.app.note("some events are missing here: they were kept no longer")
+		return w.over(ctx)
+	}
+	return false
+}
+
+// over asks whether the run that is watched has ended meanwhile: its end may be among what is missing.
+func (w *watch) over(ctx context.Context) bool {
+	if w.run == "" {
+		return false
+	}
+	var r run.Run
+	doc, err := w.app.client.Get(ctx, nil, "runs", w.run)
+	return err == nil && json.Unmarshal(doc, &r) == nil && r.Status.Final()
+}

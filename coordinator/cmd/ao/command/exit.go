@@ -1,0 +1,182 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// The exit codes. That of a procedural run's own program is shown, not passed on: it would be taken for one of these.
+const (
+	exitDone        = 0
+	exitFailed      = 1 // the run failed, or the coordinator refused
+	exitUsage       = 2
+	exitStopped     = 3
+	exitGoesOn      = 4 // the time to wait was over
+	exitUnreached   = 5
+	exitInterrupted = 130
+)
+
+// exitOf is the exit code of a command that waited for a run.
+var exitOf = map[run.Status]int{run.Completed: exitDone, run.Failed: exitFailed, run.Stopped: exitStopped}
+
+// usage is words that were not understood.
+type usage struct{ error }
+
+func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
+
+// ended is a way out about which everything was said already.
+type ended int
+
+func (e ended) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// exit tells a person, or a program, what went wrong, and gives the exit code.
+func (a *app) exit(command string, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if code, ok := errors.AsType[ended](err); ok {
+		return int(code)
+	}
+	p := a.problem(command, err)
+	if p.code == exitDone {
+		return exitDone
+	}
+	if a.json {
+		a.errs.println(screen.JSON(p.doc))
+		return p.code
+	}
+	a.errs.println("ao: " + strings.Join(p.lines, "\n"))
+	return p.code
+}
+
+// problem is an error as it is told.
+type problem struct {
+	code  int
+	lines []string        // for people; the first is the message
+	doc   json.RawMessage // for programs: {"error","message",…}
+}
+
+func (a *app) problem(command string, err error) problem {
+	if refused, ok := errors.AsType[*client.Refused](err); ok {
+		return problem{exitFailed, refusal(refused), refused.Doc}
+	}
+	told := func(code int, name string, hints ...string) problem {
+		doc, _ := json.Marshal(fault.New(fault.Internal, name, err.Error())) // a name and a text can always be written
+		p := problem{code: code, doc: doc, lines: []string{screen.Text(err.Error())}}
+		for _, h := range hints {
+			p.lines = append(p.lines, "hint: "+h)
+		}
+		return p
+	}
+	switch {
+	case errors.As(err, new(usage)) || !a.acted:
+		return told(exitUsage, "usage", "'"+command+" --help' tells what it takes")
+	case errors.Is(err, context.Canceled):
+		return problem{code: exitInterrupted, lines: []string{"interrupted"}, doc: json.RawMessage(`{"error":"interrupted","message":"interrupted"}`)}
+	case errors.Is(err, syscall.EPIPE): // who reads us has seen enough
+		return problem{code: exitDone}
+	case errors.As(err, new(*client.Unreachable)):
+		return told(exitUnreached, "unreachable", "start one with scripts/up, or say where it is with --url or AO_URL")
+	case errors.As(err, new(*client.Lost)):
+		return told(exitUnreached, "connection_lost", "'ao health' tells whether the coordinator is well")
+	case errors.As(err, new(*client.Stranger)):
+		return told(exitUnreached, "not_a_coordinator", "say where the coordinator is with --url or AO_URL")
+	}
+	return told(exitFailed, "failed")
+}
+
+// refusal is the API's message, then all it says beside: every violation, the fields that are for people, what to do.
+func refusal(r *client.Refused) []string {
+	lines := faultLines(r.Fault)
+	var hint, agent, field string
+	for _, f := range r.Fault.Fields {
+		switch f.Name {
+		case "hint":
+			hint = plain(f.Value)
+		case "agent_name":
+			agent = plain(f.Value)
+		case "field":
+			field = plain(f.Value)
+		}
+	}
+	switch {
+	case hint != "":
+	case r.Fault.Code == "parameter_validation_failed" && agent != "":
+		hint = fmt.Sprintf("'ao agents show %s' lists what it takes", screen.Line(agent))
+	case r.Status == 404 && (agent != "" || field == "agent_name"):
+		hint = "'ao agents' lists what there is"
+	case r.RetryAfter > 0:
+		hint = fmt.Sprintf("come again in %s", screen.Took(r.RetryAfter))
+	case r.Status == 401 || r.Status == 403:
+		hint = "this coordinator wants to know who asks"
+	}
+	if hint != "" {
+		lines = append(lines, "hint: "+screen.Line(hint))
+	}
+	return lines
+}
+
+// silent are fields of a fault that say nothing to a person beside the message and the rest.
+var silent = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "retry_after_seconds": true}
+
+// faultLines is a fault of the API, or of a run, in lines: message and code, then its fields.
+func faultLines(f *fault.Fault) []string {
+	first := screen.Text(f.Message)
+	if f.Message == "" {
+		first = screen.Line(f.Code)
+	} else if f.Code != "" {
+		first += " (" + screen.Line(f.Code) + ")"
+	}
+	lines := []string{first}
+	for _, field := range f.Fields {
+		switch {
+		case field.Name == "validation_errors" || field.Name == "errors":
+			lines = append(lines, violations(field)...)
+		case field.Name == "field" && strings.Contains(f.Message, plain(field.Value)):
+		case !silent[field.Name] && plain(field.Value) != "":
+			lines = append(lines, "  "+screen.Line(field.Name)+": "+strings.ReplaceAll(screen.Text(plain(field.Value)), "\n", "\n    "))
+		}
+	}
+	return lines
+}
+
+func violations(field fault.Field) []string {
+	raw, _ := field.Value.(json.RawMessage)
+	var all []struct {
+		Path    string `json:"path"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(raw, &all) != nil {
+		return []string{"  " + screen.Line(field.Name) + ": " + screen.Line(plain(field.Value))}
+	}
+	var lines []string
+	for _, v := range all {
+		lines = append(lines, "  "+screen.Line(v.Path)+": "+screen.Line(v.Message))
+	}
+	return lines
+}
+
+// plain is a field's value as a person reads it: a string as it is, anything else as JSON.
+func plain(value any) string {
+	raw, ok := value.(json.RawMessage)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	var s *string
+	if json.Unmarshal(raw, &s) == nil {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	return string(raw)
+}

@@ -1,0 +1,199 @@
+// Package command is what ao can be told to do, one file per noun: it asks the API, and shows the answer to a person as
+// text and tables, or to a program as the API's own documents.
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+
+	"github.com/spf13/cobra"
+)
+
+// app is one start of the program: where it reads and writes, and whom it asks.
+type app struct {
+	in       io.Reader
+	out      io.Writer
+	terminal bool // out is one, so what it is shown must not steer it
+	errs     *lines
+	now      func() time.Time
+
+	url    string
+	json   bool
+	client *client.Client
+	acted  bool // the words were understood; what fails from here on is not their fault
+}
+
+// Main does what args say and gives the exit code (see exit.go).
+func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	a := &app{in: in, out: out, terminal: isTerminal(out), errs: &lines{w: errs}, now: time.Now}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	at, err := root.ExecuteContextC(ctx)
+	return a.exit(at.CommandPath(), err)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+const about = `Agent Orchestrator at the command line: start runs of agents, follow them, see what they made.
+
+  ao agents                                   what can be run
+  ao run text-stats --param file=README.md    run it, wait, print the result
+  ao runs                                     what was run
+  ao events -f SESSION                        watch a session
+
+Exit codes: 0 done (a run: completed), 1 it failed or was refused, 2 the words were not understood,
+3 the run was stopped, 4 the time to wait was over and the run goes on, 5 no coordinator was reached, 130 interrupted.`
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "ao", Short: "Start agents' runs, follow them, see what they made", Long: about,
+		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,
+	}
+	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+")")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's own JSON documents, lists one per line; errors too")
+	_ = root.RegisterFlagCompletionFunc("url", cobra.NoFileCompletions) // fails only for a flag that does not exist
+	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Around them:"})
+	for _, c := range []*cobra.Command{a.run(), a.runs(), a.show(), a.result(), a.wait(), a.stop(), a.events(), a.validate()} {
+		c.GroupID = "runs"
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.runners(), a.health()} {
+		c.GroupID = "around"
+		root.AddCommand(c)
+	}
+	root.SetHelpCommandGroupID("around")
+	root.SetCompletionCommandGroupID("around")
+	return root
+}
+
+// connect makes the client, once flags are read. Nothing is sent yet.
+func (a *app) connect() error {
+	address := a.url
+	if address == "" {
+		address = os.Getenv("AO_URL")
+	}
+	c, err := client.New(client.Config{URL: address, Notice: func(s string) { a.note("%s", s) }})
+	a.client = c
+	return err
+}
+
+// act is a command's work: what it fails with is not a misunderstanding, unless it says so (usagef).
+func (a *app) act(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if err := a.connect(); err != nil {
+			return err
+		}
+		a.acted = true
+		return f(c.Context(), args)
+	}
+}
+
+// note tells a person something beside the result; programs are spared it.
+func (a *app) note(format string, args ...any) {
+	if !a.json {
+		a.errs.println(screen.Text(fmt.Sprintf(format, args...)))
+	}
+}
+
+// doc prints a document of the API: for programs.
+func (a *app) doc(raw json.RawMessage) error {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return err
+	}
+	return a.print(a.shownJSON(b.Bytes()) + "\n")
+}
+
+// pretty prints a document of the API: for people.
+func (a *app) pretty(raw json.RawMessage) error {
+	return a.print(a.shownJSON([]byte(indented(raw))) + "\n")
+}
+
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func (a *app) shownJSON(raw []byte) string {
+	if a.terminal {
+		return screen.JSON(raw)
+	}
+	return string(raw)
+}
+
+func (a *app) print(s string) error {
+	_, err := io.WriteString(a.out, s)
+	return err
+}
+
+// list prints documents one per line for programs, or has a table made of them for people; none is what a person reads
+// where there are none.
+func (a *app) list(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
+	for _, item := range p.Items {
+		show := row
+		if a.json {
+			show = a.doc
+		}
+		if err := show(item); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.json:
+		return nil
+	case len(p.Items) == 0:
+		a.note("%s", none)
+		return nil
+	}
+	return table.Write(a.out)
+}
+
+// source reads what a flag or argument stands for: - is standard input, {…} is itself, anything else a file.
+func (a *app) source(what string) ([]byte, error) {
+	switch {
+	case what == "-":
+		return io.ReadAll(a.in)
+	case strings.HasPrefix(strings.TrimSpace(what), "{"):
+		return []byte(what), nil
+	}
+	raw, err := os.ReadFile(what)
+	if err != nil {
+		return nil, usagef("%v; name a file, give {…} itself, or - for standard input", err)
+	}
+	return raw, nil
+}
+
+// lines writes whole lines, from several goroutines.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lines) println(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = fmt.Fprintln(l.w, strings.TrimRight(s, "\n")) // nobody can be told that nobody can be told
+}

@@ -1,0 +1,304 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/param"
+	"ao/shared/agent"
+	"ao/shared/run"
+	"ao/shared/wire"
+
+	"github.com/spf13/cobra"
+)
+
+const runLong = `Start a run of an agent, wait for its end, and print its result: text as it is, data as indented JSON. What happens
+on the way is told on standard error. Ctrl-C ends the waiting, not the run.
+
+Parameters are typed by the agent's schema ('ao agents show AGENT' lists them); what it does not name is a string.
+  --param depth=3                an integer where the schema says so; its digits stay as typed
+  --param verbose                true
+  --param tag=a --param tag=b    an array, as is --param tag=a,b
+  --param 'opts:={"a":1}'        any JSON, as it stands
+  --params FILE, -, or '{…}'     a JSON object; parameters given one by one come after it, or replace its own
+
+Exit codes: 0 completed, 1 failed or refused, 2 the words were not understood, 3 stopped, 4 the time to wait was over,
+5 no coordinator was reached, 130 interrupted. The exit code of a procedural agent's own program is shown, not passed on.`
+
+const runExample = `  ao run text-stats --param file=README.md
+  ao run researcher --prompt 'What is new in Go?' --detach
+  ao run --resume ses_… --prompt 'And in the standard library?'
+  echo '{"url":"https://example.org"}' | ao run web-crawler --params -`
+
+// order is what is asked for with `ao run` and `ao validate`.
+type order struct {
+	given    []param.Given // in the order typed
+	params   string
+	session  string
+	resume   string
+	parent   string
+	dir      string
+	hostname string
+	profile  string
+	tags     []string
+	timeout  seconds
+	key      string
+}
+
+// typedFlag adds to an order's parameters; several flags share one list, so that their order is that of the words.
+type typedFlag struct {
+	to   *[]param.Given
+	kind string
+	read func(string) (param.Given, error)
+}
+
+func (f typedFlag) String() string { return "" }
+func (f typedFlag) Type() string   { return f.kind }
+func (f typedFlag) Set(s string) error {
+	g, err := f.read(s)
+	if err == nil {
+		*f.to = append(*f.to, g)
+	}
+	return err
+}
+
+// seconds is a duration in whole seconds: 90, 90s, 2m. Zero: not given.
+type seconds time.Duration
+
+func (s *seconds) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
+func (s *seconds) Type() string { return "duration" }
+func (s *seconds) Set(text string) error {
+	if n, err := strconv.Atoi(text); err == nil {
+		text = strconv.Itoa(n) + "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d%time.Second != 0 {
+		return errors.New("write whole seconds, such as 90, 90s or 2m")
+	}
+	*s = seconds(d)
+	return nil
+}
+
+func (a *app) orderFlags(c *cobra.Command, o *order) {
+	f := c.Flags()
+	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "a parameter: name=value, name:=JSON, or name alone for true")
+	f.Var(typedFlag{&o.given, "text", func(s string) (param.Given, error) {
+		if s == "-" {
+			raw, err := io.ReadAll(a.in)
+			if err != nil {
+				return param.Given{}, err
+			}
+			s = strings.TrimRight(string(raw), "\n")
+		}
+		return param.Text("prompt", s)
+	}}, "prompt", "the parameter prompt, or - for standard input")
+	f.StringVar(&o.params, "params", "", "all parameters as a JSON object: a file, '{…}', or - for standard input")
+	f.StringVar(&o.session, "session", "", "start the session under this id (ses_…)")
+	f.StringVar(&o.resume, "resume", "", "go on with this session instead of starting one")
+	f.StringVar(&o.parent, "parent", "", "the session that this one belongs to")
+	f.StringVar(&o.dir, "project-dir", "", "the folder to work in, on a runner's machine")
+	f.StringVar(&o.hostname, "hostname", "", "only on runners of this host")
+	f.StringVar(&o.profile, "profile", "", "only on runners with this executor profile")
+	f.StringArrayVar(&o.tags, "tag", nil, "only on runners with this tag; can be repeated")
+	f.Var(&o.timeout, "timeout", "limit of the execution, such as 90s")
+	c.MarkFlagsMutuallyExclusive("session", "resume")
+	a.complete(c, "param", a.completeParam)
+	a.complete(c, "resume", a.completeSessions)
+	a.complete(c, "parent", a.completeSessions)
+	for _, name := range []string{"prompt", "session", "hostname", "profile", "tag", "timeout"} {
+		a.complete(c, name, cobra.NoFileCompletions)
+	}
+}
+
+// one wants an agent's name, unless a session is resumed, which has one.
+func (o *order) args(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 1:
+		return fmt.Errorf("one agent at a time, got %d names; parameters are given as --param name=value", len(args))
+	case len(args) == 0 && o.resume == "":
+		return errors.New("which agent? 'ao agents' lists them")
+	}
+	return nil
+}
+
+func (a *app) run() *cobra.Command {
+	var o order
+	var detach, quiet bool
+	c := &cobra.Command{
+		Use: "run AGENT [--param name=value]...", Short: "Run an agent, wait for its end, print its result",
+		Long: runLong, Example: runExample, Args: o.args, ValidArgsFunction: a.completeAgents,
+	}
+	a.orderFlags(c, &o)
+	c.Flags().StringVar(&o.key, "idempotency-key", "", "the same key and the same order are one run, however often it is sent")
+	c.Flags().BoolVarP(&detach, "detach", "d", false, "do not wait: print the run's id and the session's")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
+	a.complete(c, "idempotency-key", cobra.NoFileCompletions)
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		body, err := a.order(ctx, o, args)
+		if err != nil {
+			return err
+		}
+		created, doc, err := a.create(ctx, body, o.key)
+		switch {
+		case err != nil:
+			return err
+		case detach && a.json:
+			return a.doc(doc)
+		case detach:
+			return a.print(created.ID + "\t" + created.SessionID + "\n")
+		}
+		if !quiet {
+			a.note("%s in %s", created.ID, created.SessionID)
+		}
+		return a.await(ctx, created, 0, quiet)
+	})
+	return c
+}
+
+// create sends an order. It always carries a key, so that it can be sent again over a connection that broke.
+func (a *app) create(ctx context.Context, body []byte, key string) (run.Run, json.RawMessage, error) {
+	if key == "" {
+		key = client.Key()
+	}
+	var created run.Run
+	answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs"}, Body: body, Key: key})
+	if err != nil {
+		if errors.Is(err, context.Canceled) || errors.As(err, new(*client.Lost)) {
+			a.note("Whether the run was accepted is not known; the same command with --idempotency-key %s tells, and starts none twice", key)
+		}
+		return created, nil, err
+	}
+	if err := json.Unmarshal(answer.Doc, &created); err != nil || run.CheckID(created.ID) != nil || run.CheckSessionID(created.SessionID) != nil {
+		return created, nil, fmt.Errorf("the answer to the order names no run: %.200q", answer.Doc)
+	}
+	return created, answer.Doc, nil
+}
+
+func (a *app) validate() *cobra.Command {
+	var o order
+	c := &cobra.Command{
+		Use: "validate AGENT [--param name=value]...", Short: "Check what 'ao run' would be refused for; start nothing",
+		Args: o.args, ValidArgsFunction: a.completeAgents,
+		Long: "Check an order as 'ao run' would send it, with the same flags, and start nothing.\nExit codes: 0 it would be accepted, 1 it would not.",
+	}
+	a.orderFlags(c, &o)
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		body, err := a.order(ctx, o, args)
+		if err != nil {
+			return err
+		}
+		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.doc(answer.Doc)
+		}
+		return a.print("valid\n")
+	})
+	return c
+}
+
+// request is the body of POST /runs. Parameters are bytes as typed.
+type request struct {
+	Type       string          `json:"type"`
+	Agent      string          `json:"agent_name,omitempty"`
+	Session    string          `json:"session_id,omitempty"`
+	Parameters json.RawMessage `json:"parameters"`
+	Mode       string          `json:"mode"`
+	Parent     string          `json:"parent_session_id,omitempty"`
+	ProjectDir string          `json:"project_dir,omitempty"`
+	Demands    *run.Demands    `json:"additional_demands,omitempty"`
+	Timeout    int             `json:"timeout_seconds,omitempty"`
+}
+
+// order makes the body of a request out of the words.
+func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error) {
+	req := request{Type: run.Start, Session: o.session, Mode: run.AsyncPoll, Parent: o.parent, ProjectDir: o.dir,
+		Timeout: int(time.Duration(o.timeout) / time.Second)}
+	if len(args) == 1 {
+		req.Agent = args[0]
+	}
+	if o.resume != "" {
+		req.Type, req.Session = run.Resume, o.resume
+	}
+	if o.hostname != "" || o.profile != "" || len(o.tags) > 0 {
+		req.Demands = &run.Demands{Hostname: o.hostname, ExecutorProfile: o.profile, Tags: o.tags}
+	}
+	var base []wire.Member
+	if o.params != "" {
+		raw, err := a.source(o.params)
+		if err != nil {
+			return nil, err
+		}
+		if base, err = param.Base(raw); err != nil {
+			return nil, usage{err}
+		}
+	}
+	schema, err := a.schemaFor(ctx, req, o.given)
+	if err != nil {
+		return nil, err
+	}
+	if req.Parameters, err = param.Object(base, o.given, schema); err != nil {
+		return nil, usage{err}
+	}
+	return req.bytes()
+}
+
+// bytes is the body; digits and order of the parameters as they are.
+func (r request) bytes() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// schemaFor is what the parameters are typed by. It is asked for only where it matters.
+func (a *app) schemaFor(ctx context.Context, r request, given []param.Given) (param.Schema, error) {
+	switch {
+	case r.Type == run.Resume:
+		return param.Implicit, nil
+	case !param.Typed(given):
+		return param.Schema{}, nil
+	}
+	if err := agent.CheckName("agent", r.Agent); err != nil {
+		return param.Schema{}, usage{err}
+	}
+	doc, err := a.client.Get(ctx, nil, "agents", r.Agent)
+	if err != nil {
+		return param.Schema{}, err
+	}
+	return schemaOf(doc)
+}
+
+// schemaOf is the schema of an agent as the API shows it; an autonomous agent without one takes a prompt.
+func schemaOf(doc json.RawMessage) (param.Schema, error) {
+	var b struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"parameters_schema"`
+	}
+	if err := json.Unmarshal(doc, &b); err != nil {
+		return param.Schema{}, fmt.Errorf("the agent cannot be read: %w", err)
+	}
+	if b.Type == run.Autonomous && (b.Schema == nil || string(b.Schema) == "null") {
+		return param.Implicit, nil
+	}
+	return param.NewSchema(b.Schema), nil
+}

@@ -1,0 +1,114 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+
+	"github.com/spf13/cobra"
+)
+
+// runner is what of a runner a person reads; the API may say more.
+type runner struct {
+	ID       string            `json:"runner_id"`
+	Status   string            `json:"status"`
+	Hostname string            `json:"hostname"`
+	Profile  string            `json:"executor_profile"`
+	Type     string            `json:"executor_type"`
+	Dir      string            `json:"project_dir"`
+	Tags     []string          `json:"tags"`
+	Slots    int               `json:"max_concurrent_runs"`
+	Busy     *int              `json:"running"`
+	Agents   []json.RawMessage `json:"agents"`
+	LastBeat *time.Time        `json:"last_heartbeat"`
+}
+
+var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
+
+func (a *app) runners() *cobra.Command {
+	c := &cobra.Command{Use: "runners", Short: "List the runners that take runs; send one away", Args: cobra.NoArgs}
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		p, err := a.client.List(ctx, "runners", nil, "runners")
+		if err != nil {
+			return err
+		}
+		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARD", "FOLDER")
+		return a.list(p, "no runners; scripts/up starts one with the coordinator", table, func(doc json.RawMessage) error {
+			var r runner
+			if err := json.Unmarshal(doc, &r); err != nil {
+				return err
+			}
+			slots := strconv.Itoa(r.Slots)
+			if r.Busy != nil {
+				slots = strconv.Itoa(*r.Busy) + "/" + slots
+			}
+			heard := ""
+			if r.LastBeat != nil {
+				heard = screen.Age(a.now(), *r.LastBeat)
+			}
+			table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Cut(r.Hostname, 30), slots, strconv.Itoa(len(r.Agents)),
+				screen.Cut(strings.Join(r.Tags, ","), 30), heard, tail(r.Dir, 40))
+			return nil
+		})
+	})
+	drain := &cobra.Command{
+		Use: "delete RUNNER", Aliases: []string{"drain"}, Short: "Send a runner away: it takes no more runs, finishes its own, goes",
+		Args: oneOf("a runner"), ValidArgsFunction: a.completeRunners,
+	}
+	drain.RunE = a.act(func(ctx context.Context, args []string) error {
+		if !runnerID.MatchString(args[0]) {
+			return usagef("%.80q is no runner (rnr_…); 'ao runners' lists them", args[0])
+		}
+		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{"runners", args[0]}})
+		switch {
+		case err != nil:
+			return err
+		case a.json && len(answer.Doc) > 0:
+			return a.doc(answer.Doc)
+		}
+		a.note("%s takes no more runs, finishes its own, and goes", args[0])
+		return nil
+	})
+	c.AddCommand(drain)
+	return c
+}
+
+// tail keeps the end of a path: the part that tells folders apart.
+func tail(path string, width int) string {
+	if r := []rune(path); len(r) > width {
+		return "…" + string(r[len(r)-width+1:])
+	}
+	return path
+}
+
+func (a *app) health() *cobra.Command {
+	c := &cobra.Command{
+		Use: "health", Short: "Tell whether the coordinator is ready to work: exit code 0, else 1", Args: cobra.NoArgs,
+		Long: "Ask GET /ready. Made for health checks of containers: exit code 0 when the coordinator is ready, 1 in every other case.",
+	}
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		doc, err := a.client.Get(ctx, nil, "ready")
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errors.New("not ready: no answer within 10 s")
+		}
+		switch {
+		case err != nil:
+			a.exit(c.CommandPath(), err)
+			return ended(exitFailed) // 2 and above mean something else to those who check
+		case a.json:
+			return a.doc(doc)
+		}
+		return a.print("ready\n")
+	})
+	return c
+}

@@ -1,0 +1,352 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+const noteWidth = 60 // characters of an error or a description in a table
+
+// filter is what a list of runs or sessions is narrowed by.
+type filter struct {
+	status, agent, session, parent, since, cursor string
+
+	limit int
+	all   bool
+}
+
+func (a *app) filterFlags(c *cobra.Command, f *filter, statuses []string) {
+	flags := c.Flags()
+	flags.StringVar(&f.status, "status", "", strings.Join(statuses, ", "))
+	flags.StringVar(&f.agent, "agent", "", "of this agent")
+	flags.StringVar(&f.parent, "parent", "", "whose parent is this session")
+	flags.StringVar(&f.since, "since", "", "created since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
+	flags.IntVar(&f.limit, "limit", 20, "at most so many on a page")
+	flags.StringVar(&f.cursor, "cursor", "", "go on where a page ended")
+	flags.BoolVar(&f.all, "all", false, "page after page, to the end")
+	a.complete(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
+	a.complete(c, "agent", a.completeAgents)
+	a.complete(c, "parent", a.completeSessions)
+	for _, name := range []string{"since", "limit", "cursor"} {
+		a.complete(c, name, cobra.NoFileCompletions)
+	}
+}
+
+func (f filter) query(now time.Time) (url.Values, error) {
+	q := url.Values{}
+	for name, v := range map[string]string{
+		"status": f.status, "agent_name": f.agent, "session_id": f.session, "parent_session_id": f.parent, "cursor": f.cursor,
+	} {
+		if v != "" {
+			q.Set(name, v)
+		}
+	}
+	if f.limit < 1 {
+		return nil, usagef("limit must be at least 1, got %d", f.limit)
+	}
+	q.Set("limit", strconv.Itoa(f.limit))
+	if f.since != "" {
+		t, err := moment(now, f.since)
+		if err != nil {
+			return nil, err
+		}
+		q.Set("created_after", t.UTC().Format(time.RFC3339Nano))
+	}
+	return q, nil
+}
+
+func moment(now time.Time, s string) (time.Time, error) {
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
+		return t, nil
+	}
+	return time.Time{}, usagef("since %q: write a time span such as 2h or 30m, a day such as 2026-01-31, or a moment such as 2026-01-31T12:00:00Z", s)
+}
+
+// paged reads a page, or all of them, of a filtered list.
+func (a *app) paged(ctx context.Context, of string, f filter) (client.Page, error) {
+	q, err := f.query(a.now())
+	if err != nil {
+		return client.Page{}, err
+	}
+	p, err := a.client.List(ctx, of, q, of)
+	for err == nil && f.all && p.Next != "" {
+		q.Set("cursor", p.Next)
+		var more client.Page
+		more, err = a.client.List(ctx, of, q, of)
+		p = client.Page{Items: append(p.Items, more.Items...), Next: more.Next}
+	}
+	return p, err
+}
+
+// more says how to go on after a page.
+func (a *app) more(p client.Page, of string) {
+	if p.Next != "" {
+		a.errs.println(screen.Line(fmt.Sprintf("more: --cursor %s (or --all) with the same %s command", p.Next, of)))
+	}
+}
+
+func statuses[S ~string](all []S) []string {
+	var names []string
+	for _, s := range all {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+func (a *app) runs() *cobra.Command {
+	var f filter
+	c := &cobra.Command{
+		Use: "runs", Short: "List runs, the newest first", Args: cobra.NoArgs, Aliases: []string{"ps"},
+		Example: "  ao runs --status failed --since 2h\n  ao runs --json --all | jq -r .run_id",
+	}
+	a.filterFlags(c, &f, statuses(run.Statuses))
+	c.Flags().StringVar(&f.session, "session", "", "of this session")
+	a.complete(c, "session", a.completeSessions)
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		p, err := a.paged(ctx, "runs", f)
+		if err != nil {
+			return err
+		}
+		table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
+		err = a.list(p, "no runs", table, func(doc json.RawMessage) error {
+			var r run.Run
+			if err := json.Unmarshal(doc, &r); err != nil {
+				return err
+			}
+			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), a.took(r), screen.Cut(remark(r), noteWidth))
+			return nil
+		})
+		if err == nil {
+			a.more(p, "runs")
+		}
+		return err
+	})
+	return c
+}
+
+// took is how long a run has been going, or went.
+func (a *app) took(r run.Run) string {
+	begun := r.StartedAt
+	if begun == nil {
+		begun = r.ClaimedAt
+	}
+	switch {
+	case begun == nil:
+		return ""
+	case r.EndedAt != nil:
+		return screen.Took(r.EndedAt.Sub(*begun))
+	case r.Status.Final():
+		return ""
+	}
+	return screen.Took(a.now().Sub(*begun))
+}
+
+// remark is the one thing to know of a run beside its status.
+func remark(r run.Run) string {
+	switch {
+	case r.Error != nil && r.Error.Message != "":
+		return r.Error.Message
+	case r.Error != nil:
+		return r.Error.Code
+	}
+	return r.WaitingFor
+}
+
+func (a *app) show() *cobra.Command {
+	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show all that is known of a run or a session", Args: oneOf("a run or a session"), ValidArgsFunction: a.completeEither}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		path, err := pathOf(args[0])
+		if err != nil {
+			return err
+		}
+		doc, err := a.client.Get(ctx, nil, path...)
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.doc(doc)
+		case path[0] == "sessions":
+			return a.showSession(doc)
+		}
+		return a.showRun(doc)
+	})
+	return c
+}
+
+func (a *app) showRun(doc json.RawMessage) error {
+	var r run.Run
+	if err := json.Unmarshal(doc, &r); err != nil {
+		return err
+	}
+	var f screen.Facts
+	f.Add("run", r.ID)
+	f.Add("session", r.SessionID)
+	f.Add("parent", r.Parent)
+	f.Add("agent", r.Agent)
+	f.Add("type", r.Type)
+	f.Add("status", string(r.Status))
+	f.Add("waits", r.WaitingFor)
+	if r.Error != nil {
+		f.Add("error", strings.Join(faultLines(r.Error), "\n"))
+	}
+	f.Add("runner", r.RunnerID)
+	if r.Attempt > 1 {
+		f.Add("attempt", strconv.Itoa(r.Attempt))
+	}
+	f.Add("demands", demands(r.Demands))
+	f.Add("created", screen.At(a.now(), r.CreatedAt))
+	for _, at := range []struct {
+		name string
+		t    *time.Time
+	}{{"claimed", r.ClaimedAt}, {"started", r.StartedAt}, {"ended", r.EndedAt}} {
+		if at.t != nil {
+			f.Add(at.name, screen.At(a.now(), *at.t))
+		}
+	}
+	if r.TimeoutAt != nil && !r.Status.Final() {
+		f.Add("limit", r.TimeoutAt.Local().Format(time.DateTime))
+	}
+	f.Add("took", a.took(r))
+	if len(r.Parameters) > 0 {
+		f.Add("parameters", screen.JSON([]byte(indented(r.Parameters))))
+	}
+	return f.Write(a.out)
+}
+
+// demands are a run's demands in a line.
+func demands(d run.Demands) string {
+	var all []string
+	for _, m := range []struct{ name, v string }{
+		{"type", d.ExecutorType}, {"profile", d.ExecutorProfile}, {"host", d.Hostname}, {"dir", d.ProjectDir}, {"tags", strings.Join(d.Tags, ",")},
+	} {
+		if m.v != "" {
+			all = append(all, m.name+"="+m.v)
+		}
+	}
+	return screen.Line(strings.Join(all, " "))
+}
+
+func (a *app) result() *cobra.Command {
+	c := &cobra.Command{
+		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's newest ended run", Args: oneOf("a run or a session"),
+		Long:              "Print a result: text as it is, data as indented JSON. With --json the whole result document.",
+		ValidArgsFunction: a.completeEither,
+	}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		path, err := pathOf(args[0])
+		if err != nil {
+			return err
+		}
+		doc, err := a.client.Get(ctx, nil, append(path, "result")...)
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.doc(doc)
+		}
+		var res run.Result
+		if err := json.Unmarshal(doc, &res); err != nil {
+			return err
+		}
+		if res.ExitCode != nil && *res.ExitCode != 0 {
+			a.note("its program ended with exit code %d", *res.ExitCode)
+		}
+		return a.showResult(res)
+	})
+	return c
+}
+
+func (a *app) wait() *cobra.Command {
+	var limit seconds
+	var quiet bool
+	c := &cobra.Command{
+		Use: "wait RUN", Short: "Wait for a run's end and print its result, as 'ao run' does", Args: oneOf("a run"), ValidArgsFunction: a.completeRuns,
+		Long: "Wait for a run's end, tell what happens on the way, print its result.\nExit codes: 0 completed, 1 failed, 3 stopped, 4 the time to wait was over and the run goes on.",
+	}
+	c.Flags().Var(&limit, "timeout", "how long to wait, such as 90s; the run goes on after it (default: to the end)")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
+	a.complete(c, "timeout", cobra.NoFileCompletions)
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := run.CheckID(args[0]); err != nil {
+			return usage{err}
+		}
+		doc, err := a.client.Get(ctx, nil, "runs", args[0])
+		if err != nil {
+			return err
+		}
+		var r run.Run
+		if err := json.Unmarshal(doc, &r); err != nil {
+			return err
+		}
+		return a.await(ctx, r, time.Duration(limit), quiet || r.Status.Final())
+	})
+	return c
+}
+
+func (a *app) stop() *cobra.Command {
+	c := &cobra.Command{
+		Use: "stop RUN|SESSION", Short: "Stop a run, or what runs and waits in a session", Args: oneOf("a run or a session"), ValidArgsFunction: a.completeEither,
+		Long: "Stop a run, or what runs in a session; what waits in it is cancelled. 'ao wait RUN' tells when it has ended.",
+	}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		path, err := pathOf(args[0])
+		if err != nil {
+			return err
+		}
+		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: append(path, "stop")})
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.doc(answer.Doc)
+		}
+		var s struct {
+			Status string `json:"status"`
+		}
+		if json.Unmarshal(answer.Doc, &s) != nil || s.Status == "" {
+			s.Status = string(run.Stopping)
+		}
+		return a.print(args[0] + "\t" + screen.Line(s.Status) + "\n")
+	})
+	return c
+}
+
+// oneOf wants exactly one argument, and says what of.
+func oneOf(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("which one? name %s, one at a time (got %d)", what, len(args))
+		}
+		return nil
+	}
+}
+
+// pathOf is where the API has what an id names.
+func pathOf(id string) ([]string, error) {
+	switch {
+	case run.CheckID(id) == nil:
+		return []string{"runs", id}, nil
+	case run.CheckSessionID(id) == nil:
+		return []string{"sessions", id}, nil
+	}
+	return nil, usage{errors.New(screen.Line(fmt.Sprintf("%.80q is neither a run (run_…) nor a session (ses_…); 'ao runs' and 'ao sessions' list them", id)))}
+}

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+var sessionStatuses = []run.SessionStatus{
+	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
+}
+
+func (a *app) sessions() *cobra.Command {
+	var f filter
+	c := &cobra.Command{Use: "sessions", Short: "List sessions, the newest first; delete one", Args: cobra.NoArgs}
+	a.filterFlags(c, &f, statuses(sessionStatuses))
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		p, err := a.paged(ctx, "sessions", f)
+		if err != nil {
+			return err
+		}
+		table := screen.NewTable("SESSION", "AGENT", "STATUS", "RUNS", "CREATED", "CHANGED")
+		err = a.list(p, "no sessions", table, func(doc json.RawMessage) error {
+			var s run.Session
+			if err := json.Unmarshal(doc, &s); err != nil {
+				return err
+			}
+			table.Row(s.ID, s.Agent, string(s.Status), strconv.Itoa(s.Runs), screen.Age(a.now(), s.CreatedAt), screen.Age(a.now(), s.ModifiedAt))
+			return nil
+		})
+		if err == nil {
+			a.more(p, "sessions")
+		}
+		return err
+	})
+	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events; not while something runs in it", Args: oneOf("a session"), ValidArgsFunction: a.completeSessions}
+	gone.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := run.CheckSessionID(args[0]); err != nil {
+			return usage{err}
+		}
+		return a.delete(ctx, "sessions", args[0])
+	})
+	c.AddCommand(gone)
+	return c
+}
+
+// delete deletes what stands at a path, and says so.
+func (a *app) delete(ctx context.Context, path ...string) error {
+	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: path})
+	switch {
+	case err != nil:
+		return err
+	case a.json && len(answer.Doc) > 0:
+		return a.doc(answer.Doc)
+	case a.json:
+		return nil
+	}
+	a.note("%s is deleted", path[len(path)-1])
+	return nil
+}
+
+func (a *app) showSession(doc json.RawMessage) error {
+	var s run.Session
+	if err := json.Unmarshal(doc, &s); err != nil {
+		return err
+	}
+	var f screen.Facts
+	f.Add("session", s.ID)
+	f.Add("parent", s.Parent)
+	f.Add("agent", s.Agent)
+	f.Add("type", s.AgentType)
+	f.Add("status", string(s.Status))
+	f.Add("folder", s.ProjectDir)
+	f.Add("runs", strconv.Itoa(s.Runs))
+	f.Add("last run", s.LastRun)
+	f.Add("created", screen.At(a.now(), s.CreatedAt))
+	f.Add("changed", screen.At(a.now(), s.ModifiedAt))
+	return f.Write(a.out)
+}
