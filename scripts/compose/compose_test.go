@@ -124,11 +124,11 @@ func overHTTP(t *testing.T, s *stack) {
 
 func byCommand(t *testing.T, s *stack) {
 	cmd := exec.CommandContext(t.Context(), s.ao, "run", "text-stats", "--param", "file="+story)
-	cmd.Env = append(os.Environ(), "AO_HTTP_ADDR="+strings.TrimPrefix(s.http, "http://"))
+	cmd.Env = append(os.Environ(), "AO_URL="+s.http)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
-	if out := s.docker(t, "exec", "-T", "-e", "AO_HTTP_ADDR=127.0.0.1:8765", "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
+	if out := s.docker(t, "exec", "-T", "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
 		t.Errorf("ao agents inside the container says %q, want text-stats in it", out)
 	}
 }

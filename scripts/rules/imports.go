@@ -75,7 +75,7 @@ var doors = []struct {
 		"HTTP is a wall; behind it nobody knows how a request arrived"},
 	{"github.com/spf13/cobra/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"the command line for people is ao; servers read their settings from shared/setting"},
-	{"os/exec", []string{"ao/worker/process", "ao/scripts/..."}, []string{"ao/..."},
+	{"os/exec", []string{"ao/worker/process", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
 		"one place starts programs: process group, environment, pipes, limits, and the end of all of it"},
 }
 

@@ -104,13 +104,19 @@ func sleeping(h *House) []string {
 		if f.Go == nil || !f.IsTest() {
 			continue
 		}
+		var loops []*ast.ForStmt
 		ast.Inspect(f.Go, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			switch {
-			case ok && isCall(call, "synctest", "Test"):
-				return false // in its bubble time is virtual and a sleep takes none
-			case ok && isCall(call, "time", "Sleep"):
-				broken = append(broken, fmt.Sprintf("%s: time.Sleep", f.fset.Position(call.Pos())))
+			switch n := n.(type) {
+			case *ast.ForStmt:
+				loops = append(loops, n)
+			case *ast.CallExpr:
+				if isCall(n, "synctest", "Test") {
+					return false // in its bubble time is virtual and a sleep takes none
+				}
+				polls := slices.ContainsFunc(loops, func(l *ast.ForStmt) bool { return l.Pos() <= n.Pos() && n.Pos() < l.End() }) && isPoll(n)
+				if isCall(n, "time", "Sleep") && !polls {
+					broken = append(broken, fmt.Sprintf("%s: time.Sleep", f.fset.Position(n.Pos())))
+				}
 			}
 			return true
 		})
@@ -118,8 +124,23 @@ func sleeping(h *House) []string {
 	return broken
 }
 
-func isCall(call *ast.CallExpr, pkg, name string) bool {
-	s, ok := call.Fun.(*ast.SelectorExpr)
+// isPoll says that a sleep is one of a few milliseconds, as between two looks at something that is to become true.
+func isPoll(sleep *ast.CallExpr) bool {
+	if len(sleep.Args) != 1 {
+		return false
+	}
+	by, ok := sleep.Args[0].(*ast.BinaryExpr)
+	if !ok {
+		return isSelector(sleep.Args[0], "time", "Millisecond")
+	}
+	n, ok := by.X.(*ast.BasicLit)
+	return ok && len(n.Value) == 1 && n.Value <= "5" && isSelector(by.Y, "time", "Millisecond")
+}
+
+func isCall(call *ast.CallExpr, pkg, name string) bool { return isSelector(call.Fun, pkg, name) }
+
+func isSelector(e ast.Expr, pkg, name string) bool {
+	s, ok := e.(*ast.SelectorExpr)
 	if !ok || s.Sel.Name != name {
 		return false
 	}

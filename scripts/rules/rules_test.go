@@ -77,6 +77,10 @@ func TestRulesBite(t *testing.T) {
 
 		{"a sleep in a test", "shared/run/r_test.go", file("package run\nfunc f() { time.Sleep(1) }\n"), "r_test.go:2:12: time.Sleep"},
 		{"a sleep in virtual time", "shared/run/r_test.go", file("package run\nfunc f() { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }\n"), ""},
+		{"a poll", "shared/run/r_test.go", file("package run\nfunc f() { for !ok() { time.Sleep(2 * time.Millisecond) } }\n"), ""},
+		{"a poll in a loop's head", "shared/run/r_test.go", file("package run\nfunc f() { for ; !ok(); time.Sleep(time.Millisecond) { } }\n"), ""},
+		{"a long poll", "shared/run/r_test.go", file("package run\nfunc f() { for !ok() { time.Sleep(20 * time.Millisecond) } }\n"), "time.Sleep"},
+		{"a short sleep outside a loop", "shared/run/r_test.go", file("package run\nfunc f() { for !ok() { }; time.Sleep(2 * time.Millisecond) }\n"), "time.Sleep"},
 		{"a sleep in code", "shared/run/r.go", file("package run\nfunc f() { time.Sleep(1) }\n"), ""},
 
 		{"a script", "scripts/x", script("echo\n", 0o755), ""},
