@@ -1,0 +1,463 @@
+package journal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// Change is what a record did.
+type Change struct {
+	Seq           uint64
+	Kind          subject.Kind
+	RunID         string
+	SessionID     string
+	Before, After run.Status // Before is empty for a new run; both are for a deleted session
+	First         bool       // the session's first record
+	Live          bool       // the journal had caught up
+	Moved         bool       // false: a duplicate, late, or of no concern; nothing changed
+}
+
+// Stats counts records since the start.
+type Stats struct {
+	Applied    uint64 // changed something
+	Ignored    uint64 // duplicates, late words, records of runs that are no longer kept
+	Unknown    uint64 // of kinds that this version doesn't know
+	Unreadable uint64
+}
+
+// fold is the state that the records make, one after the other. It is a pure function of them: the same in every process.
+type fold struct {
+	key      func(run string, attempt int) string // the attempts' keys; nil: any key of a run never queued counts
+	runs     map[ident]*row
+	sessions map[ident]*session
+	order    []*row     // by first; may hold rows that are gone
+	sorder   []*session // by first; likewise
+	goneRuns int
+	goneSess int
+	head     *row // the live ones, by first
+	tail     *row
+	fresh    []*row            // became eligible since it was asked last
+	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
+	names    map[string]string // shared strings
+	seq      uint64
+	newer    uint64 // sequence of the first record of a newer version; 0: none
+	stats    Stats
+
+	waiting, begun, ended int
+}
+
+func newFold(key func(string, int) string) *fold {
+	return &fold{
+		key: key, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
+		names: map[string]string{},
+	}
+}
+
+// apply takes the next record of the stream. A sequence that was applied changes nothing. An error is about a record that
+// cannot be read; the fold goes on.
+func (f *fold) apply(m bus.Message) (Change, error) {
+	ch := Change{Seq: m.Seq}
+	if m.Seq <= f.seq {
+		return ch, nil
+	}
+	f.seq = m.Seq
+	rec, err := subject.Parse(m.Subject)
+	if err != nil {
+		f.stats.Unreadable++
+		return ch, err
+	}
+	if ch.Kind = rec.Kind; rec.Kind == subject.Unknown {
+		f.stats.Unknown++
+		return ch, nil
+	}
+	var version int
+	switch rec.Kind {
+	case subject.QueuedKind, subject.AcceptedKind:
+		version, err = f.accept(&ch, rec, m)
+	case subject.ClaimedKind:
+		version, err = f.claim(&ch, rec, m)
+	case subject.EndedKind:
+		version, err = f.end(&ch, rec, m)
+	case subject.StoppingKind:
+		version, err = scanVersion(m.Body)
+		f.stop(&ch, rec)
+	case subject.DeletedKind:
+		version, err = scanVersion(m.Body)
+		f.delete(&ch, rec)
+	default: // of no concern to the index, but of some version
+		version, err = scanVersion(m.Body)
+	}
+	if version > run.Version && f.newer == 0 {
+		f.newer = m.Seq
+	}
+	switch {
+	case err != nil:
+		f.stats.Unreadable++
+		return ch, fmt.Errorf("record %d (%s): %w", m.Seq, rec.Kind, err)
+	case ch.Moved:
+		f.stats.Applied++
+	default:
+		f.stats.Ignored++
+	}
+	return ch, nil
+}
+
+// accept is for queued and accepted: a run that is new, that may be taken now, or that gets another attempt.
+func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+	q, err := f.scanSpec(m.Body)
+	if err != nil || q.V > run.Version {
+		return q.V, err
+	}
+	id := identOf(runPrefix, rec.Run)
+	r := f.runs[id]
+	if r == nil {
+		q.Spec.ID, q.Spec.SessionID = strings.Clone(rec.Run), cmp.Or(strings.Clone(rec.Session), q.Spec.SessionID)
+		r = f.begin(ch, id, &q.Spec, m)
+	} else {
+		ch.before(r)
+	}
+	if rec.Kind == subject.QueuedKind {
+		f.queue(ch, r, rec, q.Key)
+	}
+	ch.after(r)
+	f.settle(r.session)
+	return q.V, nil
+}
+
+// begin makes the row of a new run, and of its session where that is new too.
+func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
+	created := nanos(s.CreatedAt)
+	if created == 0 {
+		created = m.Time.UnixNano()
+	}
+	sid := identOf(sessionPrefix, s.SessionID)
+	sess := f.sessions[sid]
+	if sess == nil {
+		sess = &session{id: sid, agent: s.Agent, agentType: s.AgentType, parent: s.Parent, dir: s.ProjectDir, first: m.Seq}
+		f.sessions[sid] = sess
+		f.sorder = append(f.sorder, sess)
+		ch.First = true
+	}
+	r := &row{
+		id: id, session: sess, agent: s.Agent, parent: s.Parent, first: m.Seq, created: created,
+		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending),
+	}
+	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}, prev: f.tail}
+	if f.tail == nil {
+		f.head = r
+	} else {
+		f.tail.live.next = r
+	}
+	f.tail = r
+	f.runs[id] = r
+	f.order = append(f.order, r)
+	f.waiting++
+	if sess.last == nil {
+		sess.firstRow = r
+	} else {
+		sess.last.next = r
+	}
+	sess.last = r
+	sess.live = append(sess.live, r)
+	sess.runs++
+	sess.modified = max(sess.modified, created)
+	ch.Moved = true
+	ch.identify(r)
+	return r
+}
+
+// queue makes an attempt the current one.
+func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
+	if r.live == nil || rec.N <= r.live.snap.Attempt {
+		return
+	}
+	// The first attempt of a run that was claimed unqueued, to end it, is under way already.
+	if r.live.snap.Attempt == 0 && r.live.snap.Claim != nil {
+		return
+	}
+	if r.live.snap.Attempt > 0 && r.base().After(run.MoveRetried) != run.Pending {
+		return // a stop precedes: there is no further attempt
+	}
+	a := f.change(r)
+	if !a.open() {
+		r.session.open++
+	}
+	if a.Claim != nil {
+		f.begun--
+		f.waiting++
+	}
+	a.Lane, a.Key, a.Attempt, a.QueuedSeq = strings.Clone(rec.Lane), key, rec.N, ch.Seq
+	a.Claim, a.ClaimSeq, a.Started = nil, 0, nil
+	r.claim, r.claimed, r.runner, r.attempt = 0, 0, "", uint16(min(rec.N, 1<<16-1))
+	f.move(r, run.MoveRetried)
+	ch.Moved = true
+}
+
+// claim is the beginning of an attempt.
+func (f *fold) claim(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+	c, err := f.scanClaim(m.Body)
+	r := f.current(rec)
+	if r == nil || r.live.snap.Claim != nil || c.V > run.Version {
+		return c.V, err
+	}
+	if c.At.IsZero() {
+		c.At = m.Time
+	}
+	ch.before(r)
+	a := f.change(r)
+	if !a.open() {
+		r.session.open++
+	}
+	f.waiting--
+	f.begun++
+	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
+	a.Attempt = max(a.Attempt, 1)
+	r.claim, r.claimed, r.runner, r.attempt = m.Seq, nanos(c.At), c.RunnerID, uint16(min(a.Attempt, 1<<16-1))
+	r.session.began = r.session.began || c.RunnerID != ""
+	r.session.modified = max(r.session.modified, r.claimed)
+	f.move(r, run.MoveClaimed)
+	ch.Moved = true
+	ch.after(r)
+	return c.V, err
+}
+
+// last is the move of a last word.
+var last = map[run.Status]run.Move{run.Completed: run.MoveCompleted, run.Failed: run.MoveFailed, run.Stopped: run.MoveStopped}
+
+// end is the last word of an attempt. One that cannot be read is a failure: its subject is taken, no other will come.
+func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+	e, err := f.scanEnded(m.Body)
+	r := f.current(rec)
+	if r == nil || e.V > run.Version {
+		return e.V, err
+	}
+	move, ok := last[e.Status]
+	if err != nil || !ok {
+		e, move = run.Ended{V: e.V}, run.MoveFailed
+	}
+	if e.At.IsZero() {
+		e.At = m.Time
+	}
+	ch.before(r)
+	s := r.session
+	if r.live.snap.open() {
+		s.open--
+	}
+	if r.live.snap.Claim != nil {
+		f.begun--
+	} else {
+		f.waiting--
+	}
+	f.ended++
+	f.move(r, move)
+	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
+	r.runner = cmp.Or(r.runner, e.RunnerID)
+	r.attempt = max(r.attempt, 1)
+	if e.StartedAt != nil {
+		r.started = nanos(*e.StartedAt)
+	}
+	f.unlink(r)
+	s.live = slices.DeleteFunc(s.live, func(o *row) bool { return o == r })
+	if len(s.live) == 0 {
+		s.live = nil
+	}
+	s.lastEnded = r
+	s.modified = max(s.modified, r.ended)
+	ch.Moved = true
+	ch.after(r)
+	f.settle(s)
+	return e.V, err
+}
+
+// stop is the wish to stop.
+func (f *fold) stop(ch *Change, rec subject.Record) {
+	r := f.runs[identOf(runPrefix, rec.Run)]
+	if r == nil || r.live == nil || r.live.snap.Stopping {
+		return
+	}
+	ch.before(r)
+	f.change(r).Stopping = true
+	f.move(r, run.MoveStopping)
+	ch.Moved = true
+	ch.after(r)
+}
+
+// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream.
+func (f *fold) delete(ch *Change, rec subject.Record) {
+	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
+	ch.SessionID = sid.text(sessionPrefix)
+	s := f.sessions[sid]
+	if s != nil && len(s.live) > 0 {
+		return
+	}
+	f.deleted[sid] = ch.Seq
+	ch.Moved = true
+	if s == nil {
+		return
+	}
+	for r := s.firstRow; r != nil; r = r.next {
+		f.drop(r)
+	}
+	f.dropSession(s)
+	f.compact()
+}
+
+// current is the row of a live run whose current attempt has this key; nil otherwise.
+func (f *fold) current(rec subject.Record) *row {
+	r := f.runs[identOf(runPrefix, rec.Run)]
+	if r == nil || r.live == nil {
+		return nil
+	}
+	switch a := r.live.snap; {
+	case a.Key != "" && a.Key == rec.Key:
+		return r
+	case a.Key == "" && (f.key == nil || f.key(rec.Run, 1) == rec.Key): // never queued: a coordinator ends it
+		return r
+	}
+	return nil
+}
+
+// change gives a copy of the snapshot that takes its place; those handed out stay as they are.
+func (f *fold) change(r *row) *Active {
+	a := *r.live.snap
+	r.live.snap = &a
+	return &a
+}
+
+// move is the only place where a status changes.
+func (f *fold) move(r *row, m run.Move) {
+	r.status = statusIndex(r.base().After(m))
+	f.show(r)
+}
+
+// show puts the overlay over the status.
+func (f *fold) show(r *row) {
+	a := r.live.snap
+	if a.Status = r.base(); a.Started != nil {
+		a.Status = a.Status.After(run.MoveStarted)
+	}
+}
+
+// startedAt is the overlay: what a runner says of its attempt. It decides nothing.
+func (f *fold) startedAt(id, key string, at time.Time) {
+	r := f.runs[identOf(runPrefix, id)]
+	if r == nil || r.live == nil || r.live.snap.Key != key || r.live.snap.Claim == nil || r.live.snap.Started != nil {
+		return
+	}
+	f.change(r).Started = &at
+	f.show(r)
+}
+
+// settle notes the session's next turn where it may be queued.
+func (f *fold) settle(s *session) {
+	if r := s.turn(); r != nil && !r.live.fresh {
+		r.live.fresh = true
+		f.fresh = append(f.fresh, r)
+	}
+}
+
+func (f *fold) unlink(r *row) {
+	l := r.live
+	if l.prev != nil {
+		l.prev.live.next = l.next
+	} else {
+		f.head = l.next
+	}
+	if l.next != nil {
+		l.next.live.prev = l.prev
+	} else {
+		f.tail = l.prev
+	}
+	r.live = nil
+}
+
+// drop takes an ended run out of the index.
+func (f *fold) drop(r *row) {
+	delete(f.runs, r.id)
+	r.gone = true
+	f.goneRuns++
+	f.ended--
+}
+
+func (f *fold) dropSession(s *session) {
+	delete(f.sessions, s.id)
+	s.runs = 0
+	f.goneSess++
+}
+
+// compact takes what is gone out of the lists once that is half of them.
+func (f *fold) compact() {
+	if f.goneRuns > 64 && f.goneRuns > len(f.order)/2 {
+		f.order = slices.Clip(slices.DeleteFunc(f.order, func(r *row) bool { return r.gone }))
+		f.goneRuns = 0
+	}
+	if f.goneSess > 64 && f.goneSess > len(f.sorder)/2 {
+		f.sorder = slices.Clip(slices.DeleteFunc(f.sorder, func(s *session) bool { return s.runs == 0 }))
+		f.goneSess = 0
+	}
+}
+
+// forget drops ended runs whose first record precedes a sequence, and deletions that do.
+func (f *fold) forget(before uint64) {
+	for _, r := range f.order {
+		if r.first >= before {
+			break
+		}
+		if r.gone || r.live != nil {
+			continue
+		}
+		s := r.session
+		f.drop(r)
+		s.runs--
+		f.leave(s, r)
+	}
+	for id, seq := range f.deleted {
+		if seq < before {
+			delete(f.deleted, id)
+		}
+	}
+	f.compact()
+}
+
+// leave takes a dropped run out of its session, and the session away with its last run.
+func (f *fold) leave(s *session, r *row) {
+	if s.runs == 0 {
+		f.dropSession(s)
+		return
+	}
+	for s.firstRow != nil && s.firstRow.gone {
+		s.firstRow = s.firstRow.next
+	}
+	for o := s.firstRow; o != nil; o = o.next {
+		for o.next != nil && o.next.gone {
+			o.next = o.next.next
+		}
+		s.last = o
+	}
+	if s.lastEnded == r {
+		s.lastEnded = nil
+		for o := s.firstRow; o != nil; o = o.next {
+			if o.live == nil && (s.lastEnded == nil || o.end > s.lastEnded.end) {
+				s.lastEnded = o
+			}
+		}
+	}
+}
+
+func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }
+
+func (ch *Change) identify(r *row) { ch.RunID, ch.SessionID = r.runID(), r.session.sessionID() }
+
+func (ch *Change) before(r *row) {
+	ch.identify(r)
+	ch.Before = r.base()
+}
+
+func (ch *Change) after(r *row) { ch.After = r.base() }

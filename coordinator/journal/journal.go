@@ -1,0 +1,456 @@
+// Package journal is the read model: it folds the RUNS stream into runs, sessions and queues, and answers queries and waits.
+// It keeps nothing that could be lost; every coordinator has its own, and all of them say the same.
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// Config is how a Journal behaves; its zero value works.
+type Config struct {
+	Log     *slog.Logger                         // default slog.Default()
+	Observe func(Change)                         // hears of every record that changed something, in the order of the stream; must not block
+	Key     func(run string, attempt int) string // the attempts' keys: without it any key may end a run that was never queued
+	Cache   int                                  // bytes of records of runs that ended last, default 8 MiB; negative: none
+}
+
+// Journal is the read model. Its methods may be called from many goroutines.
+type Journal struct {
+	bus    *bus.Bus
+	log    *slog.Logger
+	tell   func(Change)
+	bodies *bodies
+	live   atomic.Bool
+	moved  chan struct{}
+
+	mu      sync.RWMutex
+	fold    *fold
+	awaits  []await                 // who waits for a sequence
+	due     uint64                  // the smallest of them
+	empty   uint64                  // there is no record from the last one applied up to here
+	waiters map[ident]chan struct{} // closed at the end of a run
+}
+
+type await struct {
+	seq  uint64
+	done chan struct{}
+}
+
+// New makes a Journal; Run makes it work.
+func New(b *bus.Bus, cfg Config) *Journal {
+	return &Journal{
+		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
+		moved: make(chan struct{}, 1), waiters: map[ident]chan struct{}{},
+	}
+}
+
+// Run follows the stream until ctx ends. It goes on by itself after any trouble with NATS.
+func (j *Journal) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wg.Go(func() { j.start(ctx) })
+	return j.bus.FollowRuns(ctx, 0, func(m bus.Message) error {
+		j.apply(m)
+		return nil
+	})
+}
+
+// start waits until the fold has reached what the stream held at the beginning.
+func (j *Journal) start(ctx context.Context) {
+	for ctx.Err() == nil {
+		state, err := j.bus.State(ctx)
+		if err == nil {
+			j.forget(state.First)
+			if err = j.Await(ctx, state.Last); err == nil {
+				j.live.Store(true)
+				j.wake()
+				return
+			}
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// apply folds one record and tells who waits for it.
+func (j *Journal) apply(m bus.Message) {
+	live := j.live.Load()
+	j.mu.Lock()
+	ch, err := j.fold.apply(m)
+	ch.Live = live
+	j.reached()
+	if ch.Moved && ch.After.Final() && ch.RunID != "" {
+		id := identOf(runPrefix, ch.RunID)
+		if c := j.waiters[id]; c != nil {
+			close(c)
+			delete(j.waiters, id)
+		}
+	}
+	fresh := len(j.fold.fresh) > 0
+	j.mu.Unlock()
+	if err != nil {
+		j.log.Error("record is unreadable", "seq", m.Seq, "subject", m.Subject, "err", err)
+	}
+	if !ch.Moved {
+		return
+	}
+	if live && (ch.Before == "" || ch.After.Final()) {
+		j.bodies.put(m.Seq, m.Body)
+	}
+	if j.tell != nil {
+		j.tell(ch)
+	}
+	if fresh {
+		j.wake()
+	}
+}
+
+// reached wakes those who wait for a sequence that the fold has now. It wants the lock.
+func (j *Journal) reached() {
+	seq := max(j.fold.seq, j.empty)
+	if len(j.awaits) == 0 || seq < j.due {
+		return
+	}
+	still := j.awaits[:0]
+	j.due = 0
+	for _, a := range j.awaits {
+		if a.seq <= seq {
+			close(a.done)
+			continue
+		}
+		if still = append(still, a); j.due == 0 || a.seq < j.due {
+			j.due = a.seq
+		}
+	}
+	clear(j.awaits[len(still):])
+	j.awaits = still
+}
+
+func (j *Journal) wake() {
+	select {
+	case j.moved <- struct{}{}:
+	default:
+	}
+}
+
+// Ready is nil when the fold has caught up with the stream and could read all of it; else it says why not.
+func (j *Journal) Ready() error {
+	j.mu.RLock()
+	newer, seq := j.fold.newer, j.fold.seq
+	j.mu.RUnlock()
+	switch {
+	case newer != 0:
+		return fault.Newf(fault.Unavailable, "record %d was written by a newer version than this one; update this coordinator", newer)
+	case !j.live.Load():
+		return fault.Newf(fault.Unavailable, "the history is being read; at record %d", seq).After(time.Second)
+	}
+	return nil
+}
+
+// Seq is the sequence of the stream that the fold has reached.
+func (j *Journal) Seq() uint64 {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return max(j.fold.seq, j.empty)
+}
+
+// Stats counts the records that were read.
+func (j *Journal) Stats() Stats {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.fold.stats
+}
+
+// tail is how long a wait for a sequence takes before it is asked whether there is anything at all up to it: the last
+// records of a stream may have been purged.
+const tail = 20 * time.Millisecond
+
+// Await waits until the fold has reached a sequence of the stream.
+func (j *Journal) Await(ctx context.Context, seq uint64) error {
+	for d := tail; ; d = min(2*d, time.Second) {
+		done := j.await(seq)
+		t := time.NewTimer(d)
+		select {
+		case <-done:
+			t.Stop()
+			return nil
+		case <-ctx.Done():
+			t.Stop()
+			j.unawait(done)
+			return ctx.Err()
+		case <-t.C:
+			j.unawait(done)
+		}
+		at := j.Seq()
+		rest, err := j.bus.Records(ctx, subject.AllRuns, at, 1)
+		if err == nil && (len(rest) == 0 || rest[0].Seq > seq) {
+			j.mu.Lock()
+			j.empty = max(j.empty, seq) // not fold.seq: a replica that lags may have answered
+			j.reached()
+			j.mu.Unlock()
+		}
+	}
+}
+
+func (j *Journal) await(seq uint64) chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	done := make(chan struct{})
+	if seq <= max(j.fold.seq, j.empty) {
+		close(done)
+		return done
+	}
+	if len(j.awaits) == 0 || seq < j.due {
+		j.due = seq
+	}
+	j.awaits = append(j.awaits, await{seq, done})
+	return done
+}
+
+func (j *Journal) unawait(done chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, a := range j.awaits {
+		if a.done == done {
+			last := len(j.awaits) - 1
+			j.awaits[i] = j.awaits[last]
+			j.awaits[last] = await{}
+			j.awaits = j.awaits[:last]
+			return
+		}
+	}
+}
+
+// catchUp makes reads follow writes: it waits, at most two seconds, for what the stream holds now.
+func (j *Journal) catchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	state, err := j.bus.State(ctx)
+	if err == nil {
+		err = j.Await(ctx, state.Last)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fault.Wrap(fault.Unavailable, "", "the history is being read; try again in a moment", err).After(time.Second)
+	}
+	return err
+}
+
+// Forget drops what precedes the stream's first sequence: runs whose beginning is gone from it.
+func (j *Journal) Forget(first uint64) { j.forget(first) }
+
+func (j *Journal) forget(first uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fold.forget(first)
+}
+
+// Prunable is the sequence up to which, itself not included, the history may be truncated: never past a run that has not
+// ended, and leaving `keep` ended runs of those that ended after `old`.
+func (j *Journal) Prunable(keep int, old time.Time) uint64 {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	left := j.fold.ended
+	for _, r := range j.fold.order {
+		switch {
+		case r.gone:
+			continue
+		case r.live != nil, left <= keep && r.ended >= old.UnixNano():
+			return r.first
+		}
+		left--
+	}
+	return j.fold.seq + 1
+}
+
+// Oldest is the sequence of the first record of the oldest run that has not ended; where there is none, the one after the last.
+func (j *Journal) Oldest() uint64 {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if j.fold.head == nil {
+		return j.fold.seq + 1
+	}
+	return j.fold.head.first
+}
+
+// Counts are the runs that wait, that are begun, and that have ended.
+func (j *Journal) Counts() (waiting, begun, ended int) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.fold.waiting, j.fold.begun, j.fold.ended
+}
+
+// Active is a run that has not ended.
+func (j *Journal) Active(id string) (Active, bool) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	r := j.fold.runs[identOf(runPrefix, id)]
+	if r == nil || r.live == nil {
+		return Active{}, false
+	}
+	return *r.live.snap, true
+}
+
+// Ended tells whether a run is known and has ended.
+func (j *Journal) Ended(id string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	r := j.fold.runs[identOf(runPrefix, id)]
+	return r != nil && r.live == nil
+}
+
+// Actives calls f with the runs that have not ended, in the order of the stream, until f says false. The runs are those of
+// one moment; f may take its time.
+func (j *Journal) Actives(f func(Active) bool) { j.each(func(*row) bool { return true }, f) }
+
+// Pending is Actives of those that wait for a runner: queued and not begun, or to be queued since nothing precedes them in
+// their session.
+func (j *Journal) Pending(f func(Active) bool) {
+	j.each(func(r *row) bool {
+		a := r.live.snap
+		return a.Claim == nil && (a.QueuedSeq != 0 || r.session.turn() == r)
+	}, f)
+}
+
+// Begun is Actives of those that a runner has begun.
+func (j *Journal) Begun(f func(Active) bool) {
+	j.each(func(r *row) bool { return r.live.snap.Claim != nil }, f)
+}
+
+func (j *Journal) each(want func(*row) bool, f func(Active) bool) {
+	var all []*Active
+	j.mu.RLock()
+	for r := j.fold.head; r != nil; r = r.live.next {
+		if want(r) {
+			all = append(all, r.live.snap)
+		}
+	}
+	j.mu.RUnlock()
+	for _, a := range all {
+		if !f(*a) {
+			return
+		}
+	}
+}
+
+// Moved tells that Eligible has something new.
+func (j *Journal) Moved() <-chan struct{} { return j.moved }
+
+// Eligible are the accepted runs that have become the next turn of a session in which nothing is open, since it was asked last.
+func (j *Journal) Eligible() []Active {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []Active
+	for _, r := range j.fold.fresh {
+		if r.live == nil {
+			continue
+		}
+		if r.live.fresh = false; r.session.turn() == r {
+			all = append(all, *r.live.snap)
+		}
+	}
+	j.fold.fresh = nil
+	return all
+}
+
+// Open are a session's runs that have not ended, in their order.
+func (j *Journal) Open(session string) []Active {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	s := j.fold.sessions[identOf(sessionPrefix, session)]
+	if s == nil {
+		return nil
+	}
+	all := make([]Active, len(s.live))
+	for i, r := range s.live {
+		all[i] = *r.live.snap
+	}
+	return all
+}
+
+// RunsOf are the ids of a session's runs, in their order.
+func (j *Journal) RunsOf(session string) (ids []string) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
+		for r := s.firstRow; r != nil; r = r.next {
+			ids = append(ids, r.runID())
+		}
+	}
+	return ids
+}
+
+// Began tells whether a runner has begun any run of the session.
+func (j *Journal) Began(session string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	s := j.fold.sessions[identOf(sessionPrefix, session)]
+	return s != nil && s.began
+}
+
+// Deleted tells whether a session of this id was deleted, and the deletion was honoured.
+func (j *Journal) Deleted(session string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.fold.deleted[identOf(sessionPrefix, session)] != 0
+}
+
+// Started notes what a runner says of its attempt: its executor runs. It shows, and decides nothing.
+func (j *Journal) Started(id, key string, at time.Time) {
+	j.mu.RLock()
+	r := j.fold.runs[identOf(runPrefix, id)]
+	known := r == nil || r.live == nil || r.live.snap.Started != nil
+	j.mu.RUnlock()
+	if known {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fold.startedAt(id, key, at)
+}
+
+// Wait waits until a run has ended, and gives it. When ctx ends before, the run as it is comes with the context's error.
+func (j *Journal) Wait(ctx context.Context, id string) (run.Run, error) {
+	if _, err := j.row(ctx, id); err != nil {
+		return run.Run{}, err
+	}
+	key := identOf(runPrefix, id)
+	j.mu.Lock()
+	var ended chan struct{}
+	if r := j.fold.runs[key]; r != nil && r.live != nil {
+		if ended = j.waiters[key]; ended == nil {
+			ended = make(chan struct{})
+			j.waiters[key] = ended
+		}
+	}
+	j.mu.Unlock()
+	if ended != nil {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			r, err := j.Get(context.WithoutCancel(ctx), id)
+			return r, cmp.Or(err, ctx.Err())
+		}
+	}
+	return j.Get(ctx, id)
+}

@@ -1,0 +1,163 @@
+package journal
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/shared/run"
+)
+
+// ident is an id in little room: the ids that coordinators make are a prefix and 32 hexadecimal digits.
+type ident struct {
+	made [16]byte
+	odd  string // a caller's own id, whole
+}
+
+const (
+	runPrefix     = "run_"
+	sessionPrefix = "ses_"
+)
+
+func identOf(prefix, id string) (i ident) {
+	digits, ok := strings.CutPrefix(id, prefix)
+	if ok && len(digits) == 32 && strings.IndexFunc(digits, notHex) < 0 {
+		hex.Decode(i.made[:], []byte(digits))
+		return i
+	}
+	return ident{odd: id}
+}
+
+func notHex(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') }
+
+func (i ident) text(prefix string) string {
+	if i.odd != "" {
+		return i.odd
+	}
+	return prefix + hex.EncodeToString(i.made[:])
+}
+
+// Active is a run that has not ended, as the fold has it: a snapshot that never changes.
+type Active struct {
+	Spec      *run.Spec  // as accepted
+	Status    run.Status // running is an overlay of the beats
+	FirstSeq  uint64     // of the run's first record
+	QueuedSeq uint64     // of its current attempt's queued record; 0: accepted and not yet queued
+	ClaimSeq  uint64     // of the claim of its current attempt; 0: nobody has begun it
+	Lane      string     // where it is queued
+	Attempt   int        // the current one, from 1; 0: not yet queued
+	Key       string     // the current attempt's
+	Claim     *run.Claim // nil: nobody has begun it
+	Stopping  bool       // somebody wants it stopped
+	Started   *time.Time // its executor runs since, as its runner says
+}
+
+// open tells whether the run is its session's turn already.
+func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
+
+// row is a run in the index: all that is kept of an ended one. The rest is read from the stream, by these sequences.
+type row struct {
+	id      ident
+	session *session
+	next    *row // of the session
+	agent   string
+	runner  string
+	parent  string
+
+	first, claim, end uint64 // sequences of its first record, the claim that counts, the last word
+	events            uint64 // sequence in EVENTS of its last event; 0: not known, or none
+
+	created, claimed, started, ended int64 // nanoseconds since 1970; 0: not yet
+
+	timeout int32
+	attempt uint16
+	status  uint8 // index in run.Statuses, without the overlay
+	gone    bool  // no longer in the index
+
+	live *live // nil: ended
+}
+
+// live is what a run has as long as it has not ended.
+type live struct {
+	snap       *Active
+	prev, next *row // all of them, by first
+	fresh      bool // noted as eligible
+}
+
+func (r *row) runID() string { return r.id.text(runPrefix) }
+
+func (r *row) base() run.Status { return run.Statuses[r.status] }
+
+// shown is the status that readers see.
+func (r *row) shown() run.Status {
+	if r.live != nil {
+		return r.live.snap.Status
+	}
+	return r.base()
+}
+
+// session is a session in the index.
+type session struct {
+	id             ident
+	agent          string
+	agentType      string
+	parent         string
+	dir            string
+	first          uint64 // sequence of its first run's first record
+	modified       int64
+	firstRow, last *row // its runs, linked in the order of the stream
+	lastEnded      *row
+	live           []*row // those that have not ended, in that order
+	open           int32  // how many of these are queued or claimed
+	runs           int32
+	began          bool // a runner has begun a run of it
+}
+
+func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
+
+// speaker is the run that the session's status is made of: the open one, else the oldest that waits, else the one that ended last.
+func (s *session) speaker() *row {
+	if s.open > 0 {
+		if i := slices.IndexFunc(s.live, func(r *row) bool { return r.live.snap.open() }); i >= 0 {
+			return s.live[i]
+		}
+	}
+	if len(s.live) > 0 {
+		return s.live[0]
+	}
+	return s.lastEnded
+}
+
+// turn is the run whose turn it is and that is not queued yet; nil where something is open or nothing waits.
+func (s *session) turn() *row {
+	if s.open > 0 || len(s.live) == 0 {
+		return nil
+	}
+	return s.live[0]
+}
+
+// view is the session as readers see it.
+func (s *session) view() run.Session {
+	return run.Session{
+		ID: s.sessionID(), Status: run.SessionStatusOf(s.speaker().shown()), Agent: s.agent, AgentType: s.agentType, Parent: s.parent, ProjectDir: s.dir,
+		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created), ModifiedAt: moment(s.modified),
+	}
+}
+
+func moment(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+
+func momentOrNil(ns int64) *time.Time {
+	if ns == 0 {
+		return nil
+	}
+	t := moment(ns)
+	return &t
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

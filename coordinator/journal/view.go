@@ -1,0 +1,290 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// bodies keeps the records of the runs that came and ended last, so that an answer about them needs no reading.
+type bodies struct {
+	mu    sync.Mutex
+	most  int
+	size  int
+	bySeq map[uint64][]byte
+	order []uint64
+}
+
+func newBodies(most int) *bodies { return &bodies{most: most, bySeq: map[uint64][]byte{}} }
+
+func (b *bodies) put(seq uint64, body []byte) {
+	if len(body) > b.most/8 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bySeq[seq] = body
+	b.order = append(b.order, seq)
+	for b.size += len(body); b.size > b.most; {
+		b.size -= len(b.bySeq[b.order[0]])
+		delete(b.bySeq, b.order[0])
+		b.order = b.order[1:]
+	}
+}
+
+func (b *bodies) get(seq uint64) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bySeq[seq]
+}
+
+// errForgotten says that the record is no longer in the stream.
+var errForgotten = errors.New("no longer kept")
+
+// body is the record with that sequence.
+func (j *Journal) body(ctx context.Context, seq uint64) ([]byte, error) {
+	if raw := j.bodies.get(seq); raw != nil {
+		return raw, nil
+	}
+	m, err := j.bus.Get(ctx, seq)
+	if errors.Is(err, bus.ErrNone) {
+		return nil, errForgotten
+	}
+	return m.Body, err
+}
+
+// payload joins the parts of a body that was too large for its record.
+func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
+	var all []byte
+	for n := range p.Parts {
+		part, err := j.bus.GetPart(ctx, p.Name, n)
+		if errors.Is(err, bus.ErrNone) {
+			return nil, errForgotten
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, part...)
+	}
+	if sum := sha256.Sum256(all); int64(len(all)) != p.Size || hex.EncodeToString(sum[:]) != p.SHA256 {
+		return nil, fmt.Errorf("payload %s is not what its record says", p.Name)
+	}
+	return all, nil
+}
+
+func notFound(id string) *fault.Fault {
+	return fault.Newf(fault.NotFound, "There is no run %s; GET /runs lists those that are kept", id).With("run_id", id)
+}
+
+func noSession(id string) *fault.Fault {
+	return fault.Newf(fault.NotFound, "There is no session %s; GET /sessions lists those that are kept", id).With("session_id", id)
+}
+
+// sight is what the index says of a run at one moment.
+type sight struct {
+	row             // as it was; its links are not to be followed
+	id, sessionID   string
+	status          run.Status
+	snap            *Active // nil: ended
+	sessionFirst    uint64
+	sessionComplete bool
+}
+
+// see copies a row. It wants at least the reading lock.
+func see(r *row) sight {
+	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first}
+	if r.live != nil {
+		s.snap = r.live.snap
+	}
+	return s
+}
+
+// look is see by id.
+func (j *Journal) look(id string) (sight, bool) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if r := j.fold.runs[identOf(runPrefix, id)]; r != nil {
+		return see(r), true
+	}
+	return sight{}, false
+}
+
+// row is look for readers: an id that the fold doesn't know may just have been written.
+func (j *Journal) row(ctx context.Context, id string) (sight, error) {
+	if s, ok := j.look(id); ok {
+		return s, nil
+	}
+	if err := run.CheckID(id); err != nil {
+		return sight{}, err
+	}
+	if err := j.catchUp(ctx); err != nil {
+		return sight{}, err
+	}
+	if s, ok := j.look(id); ok {
+		return s, nil
+	}
+	return sight{}, notFound(id)
+}
+
+// Get is a run as readers see it, with its parameters. An unknown id is NotFound.
+func (j *Journal) Get(ctx context.Context, id string) (run.Run, error) {
+	s, err := j.row(ctx, id)
+	if err != nil {
+		return run.Run{}, err
+	}
+	return j.view(ctx, s, true)
+}
+
+// Spec is what was accepted, with parameters and agent also where they were too large for the record.
+func (j *Journal) Spec(ctx context.Context, id string) (run.Spec, error) {
+	s, err := j.row(ctx, id)
+	if err != nil {
+		return run.Spec{}, err
+	}
+	spec, err := j.spec(ctx, s, true)
+	return spec, gone(id, err)
+}
+
+// gone turns "no longer kept" into what a reader is told.
+func gone(id string, err error) error {
+	if errors.Is(err, errForgotten) {
+		return notFound(id)
+	}
+	return err
+}
+
+// spec is the run's specification; large says whether a body that went through the object store is wanted too.
+func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec, err error) {
+	if s.snap != nil {
+		spec = *s.snap.Spec
+	} else {
+		raw, err := j.body(ctx, s.first)
+		if err != nil {
+			return spec, err
+		}
+		if err := json.Unmarshal(raw, &spec); err != nil {
+			return spec, fmt.Errorf("run %s: its first record: %w", s.id, err)
+		}
+	}
+	if spec.Body == nil || !large {
+		return spec, nil
+	}
+	raw, err := j.payload(ctx, spec.Body)
+	if err != nil {
+		return spec, err
+	}
+	spec.Input = &run.Input{}
+	return spec, json.Unmarshal(raw, spec.Input)
+}
+
+// word is the last word on an ended run. One that cannot be read says so: no other will come.
+func (j *Journal) word(ctx context.Context, s sight) (e run.Ended, err error) {
+	raw, err := j.body(ctx, s.end)
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(raw, &e); err != nil || e.Status != s.status {
+		e = run.Ended{Status: s.status, Error: fault.New(fault.Internal, "unreadable_end", "What the runner reported at the end of this run cannot be read")}
+	}
+	return e, nil
+}
+
+// view is a run as readers see it.
+func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error) {
+	spec, err := j.spec(ctx, s, large)
+	if err != nil {
+		return run.Run{}, gone(s.id, err)
+	}
+	r := s.bare()
+	r.Type, r.Mode, r.Demands = spec.Type, spec.Mode, spec.Demands
+	if spec.Input != nil {
+		r.Parameters = spec.Parameters
+	}
+	if s.snap == nil && s.status != run.Completed {
+		e, err := j.word(ctx, s)
+		if err != nil {
+			return run.Run{}, gone(s.id, err)
+		}
+		r.Error = e.Error
+	}
+	return r, nil
+}
+
+// bare is as much of a view as the index has.
+func (s *sight) bare() run.Run {
+	r := run.Run{
+		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
+		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
+	}
+	if s.snap != nil && s.snap.Started != nil {
+		r.StartedAt = s.snap.Started
+	}
+	if begin := r.StartedAt; (begin != nil || r.ClaimedAt != nil) && s.timeout > 0 && s.runner != "" {
+		if begin == nil {
+			begin = r.ClaimedAt
+		}
+		at := begin.Add(time.Duration(s.timeout) * time.Second)
+		r.TimeoutAt = &at
+	}
+	return r
+}
+
+// Result is the result document of an ended run, and the run. A run that has not ended is a Conflict, and so is one that
+// ended without a result; the latter carries the run's error.
+func (j *Journal) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
+	s, err := j.row(ctx, id)
+	if err != nil {
+		return run.Result{}, run.Run{}, err
+	}
+	return j.result(ctx, s)
+}
+
+func (j *Journal) result(ctx context.Context, s sight) (run.Result, run.Run, error) {
+	r, err := j.view(ctx, s, true)
+	if err != nil {
+		return run.Result{}, r, err
+	}
+	if s.snap != nil {
+		return run.Result{}, r, fault.New(fault.Conflict, "run_not_ended", fmt.Sprintf("Run %s has not ended; it is %s. GET /runs/%s/wait waits for its end", s.id, s.status, s.id)).
+			With("run_id", s.id).With("status", s.status)
+	}
+	e, err := j.word(ctx, s)
+	if err != nil {
+		return run.Result{}, r, gone(s.id, err)
+	}
+	res, err := j.document(ctx, e)
+	if err != nil {
+		return run.Result{}, r, gone(s.id, err)
+	}
+	if res == nil {
+		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id, s.status)).With("run_id", s.id).With("status", s.status)
+		if e.Error != nil {
+			f.Message += ": " + e.Error.Message
+			f.With("run_error", e.Error)
+		}
+		return run.Result{}, r, f
+	}
+	return *res, r, nil
+}
+
+// document is the result in a last word; nil where there is none.
+func (j *Journal) document(ctx context.Context, e run.Ended) (*run.Result, error) {
+	if e.Body == nil {
+		return e.Result, nil
+	}
+	raw, err := j.payload(ctx, e.Body)
+	if err != nil {
+		return nil, err
+	}
+	res := &run.Result{}
+	return res, json.Unmarshal(raw, res)
+}
