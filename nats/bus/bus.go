@@ -67,12 +67,24 @@ type Bus struct {
 	group   group
 	dropped atomic.Uint64
 	revival atomic.Uint64
+	link    atomic.Pointer[link]
 
 	mu       sync.Mutex
 	revived  chan struct{} // closed at each reconnect
 	hooks    []func()
 	buckets  map[string]jetstream.KeyValue
 	payloads jetstream.ObjectStore
+}
+
+// link is one uninterrupted time of the connection. Who waits for an answer when it ends waits in vain.
+type link struct {
+	context.Context
+	cut context.CancelFunc
+}
+
+func newLink() *link {
+	ctx, cut := context.WithCancel(context.Background())
+	return &link{ctx, cut}
 }
 
 // Open makes a Bus of a connection, which stays the caller's to close. It sends nothing.
@@ -95,7 +107,14 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 		revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
 	}
 	b.group.init(b)
-	reconnected, failed := nc.ReconnectHandler(), nc.ErrorHandler()
+	b.link.Store(newLink())
+	disconnected, reconnected, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(), nc.ErrorHandler()
+	nc.SetDisconnectErrHandler(func(nc *nats.Conn, err error) {
+		b.link.Swap(newLink()).cut()
+		if disconnected != nil {
+			disconnected(nc, err)
+		}
+	})
 	nc.SetReconnectHandler(func(nc *nats.Conn) {
 		b.revive()
 		if reconnected != nil {
@@ -148,18 +167,27 @@ func (b *Bus) reconnect() <-chan struct{} {
 	return b.revived
 }
 
-// request sends a message and waits for the answer.
+// request sends a message and waits for the answer: until ctx ends, at most 10 s where it has no deadline, and no
+// longer than the connection that it was sent over.
 func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
+	link := b.link.Load()
+	var wait context.Context
+	var cancel context.CancelFunc
+	if _, ok := ctx.Deadline(); ok {
+		wait, cancel = context.WithCancel(ctx)
+	} else {
+		wait, cancel = context.WithTimeout(ctx, patience)
 	}
-	r, err := b.nc.RequestMsgWithContext(ctx, m)
-	if err != nil {
-		return nil, away(ctx, err)
+	defer cancel()
+	defer context.AfterFunc(link, cancel)()
+	r, err := b.nc.RequestMsgWithContext(wait, m)
+	switch {
+	case err == nil:
+		return r, nil
+	case ctx.Err() == nil && link.Err() != nil:
+		return nil, unreachable(nats.ErrDisconnected)
 	}
-	return r, nil
+	return nil, away(ctx, err)
 }
 
 // away turns what nats.go says of a NATS that is not there into a fault; the end of the caller's own context

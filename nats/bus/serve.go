@@ -21,17 +21,12 @@ const serving = 256
 // Request asks and gives the answer. ErrNobody: nobody listens on that subject. A fault that the answering side
 // returned comes back as that fault. Without a deadline in ctx it waits 10 s.
 func (b *Bus) Request(ctx context.Context, subject string, body []byte) ([]byte, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
-	}
-	r, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body})
+	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body})
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, ErrNobody
 	}
 	if err != nil {
-		return nil, away(ctx, err)
+		return nil, err
 	}
 	if kind := r.Header.Get(kindHeader); kind != "" {
 		return nil, readFault(kind, r.Data)

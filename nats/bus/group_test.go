@@ -1,0 +1,156 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/nats/embed"
+	"ao/nats/subject"
+)
+
+// open is a bus that believes batches to be cheap (or dear), so that it makes them whatever this machine is like.
+func open(t *testing.T, cheap bool) *Bus {
+	t.Helper()
+	s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	nc, err := s.Dial(Options(t.Name(), slog.New(slog.DiscardHandler))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	b, err := Open(nc, Config{Log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = b.Setup(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := func(mean float64) cost { return cost{mean, 1 << 40, time.Now().Add(time.Hour)} }
+	b.group.pace.single = known(1e6)
+	for i := range b.group.pace.shared {
+		if b.group.pace.shared[i] = known(2e6); cheap {
+			b.group.pace.shared[i] = known(1)
+		}
+	}
+	return b
+}
+
+func TestOneRefusedMemberHarmsNoOther(t *testing.T) {
+	for _, cheap := range []bool{true, false} {
+		t.Run(fmt.Sprint("in batches ", cheap), func(t *testing.T) {
+			b := open(t, cheap)
+			ctx := context.Background()
+			const appends = 3000
+			subj := func(n int) string { return subject.Ended("7", "run_"+strconv.Itoa(n), "k") }
+			for n := 0; n < appends; n += 100 { // these are taken already
+				if _, err := b.publish(ctx, Entry{subj(n), []byte("first")}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seqs := make([]uint64, appends)
+			next := make(chan int)
+			var wg sync.WaitGroup
+			for range 128 {
+				wg.Go(func() {
+					for n := range next {
+						seq, err := b.Append(ctx, Entry{subj(n), []byte(strconv.Itoa(n))})
+						if want := n%100 == 0; errors.Is(err, ErrTaken) != want || (err != nil) != want {
+							t.Errorf("%d: got %v, want taken %v", n, err, want)
+						}
+						seqs[n] = seq
+					}
+				})
+			}
+			for n := range appends {
+				next <- n
+			}
+			close(next)
+			wg.Wait()
+			for n, seq := range seqs {
+				m, err := b.Last(ctx, subj(n))
+				if err != nil {
+					t.Fatal(n, err)
+				}
+				if n%100 == 0 {
+					if string(m.Body) != "first" {
+						t.Fatalf("%d: the first message was replaced", n)
+					}
+				} else if m.Seq != seq || string(m.Body) != strconv.Itoa(n) {
+					t.Fatalf("%d: stored %q at %d, want it at %d", n, m.Body, m.Seq, seq)
+				}
+			}
+			if s, err := b.State(ctx); err != nil || s.Msgs != appends {
+				t.Errorf("got %+v, %v, want %d messages", s, err, appends)
+			}
+			if made := batchesIn(t, b); made != cheap {
+				t.Errorf("batches were made: %v, want %v", made, cheap)
+			}
+		})
+	}
+}
+
+// batchesIn says whether a record came in a batch.
+func batchesIn(t *testing.T, b *Bus) bool {
+	t.Helper()
+	s, err := b.js.Stream(t.Context(), subject.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := uint64(1); seq <= s.CachedInfo().State.LastSeq; seq++ {
+		m, err := s.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Header.Get("Nats-Batch-Id") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAppendAllIsAllOrNone(t *testing.T) {
+	b := open(t, true)
+	ctx := t.Context()
+	e := func(n int) Entry { return Entry{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")} }
+	seq, err := b.AppendAll(ctx, e(1), e(2), e(3))
+	if err != nil || seq != 3 {
+		t.Fatalf("got %d, %v, want sequence 3", seq, err)
+	}
+	for _, bad := range [][]Entry{{e(4), e(2)}, {e(2), e(4)}, {e(4), e(4)}, {e(4), e(5), e(3), e(6)}} {
+		if _, err := b.AppendAll(ctx, bad...); !errors.Is(err, ErrTaken) {
+			t.Errorf("got %v, want ErrTaken", err)
+		}
+	}
+	if s, err := b.State(ctx); err != nil || s.Msgs != 3 {
+		t.Errorf("got %+v, %v, want 3 messages", s, err)
+	}
+}
+
+func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
+	b := open(t, true)
+	var wg sync.WaitGroup
+	for n := range 500 {
+		wg.Go(func() {
+			ctx := context.Background()
+			if n%3 == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(n)*time.Microsecond)
+				defer cancel()
+			}
+			_, err := b.Append(ctx, Entry{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")})
+			if n%3 != 0 && err != nil {
+				t.Errorf("%d: %v", n, err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,260 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+)
+
+var lane = subject.Lane("procedural", "text", "_")
+
+func queue(t testing.TB, b *bus.Bus, lane string, from, to int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 64 {
+		wg.Go(func() {
+			for n := range next {
+				if _, err := b.Append(context.Background(), bus.Entry{Subject: subject.Queued("7", lane, "run_"+strconv.Itoa(n), 1), Body: []byte("run")}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for n := from; n < to; n++ {
+		next <- n
+	}
+	close(next)
+	wg.Wait()
+}
+
+// slots is a worker: it counts its slots, and fails the test if it is handed more than it has.
+type slots struct {
+	t     testing.TB
+	n     int64
+	busy  atomic.Int64
+	done  atomic.Int64
+	seen  sync.Map // sequence -> true
+	taker *bus.Taker
+	work  func(bus.Delivery)
+	wg    sync.WaitGroup
+}
+
+func (s *slots) free() int { return int(s.n - s.busy.Load()) }
+
+func (s *slots) do(_ context.Context, d bus.Delivery) {
+	if busy := s.busy.Add(1); busy > s.n {
+		s.t.Errorf("%d runs for %d slots", busy, s.n)
+	}
+	s.wg.Go(func() {
+		defer s.taker.Wake()
+		defer s.busy.Add(-1)
+		if s.work != nil {
+			s.work(d)
+		}
+		d.Done()
+		if _, twice := s.seen.LoadOrStore(d.Seq, true); !twice {
+			s.done.Add(1)
+		}
+	})
+}
+
+// worker takes from lanes until the test ends, or stop is called.
+func worker(t testing.TB, b *bus.Bus, n int64, work func(bus.Delivery), lanes ...string) (s *slots, stop func()) {
+	s = &slots{t: t, n: n, work: work}
+	s.taker = b.Taker(s.free, s.do)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, l := range lanes {
+		wg.Go(func() {
+			if err := s.taker.Take(ctx, l); !errors.Is(err, context.Canceled) {
+				t.Errorf("take: %v", err)
+			}
+		})
+	}
+	stop = func() {
+		cancel()
+		wg.Wait()
+		s.wg.Wait()
+	}
+	t.Cleanup(stop)
+	return s, stop
+}
+
+func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
+	b := natstest.Bus(t)
+	other := subject.Lane("procedural", "_", "_")
+	for _, l := range []string{lane, other} {
+		if err := b.EnsureLane(t.Context(), l, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, _ := worker(t, b, 3, nil, lane, other)
+	queue(t, b, lane, 0, 500)
+	queue(t, b, other, 500, 1000)
+	natstest.Until(t, "all runs are taken", func() bool { return s.done.Load() == 1000 })
+	natstest.Until(t, "all are settled", func() bool {
+		for _, l := range []string{lane, other} {
+			if st, err := b.LaneState(t.Context(), l); err != nil || st.AckPending != 0 || st.Pending != 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestABusyWorkerHoardsNothing(t *testing.T) {
+	b := natstest.Bus(t)
+	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+		t.Fatal(err)
+	}
+	hold := make(chan struct{})
+	busy, _ := worker(t, b, 2, func(bus.Delivery) { <-hold }, lane)
+	t.Cleanup(func() { close(hold) })
+	queue(t, b, lane, 0, 10)
+	natstest.Until(t, "the first worker is busy", func() bool { return busy.free() == 0 })
+	idle, _ := worker(t, b, 2, nil, lane)
+	natstest.Until(t, "the second worker does the rest", func() bool { return idle.done.Load() == 8 })
+}
+
+func TestALeavingWorkerGivesBack(t *testing.T) {
+	b := natstest.Bus(t)
+	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+		t.Fatal(err)
+	}
+	// It claims to have slots, and hands back what it gets.
+	ctx, cancel := context.WithCancel(t.Context())
+	var handed atomic.Int64
+	first := b.Taker(func() int { return 4 }, func(_ context.Context, d bus.Delivery) {
+		if handed.Add(1) < 100 {
+			d.GiveBack()
+		} else {
+			d.Later(time.Millisecond)
+			cancel()
+		}
+	})
+	queue(t, b, lane, 0, 4)
+	first.Take(ctx, lane)
+	s, _ := worker(t, b, 1, nil, lane)
+	natstest.Until(t, "the next worker does them all", func() bool { return s.done.Load() == 4 })
+}
+
+func TestALaneBeginsWhereItIsToldAndIsNeverMoved(t *testing.T) {
+	b := natstest.Bus(t)
+	ctx := t.Context()
+	queue(t, b, lane, 0, 10)
+	if _, err := b.LaneState(ctx, lane); !errors.Is(err, bus.ErrNone) {
+		t.Fatalf("got %v, want ErrNone", err)
+	}
+	pending := func() uint64 {
+		st, err := b.LaneState(ctx, lane)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Pending
+	}
+	for _, tt := range []struct{ start, want uint64 }{{6, 5}, {1, 5}, {0, 5}, {6, 5}} {
+		if err := b.EnsureLane(ctx, lane, tt.start); err != nil {
+			t.Fatalf("start %d: %v", tt.start, err)
+		}
+		if got := pending(); got != tt.want {
+			t.Errorf("start %d: %d pending, want %d", tt.start, got, tt.want)
+		}
+	}
+	for range 2 {
+		if err := b.DropLane(ctx, lane); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.EnsureLane(ctx, lane, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := pending(); got != 10 {
+		t.Errorf("made again: %d pending, want 10", got)
+	}
+}
+
+func TestTakeGoesOnWhenTheLaneIsMadeAgain(t *testing.T) {
+	b := natstest.Bus(t)
+	ctx := t.Context()
+	s, _ := worker(t, b, 2, nil, lane) // before the lane is there
+	if err := b.EnsureLane(ctx, lane, 1); err != nil {
+		t.Fatal(err)
+	}
+	queue(t, b, lane, 0, 5)
+	natstest.Until(t, "runs are taken", func() bool { return s.done.Load() == 5 })
+	if err := b.DropLane(ctx, lane); err != nil {
+		t.Fatal(err)
+	}
+	queue(t, b, lane, 5, 10)
+	if err := b.EnsureLane(ctx, lane, 6); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the later runs are taken", func() bool { return s.done.Load() == 10 })
+}
+
+func TestTakeGoesOnAfterTheServerWasKilled(t *testing.T) {
+	p := natstest.Proc(t)
+	b := p.Bus(t)
+	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := worker(t, p.Bus(t), 4, nil, lane)
+	queue(t, b, lane, 0, 50)
+	natstest.Until(t, "runs are taken", func() bool { return s.done.Load() == 50 })
+	p.Kill()
+	p.Start()
+	natstest.Until(t, "we are back", b.Connected)
+	queue(t, b, lane, 50, 100)
+	natstest.Until(t, "the later runs are taken", func() bool { return s.done.Load() == 100 })
+}
+
+func TestRejectKeepsTheMessageWithItsReason(t *testing.T) {
+	b := natstest.Bus(t)
+	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+		t.Fatal(err)
+	}
+	s := &slots{t: t, n: 1}
+	s.taker = b.Taker(s.free, func(ctx context.Context, d bus.Delivery) { d.Reject(ctx, "cannot be\nread") })
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.taker.Take(ctx, lane) })
+	t.Cleanup(wg.Wait)
+	t.Cleanup(cancel)
+	queue(t, b, lane, 0, 1)
+	natstest.Until(t, "it is settled", func() bool {
+		st, err := b.LaneState(t.Context(), lane)
+		return err == nil && st.Pending == 0 && st.AckPending == 0
+	})
+	if st, err := b.StreamState(t.Context(), subject.Rejected); err != nil || st.Msgs != 1 {
+		t.Errorf("got %+v, %v, want one message", st, err)
+	}
+}
+
+func BenchmarkTake(bb *testing.B) {
+	for _, n := range []int64{1, 64} {
+		bb.Run(strconv.FormatInt(n, 10)+" slots", func(bb *testing.B) {
+			b := natstest.Proc(bb).Bus(bb)
+			queue(bb, b, lane, 0, bb.N)
+			if err := b.EnsureLane(context.Background(), lane, 1); err != nil {
+				bb.Fatal(err)
+			}
+			bb.ResetTimer()
+			s, stop := worker(bb, b, n, nil, lane)
+			for s.done.Load() < int64(bb.N) {
+				time.Sleep(100 * time.Microsecond)
+			}
+			bb.StopTimer()
+			bb.ReportMetric(float64(bb.N)/bb.Elapsed().Seconds(), "runs/s")
+			stop()
+		})
+	}
+}
