@@ -1,0 +1,174 @@
+package executor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// TestMain turns the test binary into an executor where EXECUTOR is set.
+func TestMain(m *testing.M) {
+	if os.Getenv("EXECUTOR") != "" {
+		Main(play)
+	}
+	os.Exit(m.Run())
+}
+
+// play does what its parameter "do" says.
+func play(ctx context.Context, v Invocation, out *Out) error {
+	var p struct{ Do string }
+	if err := json.Unmarshal(v.Parameters, &p); err != nil {
+		return err
+	}
+	switch p.Do {
+	case "echo":
+		return out.Result(run.Result{Type: "procedural", Data: v.Parameters}, nil)
+	case "talk":
+		out.Bind("abc")
+		out.Message("assistant", "one <two>\nthree")
+		out.Event(run.EventPreTool, map[string]any{"tool_name": "ls"})
+		text := "done"
+		return out.Result(run.Result{Type: "autonomous", Text: &text}, nil)
+	case "fail":
+		out.Result(run.Result{Type: "procedural", Data: json.RawMessage(`0`)}, fault.New(fault.Internal, "command_failed", "no"))
+		return Exit{Code: 7}
+	case "error":
+		return fmt.Errorf("it went wrong")
+	case "wait":
+		out.Message("system", "ready")
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return Exit{Code: 9, Message: "what?"}
+}
+
+const document = `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":%s,"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":null}`
+
+func program(t *testing.T, in string) *exec.Cmd {
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = []string{"EXECUTOR=1"}
+	c.Stdin = strings.NewReader(in)
+	return c
+}
+
+func TestMainAsProgram(t *testing.T) {
+	for _, tt := range []struct {
+		name, in       string
+		stdout, stderr string
+		code           int
+	}{
+		{"faithful", fmt.Sprintf(document, `{"do":"echo","z":1e400,"a":12345678901234567890,"h":"<&>"}`),
+			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"do":"echo","z":1e400,"a":12345678901234567890,"h":"<&>"}}` + "\n", "", 0},
+		{"lines", fmt.Sprintf(document, `{"do":"talk"}`),
+			`{"type":"bind","executor_session_id":"abc"}
+{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"one \u003ctwo\u003e\nthree"}]}
+{"type":"event","event_type":"pre_tool","tool_name":"ls"}
+{"type":"result","result_type":"autonomous","result_text":"done","result_data":null}
+`, "", 0},
+		{"exit code", fmt.Sprintf(document, `{"do":"fail"}`),
+			`{"type":"result","result_type":"procedural","result_text":null,"result_data":0,"error":{"error":"command_failed","message":"no"}}` + "\n", "", 7},
+		{"exit code and message", fmt.Sprintf(document, `{}`), "", "what?\n", 9},
+		{"error", fmt.Sprintf(document, `{"do":"error"}`), "", "it went wrong\n", 1},
+		{"no JSON", "hello", "", "invocation on stdin: The body is not JSON: invalid character 'h' looking for beginning of value (at byte 0)\n", 2},
+		{"nothing", "", "", "invocation on stdin: The body is not JSON: it ends too early\n", 2},
+		{"unknown field", `{"schema_version":"2.2","colour":1}`, "", "colour", 2},
+		{"version", `{"schema_version":"3.0"}`, "", "invocation on stdin: schema_version must be \"2.2\"\n", 2},
+		{"parameters", fmt.Sprintf(document, `[1]`), "", "invocation on stdin: parameters must be an object\n", 2},
+		{"something follows", fmt.Sprintf(document, `{}`) + "x", "", "something follows it", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := program(t, tt.in)
+			var out, errs bytes.Buffer
+			c.Stdout, c.Stderr = &out, &errs
+			c.Run()
+			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout || !strings.Contains(errs.String(), tt.stderr) {
+				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), errs.String(), tt.code, tt.stdout, tt.stderr)
+			}
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	c := program(t, fmt.Sprintf(document, `{"do":"wait"}`))
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !bufio.NewScanner(out).Scan() { // it is ready
+		t.Fatal("it wrote nothing")
+	}
+	c.Process.Signal(syscall.SIGTERM)
+	c.Wait()
+	if c.ProcessState.ExitCode() != CodeStopped {
+		t.Errorf("got %v, want exit code %d", c.ProcessState, CodeStopped)
+	}
+}
+
+func TestInvocationRoundTrip(t *testing.T) {
+	in := Invocation{Version, Resume, "ses_1", "run_1", json.RawMessage(`{"b":0.10,"a":1e400}`), "/p", "a", json.RawMessage(`{"name":"a"}`), nil, "abc", 2}
+	raw, err := in.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"schema_version":"2.2","mode":"resume","session_id":"ses_1","run_id":"run_1","parameters":{"b":0.10,"a":1e400},"project_dir":"/p","agent_name":"a","agent_blueprint":{"name":"a"},"executor_config":{},"executor_session_id":"abc","attempt":2}` + "\n"
+	if string(raw) != want {
+		t.Errorf("got  %s\nwant %s", raw, want)
+	}
+	if _, err := ReadInvocation(raw); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadLine(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{`hello`, "own output"},
+		{`[1]`, "own output"},
+		{`{"a":1}`, "own output"},
+		{`{"type":"other"}`, "own output"},
+		{`{"type":7}`, "own output"},
+		{`{"type":"event","event_type":"message","b":1.0,"a":{"x":[]}}`, `message {"b":1.0,"a":{"x":[]}}`},
+		{`{"type":"event"}`, "error: event_type is required in an event line"},
+		{`{"type":"event","event_type":"x","event_type":"y"}`, `error: $ has the key "event_type" twice; send each key once`},
+		{`{"type":"bind","executor_session_id":"s"}`, "bind s"},
+		{`{"type":"bind"}`, "error: executor_session_id is required in a bind line"},
+		{`{"type":"result","result_data":0}`, "result 0 <nil>"},
+		{`{"type":"result","result_data":{},"error":{"error":"x","message":"m"}}`, "result {} m"},
+		{`{"type":"result","result_text":"a","result_data":1}`, "error: result_text and result_data exclude each other; send one"},
+		{`{"type":"result","colour":1}`, `error: Unknown field "colour"; known are`},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			l, ok, err := ReadLine([]byte(tt.line))
+			got := "own output"
+			switch {
+			case err != nil:
+				got = "error: " + err.Error()
+			case !ok:
+			case l.Type == LineEvent:
+				got = l.EventType + " " + string(l.Body)
+			case l.Type == LineBind:
+				got = "bind " + l.Session
+			case l.Error != nil:
+				got = fmt.Sprintf("result %s %v", l.Result.Data, l.Error)
+			default:
+				got = fmt.Sprintf("result %s <nil>", l.Result.Data)
+			}
+			if got != tt.want && !(strings.HasPrefix(tt.want, "error") && strings.HasPrefix(got, tt.want)) {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
