@@ -93,7 +93,7 @@ var hostile = []struct {
 	{"all different", `{"uniqueItems":true}`, `[` + many(100_000, "%d", ",") + `]`, ""},
 	{"all the same but one", `{"uniqueItems":true}`, `[` + strings.Repeat("[],", 100_000) + `1]`, "non-unique"},
 	{"unique large objects", `{"uniqueItems":true}`, `[{` + many(50_000, `"a%d":1`, ",") + `},{` + many(50_000, `"b%d":1`, ",") + `}]`, ""},
-	{"enum []", `{"enum":[]}`, `1`, "is not one of []"},
+	{"enum []", `{"enum":[]}`, `1`, "should be non-empty"},
 	{"type []", `{"type":[]}`, `1`, "should be non-empty"},
 	{"null for a property", `{"properties":{"a":null}}`, `1`, "null is not of type"},
 	{"null for everything", `{"properties":null,"items":null,"enum":null,"required":null,"$ref":null,"type":null,"pattern":null}`, `1`, "null is not of type"},

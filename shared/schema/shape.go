@@ -24,7 +24,7 @@ func init() { // the shapes lead back to this table
 		"contentEncoding":      of(text),
 		"format":               of(text),
 		"type":                 (*walker).types,
-		"enum":                 of(array),
+		"enum":                 (*walker).choices,
 		"multipleOf":           (*walker).unit,
 		"maximum":              of(number),
 		"exclusiveMaximum":     of(number),
@@ -138,6 +138,13 @@ func (w *walker) size(v *value) {
 		w.problem("%s is not of type 'integer'", v)
 	case decimalOf(v.raw).sign() < 0:
 		w.problem("%s is less than the minimum of 0", v)
+	}
+}
+
+func (w *walker) choices(v *value) {
+	if w.is(v, array) {
+		w.nonEmpty(v)
+		w.distinct(v)
 	}
 }
 
