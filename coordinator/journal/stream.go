@@ -1,0 +1,333 @@
+package journal
+
+import (
+	"context"
+	"sync"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// The names of the items of a live stream (contract section 9).
+const (
+	ItemInit           = "init"
+	ItemGap            = "gap"
+	ItemSessionCreated = "session_created"
+	ItemSessionUpdated = "session_updated"
+	ItemSessionDeleted = "session_deleted"
+	ItemRunUpdated     = "run_updated"
+	ItemRunFailed      = "run_failed"
+	ItemEvent          = "event"
+)
+
+// Item is one piece of a live stream. Its ID is the position after it: who comes back with it goes on behind it.
+type Item struct {
+	ID    string
+	Event string
+	Data  any // Snapshot, Gap, run.Session, Deleted, run.Run or run.Event, by Event
+}
+
+// Snapshot is the data of init: how things stand.
+type Snapshot struct {
+	Sessions []run.Session `json:"sessions"`
+	Runs     []run.Run     `json:"runs"`
+}
+
+// Gap is the data of gap: what followed the position that was asked for is no longer kept.
+type Gap struct {
+	After   string `json:"after"`
+	Message string `json:"message"`
+}
+
+// Deleted is the data of session_deleted.
+type Deleted struct {
+	SessionID string `json:"session_id"`
+}
+
+// A snapshot has at most so many sessions and runs.
+const (
+	initSessions = 100
+	initRuns     = 200
+)
+
+// Stream gives emit what happens in a session, or in all (session ""), until ctx ends or emit errs. An empty position begins
+// with init; any other goes on right behind it, or, where that is no longer kept, tells the gap and begins with init. It keeps
+// one message of either stream at hand and waits for emit, so a slow reader costs no memory.
+func (j *Journal) Stream(ctx context.Context, session, after string, emit func(Item) error) error {
+	p, err := parsePosition(after)
+	if err != nil {
+		return err
+	}
+	if session != "" {
+		if err := run.CheckSessionID(session); err != nil {
+			return err
+		}
+	}
+	t := &teller{j: j, session: session, p: p, emit: emit, records: []string{subject.AllRuns}, events: subject.AllEvents}
+	if session != "" {
+		t.records, t.events = []string{"ao.runs." + subject.Partition(session) + ".>"}, subject.SessionEvents(session)
+	}
+	if err := t.begin(ctx, after); err != nil {
+		return err
+	}
+	return t.run(ctx)
+}
+
+// teller is one reader of the live stream.
+type teller struct {
+	j       *Journal
+	session string
+	records []string // filter of RUNS
+	events  string   // filter of EVENTS
+	p       position
+	emit    func(Item) error
+}
+
+// begin tells where the reader stands: nothing where it can go on.
+func (t *teller) begin(ctx context.Context, after string) error {
+	runs, err := t.j.bus.State(ctx)
+	if err != nil {
+		return err
+	}
+	events, err := t.j.bus.StreamState(ctx, subject.Events)
+	if err != nil {
+		return err
+	}
+	p := t.p
+	switch {
+	case after == "":
+	case p.runs+1 < runs.First, p.runs > runs.Last, p.events != 0 && p.events+1 < events.First, p.events > events.Last:
+		gap := Gap{after, "what followed this position is no longer kept; init tells how things stand now"}
+		if err := t.emit(Item{ID: after, Event: ItemGap, Data: gap}); err != nil {
+			return err
+		}
+	default:
+		return t.j.Await(ctx, p.runs)
+	}
+	if err := t.j.Await(ctx, runs.Last); err != nil {
+		return err
+	}
+	t.p = position{runs: t.j.Seq(), events: events.Last}
+	snap := Snapshot{}
+	if t.session != "" {
+		s, err := t.j.Session(ctx, t.session)
+		switch {
+		case err == nil:
+			snap.Sessions = []run.Session{s}
+		case after == "" || fault.KindOf(err) != fault.NotFound:
+			return err
+		default:
+			snap.Sessions = []run.Session{}
+		}
+	} else {
+		page, err := t.j.Sessions(ctx, Query{Limit: initSessions})
+		if err != nil {
+			return err
+		}
+		snap.Sessions = page.Sessions
+	}
+	page, err := t.j.Runs(ctx, Query{Session: t.session, Limit: initRuns})
+	if err != nil {
+		return err
+	}
+	snap.Runs = page.Runs
+	return t.emit(Item{ID: t.p.String(), Event: ItemInit, Data: snap})
+}
+
+// run merges the two streams: of either it has one message at hand and decides which goes first.
+func (t *teller) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	follow := func(stream string, after uint64, filters []string) <-chan bus.Message {
+		c := make(chan bus.Message)
+		wg.Go(func() {
+			t.j.bus.Follow(ctx, stream, after, filters, func(m bus.Message) error {
+				select {
+				case c <- m:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+		})
+		return c
+	}
+	records := follow(subject.Runs, t.p.runs, t.records)
+	events := follow(subject.Events, t.p.events, []string{t.events})
+	var rec, ev *bus.Message
+	for {
+		wantRec, wantEv := records, events
+		if rec != nil {
+			wantRec = nil
+		}
+		if ev != nil {
+			wantEv = nil
+		}
+		moved, err := t.step(ctx, &rec, &ev)
+		if err != nil {
+			return err
+		}
+		if moved {
+			continue
+		}
+		select {
+		case m := <-wantRec:
+			rec = &m
+		case m := <-wantEv:
+			ev = &m
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// step tells one of the messages at hand, if one can be told now.
+func (t *teller) step(ctx context.Context, rec, ev **bus.Message) (moved bool, err error) {
+	var about telling
+	if *rec != nil {
+		if about, err = t.about(ctx, **rec); err != nil {
+			return false, err
+		}
+		if !about.any() {
+			t.p.passed((*rec).Seq)
+			*rec = nil
+			return true, nil
+		}
+	}
+	if *ev != nil {
+		e, ok := t.j.hear(**ev)
+		if ok && e.claim == 0 { // perhaps the fold is behind
+			if err := t.j.catchUp(ctx); err != nil && fault.KindOf(err) != fault.Unavailable {
+				return false, err
+			}
+			e, ok = t.j.hear(**ev)
+		}
+		switch {
+		case !ok || e.first(t.p, about.mark):
+			*ev = nil
+			t.p.events = e.seq
+			if !ok || e.late {
+				return true, nil
+			}
+			return true, t.emit(Item{t.p.String(), ItemEvent, e.event})
+		case *rec == nil:
+			return false, nil
+		}
+	} else if about.isEnd() && about.run.events > t.p.events {
+		// The last word waits for the events before it, as far as they are kept.
+		rest, err := t.j.bus.Events(ctx, t.events, t.p.events, 1)
+		if err != nil {
+			return false, err
+		}
+		if len(rest) > 0 && rest[0].Seq <= about.run.events {
+			return false, nil
+		}
+	}
+	if *rec == nil {
+		return false, nil
+	}
+	seq := (*rec).Seq
+	*rec = nil
+	return true, t.tell(ctx, seq, about)
+}
+
+// telling is what there is to tell of a record.
+type telling struct {
+	mark
+	kind    subject.Kind
+	session string
+}
+
+func (a telling) any() bool { return a.session != "" }
+
+// about looks a record up in a fold that has it: what the fold did not take is not told.
+func (t *teller) about(ctx context.Context, m bus.Message) (telling, error) {
+	none := telling{}
+	rec, err := subject.Parse(m.Subject)
+	if err != nil {
+		return none, nil
+	}
+	if err := t.j.Await(ctx, m.Seq); err != nil {
+		return none, err
+	}
+	a := telling{mark{seq: m.Seq}, rec.Kind, rec.Session}
+	switch rec.Kind {
+	case subject.DeletedKind:
+		if t.j.deletedAt(rec.Session) != m.Seq {
+			return none, nil
+		}
+	case subject.QueuedKind, subject.AcceptedKind, subject.ClaimedKind, subject.StoppingKind, subject.EndedKind:
+		s, ok := t.j.look(rec.Run)
+		if !ok || rec.Kind == subject.ClaimedKind && s.claim != m.Seq || rec.Kind == subject.EndedKind && s.end != m.Seq {
+			return none, nil
+		}
+		a.run, a.session = s, s.sessionID
+	default:
+		return none, nil
+	}
+	if t.session != "" && a.session != t.session {
+		return none, nil
+	}
+	return a, nil
+}
+
+// tell emits the items of a record, but those that the reader has already.
+func (t *teller) tell(ctx context.Context, seq uint64, a telling) error {
+	items, err := t.items(ctx, a)
+	if err != nil && fault.KindOf(err) != fault.NotFound { // it was forgotten at this moment
+		return err
+	}
+	for n := t.p.skip(seq); n < len(items); n++ {
+		at := t.p.inside(seq, n+1)
+		if n == len(items)-1 {
+			at = position{runs: seq, events: t.p.events}
+		}
+		items[n].ID = at.String()
+		if err := t.emit(items[n]); err != nil {
+			return err
+		}
+	}
+	t.p.passed(seq)
+	return nil
+}
+
+func (t *teller) items(ctx context.Context, a telling) (items []Item, err error) {
+	if a.kind == subject.DeletedKind {
+		return []Item{{Event: ItemSessionDeleted, Data: Deleted{a.session}}}, nil
+	}
+	events, err := t.j.life(ctx, a.mark)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range events {
+		items = append(items, Item{Event: ItemEvent, Data: e})
+	}
+	s, ok := t.j.session(a.session)
+	if !ok {
+		return nil, nil
+	}
+	name := ItemSessionUpdated
+	if a.run.sessionFirst == a.seq {
+		name = ItemSessionCreated
+	}
+	r, err := t.j.view(ctx, a.run, true)
+	if err != nil {
+		return nil, err
+	}
+	items = append(items, Item{Event: name, Data: s}, Item{Event: ItemRunUpdated, Data: r})
+	if a.isEnd() && a.run.status == run.Failed {
+		items = append(items, Item{Event: ItemRunFailed, Data: r})
+	}
+	return items, nil
+}
+
+// deletedAt is the sequence of a session's deletion, 0 where there is none that was honoured.
+func (j *Journal) deletedAt(session string) uint64 {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.fold.deleted[identOf(sessionPrefix, session)]
+}
