@@ -1,0 +1,361 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// agents are all definitions: of files, of the API (bucket `agents`), and of online runners (the roster has those).
+// First one wins (contract section 2): a file is loaded before the API can create its name.
+type agents struct {
+	c    *Coordinator
+	read atomic.Bool
+
+	mu     sync.RWMutex
+	files  map[string]agent.Blueprint
+	stored map[string]agent.Blueprint
+	broken []agent.Bad
+	print  string // of the folders, when they were read last
+}
+
+func newAgents(c *Coordinator) *agents {
+	return &agents{c: c, files: map[string]agent.Blueprint{}, stored: map[string]agent.Blueprint{}}
+}
+
+// known is an agent with what its owner adds.
+type known struct {
+	agent.Blueprint
+	owners         map[string]string // runner-owned: the agent set of the owner; who announced exactly these may run it
+	profile        string            // likewise its profile
+	profileTimeout int               // and the profile's upper bound, seconds
+}
+
+func (k known) ownerDemands() run.Demands {
+	if k.owners == nil {
+		return run.Demands{}
+	}
+	return run.Demands{ExecutorProfile: k.profile, ExecutorType: k.Type}
+}
+
+func (k known) ownerHash() string { return k.owners[k.Name] }
+
+// watch follows the bucket and the folders.
+func (a *agents) watch(ctx context.Context) error {
+	a.load()
+	go every(ctx, time.Second, func(context.Context) { a.load() })
+	b := a.c.bus.Bucket(subject.Agents)
+	if err := fill(ctx, b, a.put); err != nil {
+		return err
+	}
+	a.read.Store(true)
+	return follow(ctx, b, a.put)
+}
+
+func (a *agents) put(name string, value []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if value == nil {
+		delete(a.stored, name)
+		return
+	}
+	var b agent.Blueprint
+	if err := json.Unmarshal(value, &b); err != nil {
+		a.c.log.Error("stored agent is unreadable", "agent", name, "err", err)
+		return
+	}
+	a.stored[name] = b
+}
+
+// load reads the folders again where anything in them changed.
+func (a *agents) load() {
+	print := fingerprint(a.c.AgentsDirs)
+	a.mu.RLock()
+	same := print == a.print
+	a.mu.RUnlock()
+	if same {
+		return
+	}
+	files, broken := map[string]agent.Blueprint{}, []agent.Bad{}
+	now := time.Now().UTC()
+	for _, dir := range a.c.AgentsDirs {
+		good, bad, err := agent.Load(dir, run.Autonomous)
+		if err != nil {
+			bad = append(bad, agent.Bad{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
+		}
+		broken = append(broken, bad...)
+		for _, f := range good {
+			reason := ""
+			switch _, twice := files[f.Name]; {
+			case twice:
+				reason = "another folder has an agent of this name already; rename one of them"
+			case f.Type == run.Procedural:
+				reason = procedural
+			}
+			if reason != "" {
+				broken = append(broken, agent.Bad{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: reason})
+				continue
+			}
+			f.CreatedAt, f.ModifiedAt = &now, &now
+			files[f.Name] = f.Blueprint
+		}
+	}
+	for _, b := range broken {
+		a.c.log.Warn("agent file is broken and left out", "agent", b.Name, "file", b.Path, "err", b.Reason)
+	}
+	a.c.log.Info("agents loaded", "folders", a.c.AgentsDirs, "agents", len(files), "broken", len(broken))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, b := range files { // what did not change keeps its times
+		if old, ok := a.files[name]; ok && old.Hash() == b.Hash() {
+			b.CreatedAt, b.ModifiedAt = old.CreatedAt, old.ModifiedAt
+			files[name] = b
+		} else if ok {
+			b.CreatedAt = old.CreatedAt
+			files[name] = b
+		}
+	}
+	a.files, a.broken, a.print = files, broken, print
+}
+
+const procedural = "procedural agents belong to runners: put agent.json into the agents_dir of a runner's profile"
+
+// fingerprint changes when a file in the folders does.
+func fingerprint(dirs []string) string {
+	var b strings.Builder
+	for _, dir := range dirs {
+		b.WriteString(dir + "\n")
+		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				b.WriteString(path + err.Error() + "\n")
+				return nil
+			}
+			if strings.Count(strings.TrimPrefix(path, dir), string(filepath.Separator)) > 2 && d.IsDir() {
+				return filepath.SkipDir
+			}
+			if info, err := os.Stat(path); err == nil {
+				b.WriteString(path + info.ModTime().String() + info.Mode().String())
+				b.WriteString(time.Duration(info.Size()).String() + "\n")
+			}
+			return nil
+		})
+	}
+	return b.String()
+}
+
+// find is the agent of this name, whoever defined it.
+func (a *agents) find(name string) (known, bool) {
+	a.mu.RLock()
+	b, ok := a.files[name]
+	if !ok {
+		b, ok = a.stored[name]
+	}
+	a.mu.RUnlock()
+	if ok {
+		return known{Blueprint: b}, true
+	}
+	return a.c.fleet.agent(name)
+}
+
+// usable is find for a run: an unknown agent is 404, an inactive one 409.
+func (a *agents) usable(name string) (known, error) {
+	k, ok := a.find(name)
+	switch {
+	case !ok:
+		return k, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name).With("field", "agent_name")
+	case k.Status == agent.Inactive:
+		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+name+" is inactive; set its status to active first").With("agent_name", name)
+	}
+	return k, nil
+}
+
+// Agents lists agents by name; status filters, broken ones are a list of their own.
+func (c *Coordinator) Agents(status string) ([]agent.Blueprint, error) {
+	if !slices.Contains([]string{"", agent.Active, agent.Inactive}, status) {
+		return nil, fault.New(fault.Invalid, "", "status must be active, inactive or broken").With("field", "status")
+	}
+	all := c.fleet.agents()
+	c.agents.mu.RLock()
+	for name, b := range c.agents.stored {
+		all[name] = b
+	}
+	for name, b := range c.agents.files {
+		all[name] = b
+	}
+	c.agents.mu.RUnlock()
+	list := make([]agent.Blueprint, 0, len(all))
+	for _, b := range all {
+		if status == "" || b.Status == status {
+			list = append(list, b)
+		}
+	}
+	slices.SortFunc(list, func(x, y agent.Blueprint) int { return cmp.Compare(x.Name, y.Name) })
+	return list, nil
+}
+
+// BrokenAgents are the files that could not be read, with why.
+func (c *Coordinator) BrokenAgents() []agent.Bad {
+	c.agents.mu.RLock()
+	defer c.agents.mu.RUnlock()
+	return slices.Clone(c.agents.broken)
+}
+
+// Agent is one agent by its name.
+func (c *Coordinator) Agent(name string) (agent.Blueprint, error) {
+	k, ok := c.agents.find(name)
+	if !ok {
+		return k.Blueprint, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
+	}
+	return k.Blueprint, nil
+}
+
+// CreateAgent stores a definition; a name that exists is a conflict.
+func (c *Coordinator) CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error) {
+	b, err := readOwn(raw)
+	if err != nil {
+		return b, err
+	}
+	if _, ok := c.agents.find(b.Name); ok {
+		return b, fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", b.Name, b.Name).With("agent_name", b.Name)
+	}
+	now := time.Now().UTC()
+	b.CreatedAt, b.ModifiedAt = &now, &now
+	value, err := json.Marshal(b)
+	if err != nil {
+		return b, err
+	}
+	if _, err := c.bus.Bucket(subject.Agents).Create(ctx, b.Name, value); errors.Is(err, bus.ErrTaken) {
+		return b, fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", b.Name, b.Name).With("agent_name", b.Name)
+	} else if err != nil {
+		return b, unavailable(err)
+	}
+	c.agents.put(b.Name, value)
+	return b, nil
+}
+
+// readOwn reads a definition that the coordinator may own.
+func readOwn(raw []byte) (agent.Blueprint, error) {
+	b, err := agent.Read(raw, run.Autonomous)
+	switch {
+	case err != nil:
+		return b, err
+	case b.Type == run.Procedural:
+		return b, fault.New(fault.Invalid, "", procedural).With("field", "type")
+	case b.RunnerID != "" || b.CreatedAt != nil || b.ModifiedAt != nil:
+		return b, fault.New(fault.Invalid, "", "runner_id, created_at and modified_at are set by the coordinator; leave them out").With("field", "runner_id")
+	}
+	return b, nil
+}
+
+// ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level).
+func (c *Coordinator) ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error) {
+	if err := wire.Check(patch); err != nil {
+		return agent.Blueprint{}, err
+	}
+	b := c.bus.Bucket(subject.Agents)
+	for range 8 { // others may change it at the same time
+		old, rev, err := b.Get(ctx, name)
+		if err != nil {
+			return agent.Blueprint{}, c.notOurs(name, err)
+		}
+		var before agent.Blueprint
+		if err := json.Unmarshal(old, &before); err != nil {
+			return before, err
+		}
+		created := before.CreatedAt
+		before.CreatedAt, before.ModifiedAt = nil, nil
+		base, err := json.Marshal(before)
+		if err != nil {
+			return before, err
+		}
+		merged, err := merge(base, patch)
+		if err != nil {
+			return before, err
+		}
+		after, err := readOwn(merged)
+		if err != nil {
+			return after, err
+		}
+		if after.Name != name {
+			return after, fault.New(fault.Invalid, "", "an agent's name cannot be changed; create another one").With("field", "name")
+		}
+		now := time.Now().UTC()
+		after.CreatedAt, after.ModifiedAt = created, &now
+		value, err := json.Marshal(after)
+		if err != nil {
+			return after, err
+		}
+		if _, err := b.Update(ctx, name, value, rev); errors.Is(err, bus.ErrTaken) {
+			continue
+		} else if err != nil {
+			return after, unavailable(err)
+		}
+		c.agents.put(name, value)
+		return after, nil
+	}
+	return agent.Blueprint{}, fault.Newf(fault.Conflict, "Agent %q is being changed by others; try again", name)
+}
+
+func merge(base, patch []byte) ([]byte, error) {
+	members, err := wire.Members(base)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := wire.Members(patch)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
+	}
+	for _, ch := range changes {
+		i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == ch.Key })
+		if i < 0 {
+			members = append(members, ch)
+		} else {
+			members[i] = ch
+		}
+	}
+	return wire.Object(members), nil
+}
+
+// DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
+func (c *Coordinator) DeleteAgent(ctx context.Context, name string) error {
+	b := c.bus.Bucket(subject.Agents)
+	if _, _, err := b.Get(ctx, name); err != nil {
+		return c.notOurs(name, err)
+	}
+	if err := b.Delete(ctx, name); err != nil {
+		return unavailable(err)
+	}
+	c.agents.put(name, nil)
+	return nil
+}
+
+// notOurs says why an agent that the bucket does not have cannot be changed.
+func (c *Coordinator) notOurs(name string, err error) error {
+	if !errors.Is(err, bus.ErrNone) {
+		return unavailable(err)
+	}
+	k, ok := c.agents.find(name)
+	switch {
+	case !ok:
+		return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
+	case k.owners != nil:
+		return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s; change it in that runner's agents_dir", name, k.RunnerID).With("agent_name", name)
+	}
+	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file", name).With("agent_name", name)
+}

@@ -1,0 +1,151 @@
+// Package coordinator decides: which run is accepted, where it waits, when its turn comes, who may still end it, and which
+// runner and agent exist. It keeps no state of its own that could be lost: facts are on the RUNS stream (the journal
+// folds them), definitions and registrations in key-value buckets. Any number of coordinators run side by side; what two
+// try, compare-and-set decides.
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Config is what a coordinator works with. Only Bus is required.
+type Config struct {
+	Bus        *bus.Bus
+	AgentsDirs []string       // folders of coordinator-owned agents
+	Lease      time.Duration  // default 15 s: an attempt that no beat names for so long is lost
+	NoMatch    time.Duration  // default 300 s: a run that no online runner matches for so long fails
+	Heartbeat  time.Duration  // default 60 s: told to runners that register
+	Patience   fleet.Patience // default 120 s until stale, 600 s until removed
+	Retention  time.Duration  // default 168 h: how long history and idempotency keys are kept at least
+	Keep       int            // default 1,000,000: ended runs kept at most
+	MaxPending int            // default 100,000: waiting runs
+	MaxLanes   int            // default 256: queues
+	MaxPayload int64          // default 16 MiB: parameters with their agent, or a result
+	Log        *slog.Logger   // default slog.Default()
+}
+
+func (c Config) withDefaults() Config {
+	c.Lease = cmp.Or(c.Lease, 15*time.Second)
+	c.NoMatch = cmp.Or(c.NoMatch, 300*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 60*time.Second)
+	c.Patience.Stale = cmp.Or(c.Patience.Stale, 120*time.Second)
+	c.Patience.Remove = cmp.Or(c.Patience.Remove, 600*time.Second)
+	c.Retention = cmp.Or(c.Retention, 168*time.Hour)
+	c.Keep = cmp.Or(c.Keep, 1_000_000)
+	c.MaxPending = cmp.Or(c.MaxPending, 100_000)
+	c.MaxLanes = cmp.Or(c.MaxLanes, 256)
+	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	return c
+}
+
+// MaxInline is the largest body that a record carries itself; larger ones go through the object store (design section 3).
+const MaxInline = 256 << 10
+
+// Coordinator is one of any number side by side.
+type Coordinator struct {
+	Config
+	Journal *journal.Journal
+	bus     *bus.Bus
+	log     *slog.Logger
+	keys    keys
+	agents  *agents
+	fleet   *roster
+	leases  *leases
+	turns   *turns
+	started atomic.Bool // keys and registries are read
+}
+
+// New wires a coordinator; Run makes it work.
+func New(cfg Config) *Coordinator {
+	cfg = cfg.withDefaults()
+	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log}
+	c.fleet = newRoster(c)
+	c.agents = newAgents(c)
+	c.leases = newLeases(c)
+	c.turns = newTurns(c)
+	c.Journal = journal.New(cfg.Bus, journal.Config{Log: cfg.Log, Key: func(run string, attempt int) string { return c.keys.of(run, attempt) }})
+	return c
+}
+
+// Run works until ctx ends. It needs the streams: it makes or checks them first.
+func (c *Coordinator) Run(ctx context.Context) error {
+	if err := c.bus.Setup(ctx); err != nil {
+		return err
+	}
+	secret, err := c.secret(ctx)
+	if err != nil {
+		return err
+	}
+	c.keys = keys{secret}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.Journal.Run(ctx) })
+	g.Go(func() error { return c.fleet.watch(ctx) })
+	g.Go(func() error { return c.agents.watch(ctx) })
+	g.Go(func() error {
+		if err := c.settled(ctx); err != nil {
+			return nil // ctx ended
+		}
+		c.started.Store(true)
+		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
+		g.Go(func() error { return c.serveFleet(ctx) })
+		g.Go(func() error { return c.leases.watch(ctx) })
+		g.Go(func() error { return c.turns.watch(ctx) })
+		g.Go(func() error { return c.tend(ctx) })
+		return nil
+	})
+	return g.Wait()
+}
+
+// settled waits until the fold and the registries have been read for the first time.
+func (c *Coordinator) settled(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for c.Journal.Ready() != nil || !c.fleet.read.Load() || !c.agents.read.Load() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Ready is nil when requests can be served: the fold has caught up and NATS answers.
+func (c *Coordinator) Ready() error {
+	switch {
+	case !c.bus.Connected():
+		return fault.New(fault.Unavailable, "", "NATS is not reachable; trying to reconnect").After(time.Second)
+	case !c.started.Load():
+		if err := c.Journal.Ready(); err != nil {
+			return err
+		}
+		return fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
+	}
+	return c.Journal.Ready()
+}
+
+// every calls f at an interval until ctx ends.
+func every(ctx context.Context, d time.Duration, f func(context.Context)) error {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			f(ctx)
+		}
+	}
+}

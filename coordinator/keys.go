@@ -1,0 +1,50 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"strconv"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+)
+
+// keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex (design section 3). Two
+// dispatches of one attempt have the same key, and so share one claim; who never received a run cannot claim or end it.
+type keys struct{ secret []byte }
+
+func (k keys) of(run string, attempt int) string {
+	m := hmac.New(sha256.New, k.secret)
+	m.Write([]byte(run + "|" + strconv.Itoa(attempt)))
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+func (k keys) check(run string, attempt int, key string) error {
+	if subtle.ConstantTimeCompare([]byte(k.of(run, attempt)), []byte(key)) == 1 {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "", "The attempt's key does not fit")
+}
+
+// secret reads the deployment's secret; the first coordinator ever makes it.
+func (c *Coordinator) secret(ctx context.Context) ([]byte, error) {
+	b := c.bus.Bucket(subject.Secrets)
+	fresh := make([]byte, 32)
+	rand.Read(fresh)
+	if _, err := b.Create(ctx, "attempts", fresh); err == nil {
+		return fresh, nil
+	} else if !errors.Is(err, bus.ErrTaken) {
+		return nil, err
+	}
+	secret, _, err := b.Get(ctx, "attempts")
+	return secret, err
+}
+
+// nonce tells an own append from another's when it is read back.
+func nonce() string { return rand.Text() }

@@ -1,0 +1,198 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// leases knows when each begun attempt was heard of last, and gives up those that are silent for a lease. It judges only
+// after one uninterrupted lease of listening (design section 4.6).
+type leases struct {
+	c *Coordinator
+
+	mu    sync.Mutex
+	seen  map[string]time.Time // by the attempt's key
+	since time.Time            // listening without interruption
+	last  time.Time            // the tick before
+	gen   uint64               // the connection's, and what it dropped
+	drops uint64
+	told  map[string]time.Time // stop commands sent, by key
+}
+
+func newLeases(c *Coordinator) *leases {
+	return &leases{c: c, seen: map[string]time.Time{}, told: map[string]time.Time{}}
+}
+
+// beat notes the attempts alive, and tells the worker what it does not know.
+func (l *leases) beat(b fleet.Beat) fleet.BeatReply {
+	now := time.Now()
+	r, known, superseded := l.c.fleet.beat(b.RunnerID, b.Instance)
+	reply := fleet.BeatReply{Known: known || b.Draining, Superseded: superseded, Drain: r.Draining}
+	if known && !superseded {
+		reply.Lanes = l.c.fleet.lanesOf(r)
+	}
+	for _, at := range b.Attempts {
+		switch a, ok := l.c.Journal.Active(at.RunID); {
+		case !ok:
+			if l.c.Journal.Ended(at.RunID) {
+				reply.GivenUp = append(reply.GivenUp, at.Key)
+			}
+		case a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != b.Instance):
+			reply.GivenUp = append(reply.GivenUp, at.Key)
+		default:
+			l.mu.Lock()
+			l.seen[at.Key] = now
+			l.mu.Unlock()
+			if at.StartedAt != nil {
+				l.c.Journal.Started(at.RunID, at.Key, *at.StartedAt)
+			}
+			if a.Stopping {
+				reply.Stop = append(reply.Stop, at.Key)
+			}
+		}
+	}
+	return reply
+}
+
+// watch looks at the leases four times a second.
+func (l *leases) watch(ctx context.Context) error {
+	l.restart("start")
+	return every(ctx, 250*time.Millisecond, l.tick)
+}
+
+// restart begins the wait anew: what happened while nobody listened is no sign of death.
+func (l *leases) restart(why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.since, l.last = time.Now(), time.Now()
+	l.gen, l.drops = l.c.bus.Generation(), l.c.bus.Dropped()
+	l.c.log.Debug("leases: listening anew", "why", why)
+}
+
+func (l *leases) tick(ctx context.Context) {
+	l.mu.Lock()
+	late := time.Since(l.last) > 1250*time.Millisecond
+	l.last = time.Now()
+	moved := l.gen != l.c.bus.Generation() || l.drops != l.c.bus.Dropped()
+	l.mu.Unlock()
+	switch {
+	case late:
+		l.restart("a tick came late")
+	case moved:
+		l.restart("the connection was renewed or dropped messages")
+	case !l.c.bus.Connected() || l.c.Journal.Ready() != nil:
+		l.restart("not connected, or the fold lags")
+	}
+	var lost, stopping []journal.Active
+	now := time.Now()
+	l.mu.Lock()
+	alive := make(map[string]time.Time, len(l.seen))
+	l.c.Journal.Begun(func(a journal.Active) bool {
+		at, ok := l.seen[a.Key]
+		if !ok {
+			at = now
+		}
+		alive[a.Key] = at
+		if at.Before(l.since) {
+			at = l.since
+		}
+		if now.Sub(at) >= l.c.Lease {
+			lost = append(lost, a)
+		}
+		if a.Stopping && now.Sub(l.told[a.Key]) > 2*time.Second {
+			l.told[a.Key] = now
+			stopping = append(stopping, a)
+		}
+		return true
+	})
+	l.seen = alive
+	for key := range l.told {
+		if _, ok := alive[key]; !ok {
+			delete(l.told, key)
+		}
+	}
+	l.mu.Unlock()
+	for _, a := range stopping {
+		go l.c.tellStop(ctx, a)
+	}
+	for _, a := range lost {
+		go l.judge(ctx, a)
+	}
+}
+
+// judge asks the runner once more, and gives the attempt up where it does not have it.
+func (l *leases) judge(ctx context.Context, a journal.Active) {
+	l.mu.Lock()
+	l.seen[a.Key] = time.Now().Add(2*time.Second - l.c.Lease) // not twice at once; again soon if this fails
+	l.mu.Unlock()
+	reply, err := l.c.command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
+	if err == nil && reply.Has && reply.Instance == a.Claim.Instance {
+		l.mu.Lock()
+		l.seen[a.Key] = time.Now()
+		l.mu.Unlock()
+		return
+	}
+	l.c.lose(ctx, a, "no heartbeat within the lease")
+}
+
+// of are the attempts that a runner has begun.
+func (l *leases) of(runner string) (all []journal.Active) {
+	l.c.Journal.Begun(func(a journal.Active) bool {
+		if a.Claim.RunnerID == runner {
+			all = append(all, a)
+		}
+		return true
+	})
+	return all
+}
+
+// count is how many attempts each runner has begun.
+func (l *leases) count() map[string]int {
+	n := map[string]int{}
+	l.c.Journal.Begun(func(a journal.Active) bool {
+		n[a.Claim.RunnerID]++
+		return true
+	})
+	return n
+}
+
+// lose ends an attempt whose worker is gone (contract section 5).
+func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) {
+	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").
+		With("runner_id", a.Claim.RunnerID).With("detail", why)
+	c.log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
+	if err := c.end(ctx, a, run.Failed, f); err != nil {
+		c.log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
+	}
+}
+
+// end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error.
+func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
+	e, err := c.ended(a, status, f)
+	if err != nil {
+		return err
+	}
+	return c.appendRecord(ctx, e)
+}
+
+// ended is the coordinator's last word on an attempt.
+func (c *Coordinator) ended(a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
+	attempt, key := c.attempt(a)
+	body, err := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, At: time.Now().UTC()})
+	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
+}
+
+// attempt is the attempt that is next or under way, with its key; any coordinator can make it, also of a run never queued.
+func (c *Coordinator) attempt(a journal.Active) (int, string) {
+	n := max(a.Attempt, 1)
+	return n, c.keys.of(a.Spec.ID, n)
+}

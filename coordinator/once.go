@@ -1,0 +1,91 @@
+package coordinator
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing stores it
+// under the same ids (design section 4.1).
+type once struct {
+	Body    []byte    `json:"body"` // SHA-256 of the request's body
+	Run     string    `json:"run_id"`
+	Session string    `json:"session_id"`
+	At      time.Time `json:"at"`
+}
+
+// MaxKey is the longest idempotency key, in bytes.
+const MaxKey = 255
+
+func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+	if len(key) > MaxKey {
+		return Accepted{}, fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).With("field", "Idempotency-Key")
+	}
+	sum := sha256.Sum256(body)
+	name := sha256.Sum256([]byte(scope + "\x00" + key))
+	at := hex.EncodeToString(name[:])
+	b := c.bus.Bucket(subject.Idempotency)
+	if raw, _, err := b.Get(ctx, at); err == nil {
+		return c.repeat(ctx, body, sum[:], raw)
+	} else if !errors.Is(err, bus.ErrNone) {
+		return Accepted{}, unavailable(err)
+	}
+	p, err := c.check(ctx, body) // a request that fails leaves nothing behind, not even its key
+	if err != nil {
+		return Accepted{}, err
+	}
+	first := once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.spec.SessionID, run.NewSessionID()), At: time.Now().UTC()}
+	raw, err := json.Marshal(first)
+	if err != nil {
+		return Accepted{}, err
+	}
+	if _, err := b.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken) {
+		if raw, _, err = b.Get(ctx, at); err != nil {
+			return Accepted{}, unavailable(err)
+		}
+		return c.repeat(ctx, body, sum[:], raw)
+	} else if err != nil {
+		return Accepted{}, unavailable(err)
+	}
+	return c.place(ctx, p, first.Run, first.Session)
+}
+
+// repeat gives the first answer again, and stores the run where that did not come to pass.
+func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accepted, error) {
+	var first once
+	if err := json.Unmarshal(raw, &first); err != nil {
+		return Accepted{}, err
+	}
+	if !bytes.Equal(first.Body, sum) {
+		return Accepted{}, fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was used with another body; use a new key for a new request").With("run_id", first.Run)
+	}
+	req, err := run.ReadRequest(body)
+	if err != nil {
+		return Accepted{}, err
+	}
+	again := Accepted{first.Run, first.Session, run.Pending, req.Mode, req.WaitSeconds}
+	if _, err := c.Journal.Get(ctx, first.Run); err == nil {
+		return again, nil
+	} else if fault.KindOf(err) != fault.NotFound {
+		return Accepted{}, err
+	}
+	if c.Journal.Deleted(first.Session) { // it was stored, and deleted since
+		return again, nil
+	}
+	p, err := c.check(ctx, body)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return c.place(ctx, p, first.Run, first.Session)
+}

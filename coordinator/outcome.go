@@ -1,0 +1,44 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// Outcome is a run and its result in one document (contract section 4).
+type Outcome struct {
+	run.Run
+	Result *run.Result `json:"result"` // null: it has none, or has not ended
+}
+
+// Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended tells
+// which.
+func (c *Coordinator) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
+	now := context.WithoutCancel(ctx)
+	if _, err := c.Journal.Wait(ctx, id); err != nil {
+		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+			return o, false, err
+		}
+		if o.Run, err = c.Show(now, id); err != nil || !o.Status.Final() {
+			return o, false, err
+		}
+	}
+	o, err = c.Outcome(now, id)
+	return o, err == nil, err
+}
+
+// Outcome is a run with its result as it is now.
+func (c *Coordinator) Outcome(ctx context.Context, id string) (Outcome, error) {
+	res, r, err := c.Journal.Result(ctx, id)
+	switch f, ok := errors.AsType[*fault.Fault](err); {
+	case err == nil:
+		return Outcome{r, &res}, nil
+	case ok && f.Kind == fault.Conflict && r.ID != "": // there is none, or not yet
+		r.WaitingFor = c.waitingFor(r)
+		return Outcome{Run: r}, nil
+	}
+	return Outcome{}, err
+}

@@ -1,0 +1,327 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// owner is who a runner-owned agent's name belongs to, in the table that all registrations compare and set.
+type owner struct {
+	Hash    string    `json:"hash"`
+	Profile string    `json:"profile"`
+	Runner  string    `json:"runner_id"`
+	At      time.Time `json:"at"`
+}
+
+// Register takes a runner in, or says why not; nothing of a refused one is kept (contract sections 2 and 5).
+func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
+	if err := checkRunner(r); err != nil {
+		return fleet.Registered{}, err
+	}
+	id := r.ID()
+	r.Set, r.RegisteredAt, r.Draining = fleet.AgentSet(r.Agents), time.Now().UTC(), false
+	if err := c.takeOver(ctx, id, r.Instance); err != nil {
+		return fleet.Registered{}, err
+	}
+	if err := c.claimNames(ctx, id, r); err != nil {
+		return fleet.Registered{}, err
+	}
+	value, err := json.Marshal(r)
+	if err != nil {
+		return fleet.Registered{}, err
+	}
+	if _, err := c.bus.Bucket(subject.Runners).Put(ctx, id, value); err != nil {
+		return fleet.Registered{}, unavailable(err)
+	}
+	c.fleet.put(id, value)
+	if w, ok := r.OwnWant(); ok {
+		if _, err := c.fleet.lane(ctx, w); err != nil {
+			return fleet.Registered{}, err
+		}
+	}
+	if !r.RequireMatchingTags {
+		for _, w := range []fleet.Want{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
+			if _, err := c.fleet.lane(ctx, w); err != nil {
+				return fleet.Registered{}, err
+			}
+		}
+	}
+	c.endOld(ctx, id, r.Instance)
+	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
+	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.fleet.lanesOf(r)}, nil
+}
+
+// beatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.
+func (c *Coordinator) beatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
+
+func checkRunner(r fleet.Runner) error {
+	for _, f := range []struct {
+		field string
+		bad   bool
+		say   string
+	}{
+		{"hostname", r.Hostname == "" || len(r.Hostname) > 255, "hostname is required, at most 255 characters"},
+		{"project_dir", len(r.ProjectDir) > 4096, "project_dir must be at most 4096 characters"},
+		{"executor_type", r.ExecutorType != run.Autonomous && r.ExecutorType != run.Procedural, "executor_type must be autonomous or procedural"},
+		{"tags", len(r.Tags) > 64 || slices.Contains(r.Tags, ""), "tags: at most 64, none empty"},
+		{"max_concurrent_runs", r.MaxConcurrentRuns < 0 || r.MaxConcurrentRuns > 10_000, "max_concurrent_runs must be from 1 to 10000"},
+		{"timeout_seconds", r.TimeoutSeconds < 0 || r.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
+		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
+		{"agents", len(r.Agents) > 1000, "agents: at most 1000"},
+	} {
+		if f.bad {
+			return fault.New(fault.Invalid, "", f.say).With("field", f.field)
+		}
+	}
+	if err := agent.CheckName("executor_profile", r.ExecutorProfile); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, a := range r.Agents {
+		switch err := a.Check(); {
+		case err != nil:
+			return fault.Of(err).With("agent_name", a.Name)
+		case a.Type != r.ExecutorType:
+			return fault.Newf(fault.Invalid, "agent %q is %s, its runner %s", a.Name, a.Type, r.ExecutorType).With("agent_name", a.Name)
+		case seen[a.Name]:
+			return fault.Newf(fault.Invalid, "agent %q is announced twice", a.Name).With("agent_name", a.Name)
+		}
+		seen[a.Name] = true
+	}
+	return nil
+}
+
+// takeOver tells whether this identity is free: a live process that has it is asked.
+func (c *Coordinator) takeOver(ctx context.Context, id, instance string) error {
+	c.fleet.mu.RLock()
+	m, ok := c.fleet.members[id]
+	var there string
+	var silent time.Duration
+	if ok {
+		there, silent = m.Instance, time.Since(m.heard)
+	}
+	c.fleet.mu.RUnlock()
+	if !ok || there == instance {
+		return nil
+	}
+	reply, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing})
+	switch {
+	case err == nil && reply.Instance == instance, errors.Is(err, bus.ErrNobody):
+		return nil
+	case err != nil && silent >= c.Lease: // it hangs, and its leases are over
+		return nil
+	}
+	return fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
+		With("runner_id", id)
+}
+
+// claimNames makes the runner's agents' names its own, or a replica's; the first one wins.
+func (c *Coordinator) claimNames(ctx context.Context, id string, r fleet.Runner) error {
+	for name := range r.Set {
+		c.agents.mu.RLock()
+		_, file := c.agents.files[name]
+		_, stored := c.agents.stored[name]
+		c.agents.mu.RUnlock()
+		if file || stored {
+			return collision(name, nil, "the coordinator itself")
+		}
+	}
+	return c.changeOwners(ctx, func(owners map[string]owner) (bool, error) {
+		changed := false
+		for name, hash := range r.Set {
+			o, ok := owners[name]
+			if ok && o.Hash == hash && o.Profile == r.ExecutorProfile && c.fleet.has(o.Runner, name, hash) {
+				continue // a replica
+			}
+			if ok && o.Runner != id && (o.Hash != hash || o.Profile != r.ExecutorProfile) && c.ownerOnline(name, o, id) {
+				return false, collision(name, o.Runner, "runner "+o.Runner)
+			}
+			owners[name] = owner{hash, r.ExecutorProfile, id, time.Now().UTC()}
+			changed = true
+		}
+		return changed, nil
+	})
+}
+
+func collision(name string, runner any, who string) error {
+	return fault.New(fault.Conflict, "agent_name_collision", "Agent '"+name+"' is already registered by "+who+" with another definition; rename one of them").
+		With("agent_name", name).With("existing_runner_id", runner)
+}
+
+// ownerOnline: only online owners collide. A registration so young that its runner may not be known here yet counts.
+func (c *Coordinator) ownerOnline(name string, o owner, except string) bool {
+	if time.Since(o.At) < 5*time.Second {
+		return true
+	}
+	c.fleet.mu.RLock()
+	defer c.fleet.mu.RUnlock()
+	for _, m := range c.fleet.members {
+		if m.id != except && m.Set[name] == o.Hash && c.fleet.status(m) != fleet.Stale && c.fleet.status(m) != fleet.Removed {
+			return true
+		}
+	}
+	return false
+}
+
+// has tells whether a runner announced this definition.
+func (r *roster) has(id, name, hash string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m, ok := r.members[id]
+	return ok && m.Set[name] == hash
+}
+
+// changeOwners changes the table of owners by compare-and-set, so that of two registrations at once one is first.
+func (c *Coordinator) changeOwners(ctx context.Context, change func(map[string]owner) (bool, error)) error {
+	b := c.bus.Bucket(subject.Runners)
+	for range 20 {
+		owners := map[string]owner{}
+		raw, rev, err := b.Get(ctx, ownersKey)
+		if err == nil {
+			if err := json.Unmarshal(raw, &owners); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, bus.ErrNone) {
+			return unavailable(err)
+		}
+		changed, err := change(owners)
+		if err != nil || !changed {
+			return err
+		}
+		value, err := json.Marshal(owners)
+		if err != nil {
+			return err
+		}
+		if rev == 0 {
+			_, err = b.Create(ctx, ownersKey, value)
+		} else {
+			_, err = b.Update(ctx, ownersKey, value, rev)
+		}
+		if !errors.Is(err, bus.ErrTaken) {
+			return err
+		}
+	}
+	return fault.New(fault.Unavailable, "", "Many runners register at once; try again").After(time.Second)
+}
+
+// Deregister takes a runner out at once (SIGTERM); its running attempts keep their leases.
+func (c *Coordinator) Deregister(ctx context.Context, f fleet.Farewell) error {
+	c.log.Info("runner deregisters", "runner", f.RunnerID)
+	return c.fleet.remove(ctx, f.RunnerID, f.Instance)
+}
+
+// remove forgets a runner and frees the names that no replica of it has. A given instance must be the one that is there.
+func (r *roster) remove(ctx context.Context, id, instance string) error {
+	r.mu.RLock()
+	m, ok := r.members[id]
+	var set map[string]string
+	if ok {
+		set = m.Set
+	}
+	free := !ok || instance == "" || m.Instance == instance
+	r.mu.RUnlock()
+	if !free {
+		return nil
+	}
+	b := r.c.bus.Bucket(subject.Runners)
+	if err := b.Delete(ctx, id); err != nil && !errors.Is(err, bus.ErrNone) {
+		return unavailable(err)
+	}
+	r.put(id, nil)
+	return r.c.changeOwners(ctx, func(owners map[string]owner) (bool, error) {
+		changed := false
+		for name, hash := range set {
+			if o, ok := owners[name]; !ok || o.Hash != hash {
+				continue
+			}
+			if heir := r.heir(name, hash); heir != "" {
+				owners[name] = owner{hash, m.ExecutorProfile, heir, time.Now().UTC()}
+			} else {
+				delete(owners, name)
+			}
+			changed = true
+		}
+		return changed, nil
+	})
+}
+
+// heir is another runner that announced the same definition.
+func (r *roster) heir(name, hash string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, m := range r.byAge() {
+		if m.Set[name] == hash {
+			return m.id
+		}
+	}
+	return ""
+}
+
+// endOld ends the attempts of a runner's earlier process: it is dead, a new one took over.
+func (c *Coordinator) endOld(ctx context.Context, id, instance string) {
+	for _, a := range c.leases.of(id) {
+		if a.Claim.Instance != instance {
+			c.lose(ctx, a, "its runner started anew")
+		}
+	}
+}
+
+// serveFleet answers workers.
+func (c *Coordinator) serveFleet(ctx context.Context) error {
+	ops := map[string]func(context.Context, []byte) ([]byte, error){
+		fleet.OpRegister:   answer(func(ctx context.Context, r fleet.Registration) (any, error) { return c.Register(ctx, r.Runner) }),
+		fleet.OpDeregister: answer(func(ctx context.Context, f fleet.Farewell) (any, error) { return struct{}{}, c.Deregister(ctx, f) }),
+		fleet.OpGetPart:    bytesOf(c.getPart),
+		fleet.OpPutPart:    bytesOf(c.putPart),
+	}
+	beats := make(chan error, 1)
+	go func() { // every coordinator hears every beat
+		beats <- c.bus.Serve(ctx, subject.AllBeats, "", func(ctx context.Context, _ string, body []byte) ([]byte, error) {
+			return answer(func(_ context.Context, b fleet.Beat) (any, error) { return c.leases.beat(b), nil })(ctx, body)
+		})
+	}()
+	err := c.bus.Serve(ctx, subject.AllFleet, subject.Coordinators, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
+		op, ok := ops[strings.TrimPrefix(subj, subject.Fleet(""))]
+		if !ok {
+			return nil, fault.Newf(fault.NotFound, "no operation %q", subj)
+		}
+		return op(ctx, body)
+	})
+	return errors.Join(err, <-beats)
+}
+
+// answer reads a request of type T and writes what f makes of it.
+func answer[T any](f func(context.Context, T) (any, error)) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, body []byte) ([]byte, error) {
+		var in T
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
+}
+
+func bytesOf(f func(context.Context, fleet.PartRequest) ([]byte, error)) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, body []byte) ([]byte, error) {
+		var in fleet.PartRequest
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+		}
+		return f(ctx, in)
+	}
+}

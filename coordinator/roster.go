@@ -1,0 +1,399 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// roster is who may take runs: the registered runners, when each was heard last, and the lanes in use.
+type roster struct {
+	c    *Coordinator
+	read atomic.Bool
+
+	mu      sync.RWMutex
+	members map[string]*member
+	lanes   map[string]fleet.Want // entries of bucket `lanes`
+	ensured map[string]bool       // lanes whose consumer this process has seen made
+	matched map[string]bool       // by lane: does an online runner match; forgotten when anything changes
+	owned   map[string]known      // runner-owned agents by name; likewise
+}
+
+type member struct {
+	fleet.Runner
+	id    string
+	heard time.Time
+}
+
+func newRoster(c *Coordinator) *roster {
+	return &roster{c: c, members: map[string]*member{}, lanes: map[string]fleet.Want{}, ensured: map[string]bool{}, matched: map[string]bool{}}
+}
+
+// owners is the key in bucket `runners` that all registrations compare and set.
+const ownersKey = "_owners"
+
+// watch reads both buckets and follows them.
+func (r *roster) watch(ctx context.Context) error {
+	runners, lanes := r.c.bus.Bucket(subject.Runners), r.c.bus.Bucket(subject.Lanes)
+	if err := errors.Join(fill(ctx, lanes, r.putLane), fill(ctx, runners, r.put)); err != nil {
+		return err
+	}
+	r.read.Store(true)
+	other := make(chan error, 1)
+	go func() { other <- follow(ctx, lanes, r.putLane) }()
+	return errors.Join(follow(ctx, runners, r.put), <-other)
+}
+
+// fill reads a bucket once; follow hears of every change. A deleted key has no value.
+func fill(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) error {
+	all, err := b.List(ctx)
+	for key, v := range all {
+		put(key, v.Body)
+	}
+	return err
+}
+
+func follow(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) error {
+	return b.Watch(ctx, func(ch bus.Change) error {
+		if ch.Deleted {
+			ch.Body = nil
+		}
+		put(ch.Key, ch.Body)
+		return nil
+	})
+}
+
+func (r *roster) put(id string, value []byte) {
+	if id == ownersKey {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.forget()
+	if value == nil {
+		delete(r.members, id)
+		return
+	}
+	m := member{id: id, heard: time.Now()} // who we hear of for the first time gets its full patience
+	if err := json.Unmarshal(value, &m.Runner); err != nil {
+		r.c.log.Error("stored runner is unreadable", "runner", id, "err", err)
+		return
+	}
+	if old, ok := r.members[id]; ok && old.Instance == m.Instance {
+		m.heard = old.heard
+	}
+	r.members[id] = &m
+	r.c.turns.poke()
+}
+
+func (r *roster) putLane(lane string, value []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.forget()
+	if value == nil {
+		delete(r.lanes, lane)
+		delete(r.ensured, lane)
+		return
+	}
+	var w fleet.Want
+	if err := json.Unmarshal(value, &w); err != nil {
+		r.c.log.Error("stored lane is unreadable", "lane", lane, "err", err)
+		return
+	}
+	r.lanes[lane] = w
+}
+
+// forget drops what is made from members and lanes. The caller holds mu.
+func (r *roster) forget() {
+	clear(r.matched)
+	r.owned = nil
+}
+
+func (r *roster) status(m *member) string {
+	s := r.c.Patience.Status(time.Since(m.heard))
+	if s == fleet.Online && m.Draining {
+		return fleet.Draining
+	}
+	return s
+}
+
+// matches tells whether an online runner would take runs that want w.
+func (r *roster) matches(w fleet.Want) bool { return r.laneMatches(w.Lane(), w) }
+
+func (r *roster) laneMatches(lane string, w fleet.Want) bool {
+	r.mu.RLock()
+	ok, known := r.matched[lane]
+	r.mu.RUnlock()
+	if known {
+		return ok
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.members {
+		if r.status(m) == fleet.Online && m.Satisfies(w) {
+			ok = true
+			break
+		}
+	}
+	r.matched[lane] = ok
+	return ok
+}
+
+// want is what a lane stands for.
+func (r *roster) want(lane string) (fleet.Want, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	w, ok := r.lanes[lane]
+	return w, ok
+}
+
+// agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is.
+func (r *roster) agent(name string) (known, bool) {
+	r.mu.RLock()
+	owned := r.owned
+	r.mu.RUnlock()
+	if owned == nil {
+		r.mu.Lock()
+		owned = r.ownedNow()
+		r.owned = owned
+		r.mu.Unlock()
+	}
+	k, ok := owned[name]
+	return k, ok
+}
+
+func (r *roster) ownedNow() map[string]known {
+	owned := map[string]known{}
+	for _, m := range r.byAge() {
+		for _, a := range m.Agents {
+			if _, ok := owned[a.Name]; ok {
+				continue
+			}
+			a.RunnerID = m.id
+			owned[a.Name] = known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds}
+		}
+	}
+	return owned
+}
+
+// byAge are the members, online ones first, then by age: the order in which they speak for an agent. The caller holds mu.
+func (r *roster) byAge() []*member {
+	return slices.SortedFunc(maps.Values(r.members), func(a, b *member) int {
+		onlineA, onlineB := r.status(a) == fleet.Online, r.status(b) == fleet.Online
+		if onlineA != onlineB {
+			if onlineA {
+				return -1
+			}
+			return 1
+		}
+		if c := a.RegisteredAt.Compare(b.RegisteredAt); c != 0 {
+			return c
+		}
+		if a.id < b.id {
+			return -1
+		}
+		return 1
+	})
+}
+
+func (r *roster) agents() map[string]agent.Blueprint {
+	r.agent("")
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := map[string]agent.Blueprint{}
+	for name, k := range r.owned {
+		all[name] = k.Blueprint
+	}
+	return all
+}
+
+// beat notes that a runner was heard, and tells whether it is known.
+func (r *roster) beat(id, instance string) (m fleet.Runner, known, superseded bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.members[id]
+	if !ok {
+		return m, false, false
+	}
+	if at.Instance != instance {
+		return at.Runner, true, true
+	}
+	if r.status(at) != fleet.Online {
+		r.forget()
+	}
+	at.heard = time.Now()
+	return at.Runner, true, false
+}
+
+// silence drops runners that were silent for too long, and what is remembered of who matches. It is called once a second.
+func (r *roster) silence(ctx context.Context) {
+	r.mu.Lock()
+	var gone []string
+	for id, m := range r.members {
+		if r.status(m) == fleet.Removed {
+			gone = append(gone, id)
+		}
+	}
+	r.forget()
+	r.mu.Unlock()
+	for _, id := range gone {
+		r.c.log.Warn("runner removed: no heartbeat", "runner", id, "after", r.c.Patience.Remove)
+		if err := r.remove(ctx, id, ""); err != nil {
+			r.c.log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
+		}
+	}
+}
+
+// RunnerView is a runner as readers see it.
+type RunnerView struct {
+	ID string `json:"runner_id"`
+	fleet.Identity
+	Tags                []string  `json:"tags"`
+	RequireMatchingTags bool      `json:"require_matching_tags"`
+	MaxConcurrentRuns   int       `json:"max_concurrent_runs"`
+	Agents              []string  `json:"agents"`
+	Status              string    `json:"status"`
+	Running             int       `json:"running"`
+	RegisteredAt        time.Time `json:"registered_at"`
+	LastHeartbeat       time.Time `json:"last_heartbeat"`
+}
+
+// Runners lists the registered runners.
+func (c *Coordinator) Runners() []RunnerView {
+	running := c.leases.count()
+	c.fleet.mu.RLock()
+	defer c.fleet.mu.RUnlock()
+	list := make([]RunnerView, 0, len(c.fleet.members))
+	for _, m := range c.fleet.byAge() {
+		tags := m.Tags
+		if tags == nil {
+			tags = []string{}
+		}
+		list = append(list, RunnerView{m.id, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, fleet.Names(m.Set),
+			c.fleet.status(m), running[m.id], m.RegisteredAt, m.heard.UTC()})
+	}
+	return list
+}
+
+// Drain tells a runner to take no more, finish and go.
+func (c *Coordinator) Drain(ctx context.Context, id string) error {
+	b := c.bus.Bucket(subject.Runners)
+	raw, rev, err := b.Get(ctx, id)
+	if errors.Is(err, bus.ErrNone) || id == ownersKey {
+		return fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
+	} else if err != nil {
+		return unavailable(err)
+	}
+	var r fleet.Runner
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return err
+	}
+	r.Draining = true
+	value, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if _, err := b.Update(ctx, id, value, rev); err != nil && !errors.Is(err, bus.ErrTaken) {
+		return unavailable(err)
+	}
+	c.fleet.put(id, value)
+	_, err = c.command(ctx, id, fleet.Command{Type: fleet.CommandDrain})
+	if errors.Is(err, bus.ErrNobody) { // nobody is there to drain
+		return c.fleet.remove(ctx, id, "")
+	}
+	return nil
+}
+
+// lane makes sure that the queue for w exists, and gives its name.
+func (r *roster) lane(ctx context.Context, w fleet.Want) (string, error) {
+	lane := w.Lane()
+	r.mu.RLock()
+	done, count := r.ensured[lane], len(r.lanes)
+	r.mu.RUnlock()
+	if done {
+		return lane, nil
+	}
+	if !w.Base() {
+		_, exists := r.want(lane)
+		if !exists && count >= r.c.MaxLanes {
+			return "", fault.Newf(fault.Unavailable, "%d different demands are in use, the most there may be (AO_MAX_LANES); ask for less special runners", count).After(30 * time.Second)
+		}
+		value, err := json.Marshal(w)
+		if err != nil {
+			return "", err
+		}
+		if _, err := r.c.bus.Bucket(subject.Lanes).Create(ctx, lane, value); err != nil && !errors.Is(err, bus.ErrTaken) {
+			return "", unavailable(err)
+		}
+		r.putLane(lane, value)
+	}
+	if err := r.c.bus.EnsureLane(ctx, lane, r.c.Journal.Oldest()); err != nil {
+		return "", unavailable(err)
+	}
+	r.mu.Lock()
+	r.ensured[lane] = true
+	r.mu.Unlock()
+	r.announce(ctx, w)
+	return lane, nil
+}
+
+// lanesOf are all queues that a runner takes from.
+func (r *roster) lanesOf(m fleet.Runner) []string {
+	lanes := m.BaseLanes()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for lane, w := range r.lanes {
+		if m.Satisfies(w) {
+			lanes = append(lanes, lane)
+		}
+	}
+	slices.Sort(lanes)
+	return slices.Compact(lanes)
+}
+
+// announce tells the runners that satisfy w of their lanes, so that a new lane is served at once and not at the next beat.
+func (r *roster) announce(ctx context.Context, w fleet.Want) {
+	r.mu.RLock()
+	var told []*member
+	for _, m := range r.members {
+		if r.status(m) == fleet.Online && m.Satisfies(w) {
+			told = append(told, m)
+		}
+	}
+	r.mu.RUnlock()
+	for _, m := range told {
+		go func() {
+			cmd := fleet.Command{Type: fleet.CommandLanes, Lanes: r.lanesOf(m.Runner)}
+			if _, err := r.c.command(context.WithoutCancel(ctx), m.id, cmd); err != nil {
+				r.c.log.Debug("lanes not told; the next beat does", "runner", m.id, "err", err)
+			}
+		}()
+	}
+}
+
+// command asks something of a runner; it answers within a second or counts as silent.
+func (c *Coordinator) command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var reply fleet.CommandReply
+	body, err := json.Marshal(cmd)
+	if err != nil {
+		return reply, err
+	}
+	raw, err := c.bus.Request(ctx, subject.Commands(runner), body)
+	if err != nil {
+		return reply, err
+	}
+	return reply, json.Unmarshal(raw, &reply)
+}

@@ -1,0 +1,169 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Stop stops a run: a waiting one ends at once, a begun one when its process tree is gone. A run that is stopped or stopping
+// already stays so; one that ended otherwise is a conflict. The run is given as it is then.
+func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
+	for range 20 {
+		r, err := c.Journal.Get(ctx, id)
+		if err != nil {
+			return r, err
+		}
+		a, ok := c.Journal.Active(id)
+		switch {
+		case r.Status == run.Stopped || ok && a.Stopping:
+			return c.Show(ctx, id)
+		case r.Status.Final():
+			return r, fault.Newf(fault.Conflict, "run %s has ended already: %s", id, r.Status).With("run_id", id).With("status", r.Status)
+		case !ok: // it ended between the two looks
+			continue
+		case a.Claim == nil:
+			f := fault.New(fault.Internal, "stopped", "Stopped before it began")
+			err = c.endWaiting(ctx, a, run.Stopped, f)
+			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
+				err = c.caughtUp(ctx)
+			}
+		default:
+			err = c.wishStop(ctx, a)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return run.Run{}, fault.Newf(fault.Unavailable, "run %s is changing; try again", id).After(time.Second)
+}
+
+// endWaiting ends a run that nobody has begun: claim and last word in one batch, so that no worker can come between.
+// ErrTaken: somebody has.
+func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
+	attempt, key := c.attempt(a)
+	claim, err := json.Marshal(run.Claim{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	last, err := c.ended(a, status, f)
+	if err != nil {
+		return err
+	}
+	seq, err := c.bus.AppendAll(ctx, bus.Entry{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim}, last)
+	if errors.Is(err, bus.ErrTaken) {
+		return err
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	return c.Journal.Await(ctx, seq)
+}
+
+// wishStop makes the wish durable and tells the runner; the leases repeat it until the end comes.
+func (c *Coordinator) wishStop(ctx context.Context, a journal.Active) error {
+	body, err := json.Marshal(run.Stop{V: run.Version, SessionID: a.Spec.SessionID, At: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID), Body: body}); err != nil {
+		return err
+	}
+	go c.tellStop(context.WithoutCancel(ctx), a)
+	return c.caughtUp(ctx)
+}
+
+func (c *Coordinator) tellStop(ctx context.Context, a journal.Active) {
+	_, err := c.command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandStop, RunID: a.Spec.ID, Key: a.Key})
+	if err != nil {
+		c.log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
+	}
+}
+
+// caughtUp waits until the fold has what was written before.
+func (c *Coordinator) caughtUp(ctx context.Context) error {
+	s, err := c.bus.State(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	return c.Journal.Await(ctx, s.Last)
+}
+
+// StopSession stops what runs in a session and cancels what waits.
+func (c *Coordinator) StopSession(ctx context.Context, id string) (run.Session, error) {
+	if _, err := c.Journal.Session(ctx, id); err != nil {
+		return run.Session{}, err
+	}
+	// The last one first: a turn that ends must not let one begin that is to be cancelled.
+	open := c.Journal.Open(id)
+	for i := len(open) - 1; i >= 0; i-- {
+		if _, err := c.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
+			return run.Session{}, err
+		}
+	}
+	return c.Journal.Session(ctx, id)
+}
+
+// DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
+func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
+	if _, err := c.Journal.Session(ctx, id); err != nil {
+		return err
+	}
+	if open := c.Journal.Open(id); len(open) > 0 {
+		return fault.Newf(fault.Conflict, "session %s has %d runs that run or wait; stop it first (POST /sessions/%s/stop)", id, len(open), id).
+			With("session_id", id).With("run_id", open[0].Spec.ID)
+	}
+	runs := c.Journal.RunsOf(id)
+	part := subject.Partition(id)
+	body, err := json.Marshal(run.Deleted{V: run.Version, At: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
+		return err
+	}
+	if err := c.caughtUp(ctx); err != nil {
+		return err
+	}
+	if _, err := c.Journal.Session(ctx, id); err == nil { // a run came in before the record: the fold does not honour it
+		return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).With("session_id", id)
+	}
+	m, err := c.bus.Last(ctx, subject.Deleted(part, id))
+	if err != nil {
+		return unavailable(err)
+	}
+	return c.purge(ctx, part, id, runs, m.Seq)
+}
+
+// purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
+// behind is no longer seen by anybody and goes with the history.
+func (c *Coordinator) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
+	filters := []string{subject.Accepted(part, session, "*")}
+	for _, id := range runs {
+		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Ended(part, id, "*"), subject.Stopping(part, id))
+	}
+	for _, f := range filters {
+		if err := c.bus.Purge(ctx, subject.Runs, f, before); err != nil {
+			return unavailable(err)
+		}
+	}
+	if err := c.bus.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
+		return unavailable(err)
+	}
+	for _, id := range runs {
+		for _, name := range []string{id + ".in", id + ".out"} {
+			if err := c.bus.DropPayload(ctx, name); err != nil && !errors.Is(err, bus.ErrNone) {
+				return unavailable(err)
+			}
+		}
+	}
+	return nil
+}

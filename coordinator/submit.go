@@ -1,0 +1,305 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Accepted answers a run that was taken: from here on it ends in exactly one terminal state.
+type Accepted struct {
+	RunID     string     `json:"run_id"`
+	SessionID string     `json:"session_id"`
+	Status    run.Status `json:"status"`
+	Mode      string     `json:"-"` // as asked for: who waits, an ingress decides
+	Wait      *int       `json:"-"` // seconds, as asked for
+}
+
+// plan is a request that passed every check: what will be stored, and what its run wants.
+type plan struct {
+	spec      run.Spec
+	want      fleet.Want
+	ownID     bool // the caller chose the session's id
+	schemaRaw json.RawMessage
+	wait      *int // wait_seconds
+}
+
+// Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
+// session's id). A failed creation leaves nothing behind. key is the caller's idempotency key, scope whose key it is.
+func (c *Coordinator) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+	if err := c.Ready(); err != nil {
+		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).After(time.Second)
+	}
+	if key != "" {
+		return c.submitOnce(ctx, body, scope, key)
+	}
+	p, err := c.check(ctx, body)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return c.place(ctx, p, run.NewID(), run.NewSessionID())
+}
+
+// check reads a body and makes every check; too many waiting runs are told first.
+func (c *Coordinator) check(ctx context.Context, body []byte) (plan, error) {
+	if waiting, _, _ := c.Journal.Counts(); waiting+c.turns.inFlight() >= c.MaxPending {
+		return plan{}, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
+	}
+	req, err := run.ReadRequest(body)
+	if err != nil {
+		return plan{}, err
+	}
+	return c.plan(ctx, req)
+}
+
+// place stores a plan under these ids; the session's is for a session that has none yet.
+func (c *Coordinator) place(ctx context.Context, p plan, runID, sessionID string) (Accepted, error) {
+	p.spec.ID = runID
+	if p.spec.SessionID == "" {
+		p.spec.SessionID = sessionID
+	}
+	defer c.turns.enter()()
+	if err := c.store(ctx, p); err != nil {
+		return Accepted{}, err
+	}
+	return Accepted{p.spec.ID, p.spec.SessionID, run.Pending, p.spec.Mode, p.wait}, nil
+}
+
+// Validation answers POST /runs/validate.
+type Validation struct {
+	Valid     bool            `json:"valid"`
+	Agent     string          `json:"agent_name"`
+	Type      string          `json:"type"`
+	Demands   run.Demands     `json:"demands"`
+	Timeout   int             `json:"timeout_seconds"`
+	Schema    json.RawMessage `json:"parameters_schema"`
+	Available bool            `json:"runner_available"` // an online runner matches now
+}
+
+// Validate makes the checks of Submit and stores nothing.
+func (c *Coordinator) Validate(ctx context.Context, body []byte) (Validation, error) {
+	req, err := run.ReadRequest(body)
+	if err != nil {
+		return Validation{}, err
+	}
+	p, err := c.plan(ctx, req)
+	if err != nil {
+		return Validation{}, err
+	}
+	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, c.fleet.matches(p.want)}, nil
+}
+
+// plan makes every check of contract sections 3 to 5.
+func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
+	p := plan{wait: req.WaitSeconds, spec: run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID, CreatedAt: time.Now().UTC()}}
+	var affinity run.Demands
+	var sessionDir string
+	name := req.AgentName
+	if req.Type == run.Resume {
+		s, err := c.Journal.Session(ctx, req.SessionID)
+		if err != nil {
+			return p, err
+		}
+		if name != "" && name != s.Agent {
+			return p, fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID, s.Agent).With("field", "agent_name")
+		}
+		name, sessionDir = s.Agent, s.ProjectDir
+		affinity = run.Demands{ProjectDir: s.ProjectDir}
+		if p.spec.Parent == "" {
+			p.spec.Parent = s.Parent
+		}
+	} else if req.SessionID != "" {
+		p.ownID = true
+		if _, err := c.Journal.Session(ctx, req.SessionID); err == nil {
+			return p, sessionExists(req.SessionID)
+		} else if fault.KindOf(err) != fault.NotFound {
+			return p, err
+		}
+		if c.Journal.Deleted(req.SessionID) {
+			return p, fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice", req.SessionID).With("session_id", req.SessionID).With("field", "session_id")
+		}
+	}
+	a, err := c.agents.usable(name)
+	if err != nil {
+		return p, err
+	}
+	if req.Type == run.Resume {
+		if err := c.resumable(ctx, a, req.SessionID); err != nil {
+			return p, err
+		}
+	}
+	if req.ParentSessionID != "" {
+		if _, err := c.Journal.Session(ctx, req.ParentSessionID); err != nil {
+			return p, fault.Of(err).With("field", "parent_session_id")
+		}
+	}
+	s, err := a.InputSchema(req.Type)
+	if err != nil {
+		return p, agent.InvalidSchema("parameters_schema", err)
+	}
+	p.schemaRaw = s.Raw()
+	if wrong := s.Check(req.Parameters); len(wrong) > 0 {
+		return p, fault.New(fault.Invalid, "parameter_validation_failed", "Parameters do not match agent's parameters_schema").
+			With("agent_name", name).With("validation_errors", wrong).With("parameters_schema", p.schemaRaw)
+	}
+	if d := req.AdditionalDemands.ExecutorProfile; d != "" {
+		if err := agent.CheckName("additional_demands.executor_profile", d); err != nil {
+			return p, err
+		}
+	}
+	var blueprint run.Demands
+	if a.Demands != nil {
+		blueprint = *a.Demands
+	}
+	p.spec.Demands = run.Merge(a.ownerDemands(), affinity, run.Demands{ExecutorProfile: a.ExecutorProfile}, blueprint,
+		run.Demands{ProjectDir: req.ProjectDir}, req.AdditionalDemands)
+	p.spec.ProjectDir = p.spec.Demands.ProjectDir
+	if sessionDir != "" {
+		p.spec.ProjectDir = sessionDir
+	}
+	p.spec.Agent, p.spec.AgentType, p.spec.Owner = name, a.Type, a.ownerHash()
+	p.spec.Timeout, p.spec.TimeoutBy = timeout(req, a)
+	p.want = fleet.WantOf(a.Type, p.spec.Demands, a.owners)
+	snapshot, err := json.Marshal(a.Blueprint)
+	if err != nil {
+		return p, err
+	}
+	p.spec.Input = &run.Input{Parameters: req.Parameters, Blueprint: snapshot}
+	if size := int64(len(req.Parameters) + len(snapshot)); size > c.MaxPayload {
+		return p, fault.Newf(fault.TooLarge, "parameters and agent are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD)", size, c.MaxPayload).With("field", "parameters")
+	}
+	return p, nil
+}
+
+func sessionExists(id string) error {
+	return fault.Newf(fault.Conflict, "session %s exists already; leave session_id out for a new one, or resume it", id).With("session_id", id).With("field", "session_id")
+}
+
+// resumable tells whether a session can go on at all (contract sections 1 and 3).
+func (c *Coordinator) resumable(ctx context.Context, a known, session string) error {
+	if a.Type == run.Procedural {
+		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
+	}
+	if c.Journal.Began(session) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" never began, so there is nothing to resume; start a new session").
+		With("session_id", session)
+}
+
+// The limits of an execution where nobody sets one, in seconds (contract section 4).
+var defaultTimeout = map[string]int{run.Procedural: 300, run.Autonomous: 3600}
+
+// timeout is the limit of the execution and who set it. The agent's, else its profile's value is the upper bound.
+func timeout(req run.Request, a known) (seconds int, by string) {
+	seconds, by = defaultTimeout[a.Type], "default"
+	bound, bounder := a.TimeoutSeconds, "agent"
+	if bound == 0 {
+		bound, bounder = a.profileTimeout, "profile"
+	}
+	if bound > 0 {
+		seconds, by = bound, bounder
+	}
+	if req.TimeoutSeconds != nil && (bound == 0 || *req.TimeoutSeconds < bound) {
+		seconds, by = *req.TimeoutSeconds, "request"
+	}
+	return seconds, by
+}
+
+// store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
+func (c *Coordinator) store(ctx context.Context, p plan) error {
+	if err := c.offload(ctx, &p.spec); err != nil {
+		return err
+	}
+	part := subject.Partition(p.spec.SessionID)
+	entry, err := c.first(ctx, part, p)
+	if err != nil {
+		return err
+	}
+	if !p.ownID {
+		return c.appendRecord(ctx, entry)
+	}
+	begun, err := json.Marshal(run.Begun{V: run.Version, RunID: p.spec.ID, At: p.spec.CreatedAt})
+	if err != nil {
+		return err
+	}
+	session := bus.Entry{Subject: subject.Session(part, p.spec.SessionID), Body: begun}
+	_, err = c.bus.AppendAll(ctx, session, entry)
+	if err == nil {
+		return nil
+	}
+	// Refused, or not answered: whose session is it? Its record names the run it began with.
+	m, readErr := c.bus.Last(ctx, session.Subject)
+	if readErr != nil {
+		return unavailable(err)
+	}
+	var theirs run.Begun
+	if json.Unmarshal(m.Body, &theirs) == nil && theirs.RunID == p.spec.ID {
+		return nil
+	}
+	return sessionExists(p.spec.SessionID)
+}
+
+// first is the run's first record.
+func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
+	if p.spec.Type == run.Start && c.fleet.matches(p.want) {
+		lane, err := c.fleet.lane(ctx, p.want)
+		if err != nil {
+			return bus.Entry{}, err
+		}
+		return c.queued(part, lane, p.spec, 1)
+	}
+	body, err := json.Marshal(run.Accepted{V: run.Version, Spec: p.spec})
+	return bus.Entry{Subject: subject.Accepted(part, p.spec.SessionID, p.spec.ID), Body: body}, err
+}
+
+// queued is the record that lets a worker take the attempt.
+func (c *Coordinator) queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
+	body, err := json.Marshal(run.Queued{V: run.Version, Attempt: attempt, Key: c.keys.of(s.ID, attempt), Spec: s})
+	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
+}
+
+// appendRecord writes a record whose subject is this run's own, so that "taken" can only mean that it stands already.
+func (c *Coordinator) appendRecord(ctx context.Context, e bus.Entry) error {
+	_, err := c.bus.Append(ctx, e)
+	if err == nil || errors.Is(err, bus.ErrTaken) {
+		return nil
+	}
+	if _, readErr := c.bus.Last(ctx, e.Subject); readErr == nil { // the answer was lost, not the record
+		return nil
+	}
+	return unavailable(err)
+}
+
+func unavailable(err error) error {
+	if fault.KindOf(err) == fault.Unavailable {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, "", "The run could not be stored: NATS does not answer; try again (an Idempotency-Key makes that safe)", err).After(time.Second)
+}
+
+// offload moves a body that is too large for a record into the object store, before the record that names it.
+func (c *Coordinator) offload(ctx context.Context, s *run.Spec) error {
+	if len(s.Parameters)+len(s.Blueprint) <= MaxInline {
+		return nil
+	}
+	raw, err := json.Marshal(s.Input)
+	if err != nil {
+		return err
+	}
+	ref, err := c.putPayload(ctx, fmt.Sprintf("%s.in", s.ID), raw)
+	if err != nil {
+		return unavailable(err)
+	}
+	s.Body, s.Input = ref, nil
+	return nil
+}

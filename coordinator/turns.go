@@ -1,0 +1,232 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// turns queues the runs whose turn has come, and ends those that no runner would take in time. It acts on what the fold says,
+// not on messages: no wake-up can be lost, and what several coordinators do at once, compare-and-set decides.
+type turns struct {
+	c       *Coordinator
+	wake    chan struct{}
+	entered atomic.Int64
+
+	mu      sync.Mutex
+	waits   map[string]*wait     // by run
+	unmatch map[string]time.Time // by lane: since when no online runner matches
+}
+
+// wait is a run that waits for a runner.
+type wait struct {
+	want  fleet.Want
+	lane  string
+	since time.Time // its turn has come, or it is queued
+}
+
+func newTurns(c *Coordinator) *turns {
+	return &turns{c: c, wake: make(chan struct{}, 1), waits: map[string]*wait{}, unmatch: map[string]time.Time{}}
+}
+
+// enter counts a submission under way; inFlight is how many there are.
+func (t *turns) enter() (leave func()) {
+	t.entered.Add(1)
+	return func() { t.entered.Add(-1) }
+}
+
+func (t *turns) inFlight() int { return int(t.entered.Load()) }
+
+// poke asks for a look at everything that waits: a runner came.
+func (t *turns) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *turns) watch(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.c.Journal.Moved():
+			for _, a := range t.c.Journal.Eligible() {
+				t.try(ctx, a)
+			}
+		case <-t.wake:
+			t.sweep(ctx)
+		case <-tick.C:
+			t.c.fleet.silence(ctx)
+			t.sweep(ctx)
+		}
+	}
+}
+
+// want is what a run wants now: the owner of its agent may be another runner than when it was accepted, the definition may not.
+func (t *turns) want(s *run.Spec) fleet.Want {
+	var set map[string]string
+	if s.Owner != "" {
+		set = map[string]string{s.Agent: s.Owner}
+		if k, ok := t.c.agents.find(s.Agent); ok && k.ownerHash() == s.Owner {
+			set = k.owners
+		}
+	}
+	return fleet.WantOf(s.AgentType, s.Demands, set)
+}
+
+// try queues a run if an online runner would take it.
+func (t *turns) try(ctx context.Context, a journal.Active) bool {
+	if a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
+		return false
+	}
+	w := t.want(a.Spec)
+	if !t.c.fleet.matches(w) {
+		return false
+	}
+	lane, err := t.c.fleet.lane(ctx, w)
+	if err == nil {
+		var e bus.Entry
+		if e, err = t.c.queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, max(a.Attempt, 1)); err == nil {
+			err = t.c.appendRecord(ctx, e)
+		}
+	}
+	if err != nil {
+		t.c.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
+	}
+	return err == nil
+}
+
+// orphaned ends a turn that was accepted at the moment its session was deleted.
+func (t *turns) orphaned(ctx context.Context, a journal.Active) bool {
+	if !t.c.Journal.Deleted(a.Spec.SessionID) {
+		return false
+	}
+	f := fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
+	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
+		t.c.log.Info("run of a deleted session not ended", "run", a.Spec.ID, "err", err)
+	}
+	return true
+}
+
+// sweep looks at every run that waits for a runner: queues what can be, moves what its lane no longer serves, ends what
+// waited too long.
+func (t *turns) sweep(ctx context.Context) {
+	if t.c.Journal.Ready() != nil || !t.c.bus.Connected() {
+		return
+	}
+	now := time.Now()
+	waits := map[string]*wait{}
+	lanes := map[string]time.Time{}
+	var expired []journal.Active
+	t.c.Journal.Pending(func(a journal.Active) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		t.mu.Lock()
+		w := t.waits[a.Spec.ID]
+		t.mu.Unlock()
+		if w == nil {
+			want := t.want(a.Spec)
+			w = &wait{want, want.Lane(), now}
+		}
+		waits[a.Spec.ID] = w
+		matched := t.c.fleet.laneMatches(w.lane, w.want)
+		if !matched {
+			// Perhaps another runner has announced the agent since, beside other agents.
+			if want := t.want(a.Spec); want.Lane() != w.lane {
+				w.want, w.lane = want, want.Lane()
+				matched = t.c.fleet.laneMatches(w.lane, want)
+			}
+		}
+		if matched {
+			if a.Lane != w.lane {
+				t.try(ctx, a)
+			}
+			return true
+		}
+		t.mu.Lock()
+		since, ok := t.unmatch[w.lane]
+		t.mu.Unlock()
+		if !ok {
+			since = now
+		}
+		lanes[w.lane] = since
+		if now.Sub(since) >= t.c.NoMatch && now.Sub(w.since) >= t.c.NoMatch {
+			expired = append(expired, a)
+		}
+		return true
+	})
+	t.mu.Lock()
+	t.waits, t.unmatch = waits, lanes
+	t.mu.Unlock()
+	for _, a := range expired {
+		t.expire(ctx, a)
+	}
+}
+
+// expire fails a run that no online runner matched for too long (contract section 5).
+func (t *turns) expire(ctx context.Context, a journal.Active) {
+	f := fault.New(fault.Internal, "no_matching_runner", "No matching runner available within timeout").
+		With("timeout_seconds", int(t.c.NoMatch.Seconds())).With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
+	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
+		t.c.log.Info("run not expired", "run", a.Spec.ID, "err", err)
+	}
+}
+
+// Show is a run as readers see it, with why it waits.
+func (c *Coordinator) Show(ctx context.Context, id string) (run.Run, error) {
+	r, err := c.Journal.Get(ctx, id)
+	if err == nil {
+		r.WaitingFor = c.waitingFor(r)
+	}
+	return r, err
+}
+
+// Runs lists runs, each with why it waits.
+func (c *Coordinator) Runs(ctx context.Context, q journal.Query) (journal.Page, error) {
+	p, err := c.Journal.Runs(ctx, q)
+	for i, r := range p.Runs {
+		p.Runs[i].WaitingFor = c.waitingFor(r)
+	}
+	return p, err
+}
+
+// waitingFor says why a run waits; nothing for one that doesn't.
+func (c *Coordinator) waitingFor(r run.Run) string {
+	a, ok := c.Journal.Active(r.ID)
+	if r.Status != run.Pending || !ok {
+		return ""
+	}
+	if open := c.Journal.Open(r.SessionID); len(open) > 0 && open[0].Spec.ID != r.ID {
+		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
+	}
+	if w := c.turns.want(a.Spec); !c.fleet.matches(w) {
+		return fmt.Sprintf("a runner: none online matches %s", describe(w))
+	}
+	return "a free slot of a matching runner"
+}
+
+func describe(w fleet.Want) string {
+	s := "type=" + w.Type
+	for _, p := range []struct{ name, v string }{{"profile", w.Profile}, {"hostname", w.Hostname}, {"project_dir", w.ProjectDir}} {
+		if p.v != "" {
+			s += " " + p.name + "=" + p.v
+		}
+	}
+	if len(w.Tags) > 0 {
+		s += fmt.Sprintf(" tags=%v", w.Tags)
+	}
+	return s
+}
