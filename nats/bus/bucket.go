@@ -71,6 +71,8 @@ func (k *Bucket) err(ctx context.Context, err error) error {
 
 // Get gives the value of a key and its revision, or ErrNone.
 func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, err error) {
+	ctx, done := k.b.linked(ctx)
+	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -84,6 +86,8 @@ func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, 
 
 // Create sets a key that isn't there, or was deleted; ErrTaken: it is there.
 func (k *Bucket) Create(ctx context.Context, key string, body []byte) (rev uint64, err error) {
+	ctx, done := k.b.linked(ctx)
+	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return 0, err
@@ -94,6 +98,8 @@ func (k *Bucket) Create(ctx context.Context, key string, body []byte) (rev uint6
 
 // Put sets a key, whatever it was.
 func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, err error) {
+	ctx, done := k.b.linked(ctx)
+	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return 0, err
@@ -104,6 +110,8 @@ func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, 
 
 // Update sets a key whose revision is rev; ErrTaken: somebody changed it.
 func (k *Bucket) Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error) {
+	ctx, done := k.b.linked(ctx)
+	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return 0, err
@@ -114,6 +122,8 @@ func (k *Bucket) Update(ctx context.Context, key string, body []byte, rev uint64
 
 // Delete removes a key; one that isn't there is no error.
 func (k *Bucket) Delete(ctx context.Context, key string) error {
+	ctx, done := k.b.linked(ctx)
+	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return err
@@ -123,6 +133,8 @@ func (k *Bucket) Delete(ctx context.Context, key string) error {
 
 // DeleteRev removes a key whose revision is rev; ErrTaken: somebody changed it.
 func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
+	ctx, done := k.b.linked(ctx)
+	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return err
@@ -132,11 +144,8 @@ func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
 
 // List gives every key with its value.
 func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
-	}
+	ctx, done := k.b.linked(ctx)
+	defer done()
 	all := map[string]Value{}
 	err := k.watch(ctx, func(c Change) error {
 		if c.Deleted {

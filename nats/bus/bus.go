@@ -167,27 +167,24 @@ func (b *Bus) reconnect() <-chan struct{} {
 	return b.revived
 }
 
-// request sends a message and waits for the answer: until ctx ends, at most 10 s where it has no deadline, and no
-// longer than the connection that it was sent over.
-func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+// linked is ctx with an end: at its own, after 10 s where it has no deadline, and when the connection is lost.
+func (b *Bus) linked(ctx context.Context) (context.Context, context.CancelFunc) {
 	link := b.link.Load()
-	var wait context.Context
-	var cancel context.CancelFunc
+	wait, lose := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(link, func() { lose(unreachable(nats.ErrDisconnected)) })
 	if _, ok := ctx.Deadline(); ok {
-		wait, cancel = context.WithCancel(ctx)
-	} else {
-		wait, cancel = context.WithTimeout(ctx, patience)
+		return wait, func() { unhook(); lose(nil) }
 	}
-	defer cancel()
-	defer context.AfterFunc(link, cancel)()
-	r, err := b.nc.RequestMsgWithContext(wait, m)
-	switch {
-	case err == nil:
-		return r, nil
-	case ctx.Err() == nil && link.Err() != nil:
-		return nil, unreachable(nats.ErrDisconnected)
-	}
-	return nil, away(ctx, err)
+	wait, cancel := context.WithTimeout(wait, patience)
+	return wait, func() { unhook(); cancel(); lose(nil) }
+}
+
+// request sends a message and waits for the answer.
+func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	ctx, done := b.linked(ctx)
+	defer done()
+	r, err := b.nc.RequestMsgWithContext(ctx, m)
+	return r, away(ctx, err)
 }
 
 // away turns what nats.go says of a NATS that is not there into a fault; the end of the caller's own context
@@ -197,6 +194,9 @@ func away(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		if cause := context.Cause(ctx); fault.KindOf(cause) == fault.Unavailable {
+			return cause
+		}
 		return err
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fault.Wrap(fault.TooLarge, "", "The message is larger than NATS takes", err)

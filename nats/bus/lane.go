@@ -25,6 +25,8 @@ type LaneState struct {
 // EnsureLane makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
 // left as it is, wherever it started: it is created, never updated.
 func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
+	ctx, done := b.linked(ctx)
+	defer done()
 	name := subject.LaneDurable(lane)
 	_, err := b.js.CreateConsumer(ctx, subject.Runs, jetstream.ConsumerConfig{
 		Durable:       name,
@@ -58,6 +60,8 @@ func exists(err error) bool {
 
 // LaneState gives the state of the lane's consumer, or ErrNone.
 func (b *Bus) LaneState(ctx context.Context, lane string) (LaneState, error) {
+	ctx, done := b.linked(ctx)
+	defer done()
 	c, err := b.js.Consumer(ctx, subject.Runs, subject.LaneDurable(lane))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return LaneState{}, ErrNone
@@ -74,6 +78,8 @@ func (b *Bus) LaneState(ctx context.Context, lane string) (LaneState, error) {
 
 // DropLane deletes the lane's consumer; one that isn't there is no error.
 func (b *Bus) DropLane(ctx context.Context, lane string) error {
+	ctx, done := b.linked(ctx)
+	defer done()
 	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.LaneDurable(lane))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
@@ -96,6 +102,8 @@ func (b *Bus) Purge(ctx context.Context, stream, filter string, before uint64) e
 }
 
 func (b *Bus) purge(ctx context.Context, stream string, opts ...jetstream.StreamPurgeOpt) error {
+	ctx, done := b.linked(ctx)
+	defer done()
 	s, err := b.js.Stream(ctx, stream)
 	if err == nil {
 		err = s.Purge(ctx, opts...)

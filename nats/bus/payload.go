@@ -45,6 +45,8 @@ func part(name string, n int) string { return name + "/" + strconv.Itoa(n) }
 // PutPart keeps a part of a payload. Each part is an object of its own with a derived name, so that putting it
 // twice is harmless.
 func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) error {
+	ctx, done := b.linked(ctx)
+	defer done()
 	if len(body) > PartSize {
 		return fault.Newf(fault.TooLarge, "A part of a payload has at most %d bytes, not %d", PartSize, len(body))
 	}
@@ -58,6 +60,8 @@ func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) erro
 
 // GetPart gives a part of a payload, or ErrNone.
 func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
+	ctx, done := b.linked(ctx)
+	defer done()
 	os, err := b.objects(ctx)
 	if err != nil {
 		return nil, err
@@ -71,6 +75,8 @@ func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 
 // ListPayloads gives every payload by name.
 func (b *Bus) ListPayloads(ctx context.Context) (map[string]Payload, error) {
+	ctx, done := b.linked(ctx)
+	defer done()
 	all := map[string]Payload{}
 	err := b.parts(ctx, func(name string, i *jetstream.ObjectInfo) error {
 		p := all[name]

@@ -101,8 +101,13 @@ func (p *puller) hear(m *nats.Msg) (record bool, err error) {
 // lost says that a pull is under way and nothing was heard for too long.
 func (p *puller) lost() bool { return p.asked > 0 && time.Since(p.heard) > pullLost }
 
-// close ends the subscription; what came and was not taken is left in p.in.
-func (p *puller) close() { p.sub.Unsubscribe() }
+// close ends the subscription; what was on its way then lies in p.in.
+func (p *puller) close() {
+	if p.nc.IsConnected() && p.sub.Drain() == nil {
+		p.nc.FlushTimeout(time.Second)
+	}
+	p.sub.Unsubscribe()
+}
 
 // origin is what a delivery's reply subject tells.
 type origin struct {

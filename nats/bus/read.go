@@ -26,6 +26,8 @@ func (b *Bus) State(ctx context.Context) (State, error) { return b.StreamState(c
 
 // StreamState gives the state of a stream, from its leader.
 func (b *Bus) StreamState(ctx context.Context, stream string) (State, error) {
+	ctx, done := b.linked(ctx)
+	defer done()
 	s, err := b.js.Stream(ctx, stream)
 	if err != nil {
 		return State{}, away(ctx, fmt.Errorf("stream %s: %w", stream, err))
@@ -84,11 +86,8 @@ func (b *Bus) Records(ctx context.Context, filter string, after uint64, limit in
 
 // read asks for pages until the limit or the end is reached.
 func (b *Bus) read(ctx context.Context, stream, filter string, after uint64, limit int) ([]Message, error) {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
-		defer cancel()
-	}
+	ctx, done := b.linked(ctx)
+	defer done()
 	var all []Message
 	for len(all) < limit {
 		page, more, err := b.page(ctx, stream, filter, after, min(limit-len(all), 1000))

@@ -13,6 +13,9 @@ import (
 // fresh is how long a pull counts as about to be filled: so long another lane does not ask for the same slots.
 const fresh = 50 * time.Millisecond
 
+// lineRoom is the largest number of messages under way to one line.
+const lineRoom = 2048
+
 // Taker takes runs from lanes into slots that are counted elsewhere. It asks for messages only while slots are
 // free, for no more than are free, and hands back at once what comes when none is.
 type Taker struct {
@@ -76,7 +79,7 @@ func (t *Taker) take(ctx context.Context, stream, durable string) error {
 
 // takeOnce is one subscription's life.
 func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
-	p, err := newPuller(t.b.nc, stream, durable, 4096)
+	p, err := newPuller(t.b.nc, stream, durable, 2*lineRoom)
 	if err != nil {
 		return err
 	}
@@ -125,7 +128,7 @@ func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnecte
 func (t *Taker) ask(l *line) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	want := t.free() - l.p.asked
+	want := min(t.free(), lineRoom) - l.p.asked
 	if want <= 0 {
 		return nil
 	}
@@ -140,7 +143,7 @@ func (t *Taker) ask(l *line) error {
 		return nil
 	}
 	l.at = now
-	return l.p.ask(min(want, 1024), 0)
+	return l.p.ask(want, 0)
 }
 
 // hand hands a delivery over, or back.
@@ -163,23 +166,43 @@ func (t *Taker) hand(ctx context.Context, l *line, m *nats.Msg) error {
 	return nil
 }
 
-// leave ends a line and hands back what it had not handed over.
+// quiet is how long nothing must come before a line that leaves believes that nothing is on its way.
+const quiet = 20 * time.Millisecond
+
+// leave ends a line and hands back what it had not handed over. A pull cannot be taken back, and what the server
+// sends to one whose subscription has just ended is lost until AckWait: so it listens a little longer.
 func (t *Taker) leave(l *line) {
 	t.mu.Lock()
 	delete(t.lines, l)
 	t.mu.Unlock()
 	l.again.Stop()
+	pause := time.NewTimer(quiet)
+	defer pause.Stop()
+	for wait := l.p.asked > 0 && t.b.nc.IsConnected(); wait; {
+		select {
+		case m := <-l.p.in:
+			t.giveBack(l, m)
+			pause.Reset(quiet)
+		case <-pause.C:
+			wait = false
+		}
+	}
 	l.p.close()
 	for {
 		select {
 		case m := <-l.p.in:
-			if record, _ := l.p.hear(m); record {
-				if d, ok := t.b.delivery(m); ok {
-					d.GiveBack()
-				}
-			}
+			t.giveBack(l, m)
 		default:
 			return
+		}
+	}
+}
+
+// giveBack hands back what came to a line that leaves: with a pause, so that it doesn't come to the same line.
+func (t *Taker) giveBack(l *line, m *nats.Msg) {
+	if record, _ := l.p.hear(m); record {
+		if d, ok := t.b.delivery(m); ok {
+			d.Later(5 * quiet)
 		}
 	}
 }
