@@ -1,0 +1,27 @@
+// Command coordinator is the server: it takes runs over HTTP and NATS, decides, and answers.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"ao/coordinator/serve"
+	"ao/shared/setting"
+)
+
+func main() {
+	var cfg serve.Config
+	var level, format string
+	setting.Load(setting.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
+		append(cfg.Settings(), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
+	cfg.Log = setting.Logger(os.Stderr, level, format)
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve.Run(ctx, cfg); err != nil && ctx.Err() == nil {
+		cfg.Log.Error("coordinator ended", "err", err)
+		os.Exit(1)
+	}
+}

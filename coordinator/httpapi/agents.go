@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"context"
+	"net/url"
+
+	"ao/shared/agent"
+
+	"github.com/gin-gonic/gin"
+)
+
+func (a *API) listAgents(_ *gin.Context, q query) (any, error) {
+	if q.text("status") == agent.Broken {
+		return map[string][]agent.Bad{"agents": orEmpty(a.c.BrokenAgents())}, nil
+	}
+	list, err := a.c.Agents(q.text("status"))
+	return map[string][]agent.Blueprint{"agents": orEmpty(list)}, err
+}
+
+// orEmpty keeps a list without entries from being null.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// agentName is the name in the path.
+func agentName(g *gin.Context) (string, error) {
+	name := g.Param("name")
+	return name, agent.CheckName("name", name)
+}
+
+func (a *API) showAgent(g *gin.Context, _ query) (any, error) {
+	name, err := agentName(g)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.Agent(name)
+}
+
+func (a *API) createAgent(g *gin.Context, _ query) (any, error) {
+	raw, err := a.body(g)
+	if err != nil {
+		return nil, err
+	}
+	b, err := a.c.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
+	return reply{201, "/agents/" + url.PathEscape(b.Name), b}, err
+}
+
+func (a *API) changeAgent(g *gin.Context, _ query) (any, error) {
+	name, err := agentName(g)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := a.body(g)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.ChangeAgent(context.WithoutCancel(g.Request.Context()), name, raw)
+}
+
+func (a *API) deleteAgent(g *gin.Context, _ query) (any, error) {
+	name, err := agentName(g)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.noBody(g); err != nil {
+		return nil, err
+	}
+	return nil, a.c.DeleteAgent(context.WithoutCancel(g.Request.Context()), name)
+}

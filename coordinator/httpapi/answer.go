@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"ao/shared/fault"
+
+	"github.com/gin-gonic/gin"
+)
+
+// status is the HTTP side of every fault (contract section 4).
+var status = map[fault.Kind]int{
+	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
+	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
+}
+
+// handler gives what a route answers, or why not. It does not write, except the streams, which say so by written.
+type handler func(*gin.Context) (any, error)
+
+// reply is an answer that differs from its route's usual one.
+type reply struct {
+	status   int
+	location string // header Location
+	body     any    // nil: none
+}
+
+// written is what a handler gives that has answered by itself.
+type written struct{}
+
+// answer writes what a handler gives.
+func (a *API) answer(ok int, f handler) gin.HandlerFunc {
+	return func(g *gin.Context) {
+		v, err := f(g)
+		if err != nil {
+			a.refuse(g, err)
+			return
+		}
+		switch v := v.(type) {
+		case written:
+		case reply:
+			a.write(g, v)
+		default:
+			a.write(g, reply{status: ok, body: v})
+		}
+	}
+}
+
+// gone is what the log says of a caller that hung up before its answer; nobody sees it.
+const gone = 499
+
+// refuse writes an error. What nobody classified goes to the log and leaves the process never.
+func (a *API) refuse(g *gin.Context, err error) {
+	f := fault.Of(err)
+	if g.Request.Context().Err() != nil && f.Kind != fault.Invalid {
+		g.Status(gone)
+		return
+	}
+	switch f.Kind {
+	case fault.Internal:
+		a.log.Error("request failed", "request", requestID(g), "route", pattern(g), "err", err)
+	case fault.Unavailable:
+		a.log.Warn("request refused", "request", requestID(g), "route", pattern(g), "err", err)
+	}
+	if f.Kind == fault.Unavailable || f.Kind == fault.Busy {
+		seconds := int64((max(f.RetryAfter, time.Second) + time.Second - 1) / time.Second)
+		g.Writer.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+	a.write(g, reply{status: status[f.Kind], body: f})
+}
+
+var (
+	buffers  = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	jsonType = []string{"application/json"}
+)
+
+// write is the one place that answers; it encodes once.
+func (a *API) write(g *gin.Context, r reply) {
+	h := g.Writer.Header()
+	if r.location != "" {
+		h.Set("Location", r.location)
+	}
+	if r.body == nil {
+		g.Writer.WriteHeader(r.status)
+		g.Writer.WriteHeaderNow()
+		return
+	}
+	b := buffers.Get().(*bytes.Buffer)
+	defer recycle(b)
+	if err := encode(b, r.body); err != nil {
+		a.log.Error("answer cannot be encoded", "request", requestID(g), "route", pattern(g), "err", err)
+		b.Reset()
+		r.status = http.StatusInternalServerError
+		_ = encode(b, fault.Of(err))
+	}
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(b.Len())}
+	g.Writer.WriteHeader(r.status)
+	if err := send(g.Writer, b.Bytes()); err != nil {
+		a.log.Debug("answer not taken", "request", requestID(g), "err", err)
+	}
+}
+
+// encode writes v as JSON on one line. Characters that only matter inside HTML stay as they are: nothing here is HTML.
+func encode(b *bytes.Buffer, v any) error {
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// recycle keeps a buffer for the next answer unless it has grown large.
+func recycle(b *bytes.Buffer) {
+	if b.Cap() <= 1<<20 {
+		b.Reset()
+		buffers.Put(b)
+	}
+}
+
+// A slow reader may take so long for so much; then it is cut off.
+const (
+	writePatience = 30 * time.Second
+	writeChunk    = 256 << 10
+)
+
+// send writes in pieces, each with a deadline of its own.
+func send(w http.ResponseWriter, b []byte) error {
+	c := http.NewResponseController(w)
+	for len(b) > 0 {
+		n := min(len(b), writeChunk)
+		_ = c.SetWriteDeadline(time.Now().Add(writePatience)) // a connection that has none is not slow either
+		if _, err := w.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// Starting answers requests that come before there is a coordinator to ask: all is refused for the moment, but that the
+// process is alive.
+func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = jsonType, noStore, noSniff
+	var b bytes.Buffer
+	if r.URL.Path == "/health" {
+		_ = encode(&b, state{"ok"})
+	} else {
+		h.Set("Retry-After", "1")
+		w.WriteHeader(status[why.Kind])
+		_ = encode(&b, why)
+	}
+	_ = send(w, b.Bytes())
+}

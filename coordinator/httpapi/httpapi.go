@@ -1,0 +1,106 @@
+// Package httpapi is the coordinator's HTTP side (contract sections 2 to 5 and 9). It reads requests strictly, asks the
+// coordinator, and answers in one place. It decides nothing itself.
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator"
+	"ao/shared/fault"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Config is how the API behaves; its zero value listens to loopback names only.
+type Config struct {
+	Host    string        // the host part of the address that is listened on: its name is ours beside those of loopback
+	AnyHost bool          // listening beyond loopback: any Host header is welcome, foreign pages are not
+	NATSURL string        // told to runners that register over HTTP
+	Streams int           // live streams at a time, default 256
+	Beat    time.Duration // rhythm of comments on a quiet stream, default 15 s
+	Log     *slog.Logger  // default slog.Default()
+}
+
+// API answers HTTP requests for one coordinator.
+type API struct {
+	c      *coordinator.Coordinator
+	cfg    Config
+	log    *slog.Logger
+	engine *gin.Engine
+	limit  int64  // bytes of a body
+	prefix string // of the ids of requests
+
+	requests atomic.Uint64
+	open     atomic.Int64 // requests under way
+	streams  atomic.Int64 // of them live streams
+
+	streaming, waiting      context.Context // ended by Drain: streams at once, waits when the grace is over
+	endStreams, endTheWaits context.CancelFunc
+}
+
+// slack is what a body may have beyond its parameters.
+const slack = 1 << 20
+
+// New makes the API of a coordinator.
+func New(c *coordinator.Coordinator, cfg Config) *API {
+	cfg.Streams = cmp.Or(cfg.Streams, 256)
+	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
+	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-"}
+	a.streaming, a.endStreams = context.WithCancel(context.Background())
+	a.waiting, a.endTheWaits = context.WithCancel(context.Background())
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.RedirectTrailingSlash = false
+	e.HandleMethodNotAllowed = true
+	e.UseRawPath, e.UnescapePathValues = true, true // an escaped slash stays in its id, and is refused there
+	_ = e.SetTrustedProxies(nil)                    // fails for addresses only
+	e.Use(a.door)
+	for _, r := range a.routes() {
+		e.Handle(r.Method, r.Path, a.answer(r.ok, a.knowing(r)))
+		if r.Method == http.MethodGet && !r.live {
+			e.HEAD(r.Path, a.answer(r.ok, a.knowing(r)))
+		}
+	}
+	e.NoRoute(a.noRoute)
+	e.NoMethod(a.noMethod)
+	a.engine = e
+	return a
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
+
+// Drain ends the live streams at once, for their readers know how to go on elsewhere, and what waits for a run's end after
+// a grace: it answers that the run goes on.
+func (a *API) Drain(grace time.Duration) {
+	a.endStreams()
+	time.AfterFunc(grace, a.endTheWaits)
+}
+
+// Open is how many requests are under way, and how many of them are live streams.
+func (a *API) Open() (requests, streams int64) { return a.open.Load(), a.streams.Load() }
+
+// later are the routes of the contract that this version does not have.
+var later = map[string]string{"schemas": "output schemas", "metrics": "metrics", "mcp": "MCP"}
+
+func (a *API) noRoute(g *gin.Context) {
+	first, _, _ := strings.Cut(strings.TrimPrefix(g.Request.URL.Path, "/"), "/")
+	if what, ok := later[first]; ok {
+		a.refuse(g, fault.Newf(fault.NotFound, "/%s is not supported by this version (%s come later)", first, what))
+		return
+	}
+	a.refuse(g, fault.Newf(fault.NotFound, "There is no %.80q here; GET / lists what there is", g.Request.URL.Path))
+}
+
+func (a *API) noMethod(g *gin.Context) {
+	say := fmt.Sprintf("%.10s is not possible here; possible: %s", g.Request.Method, g.Writer.Header().Get("Allow"))
+	a.write(g, reply{status: http.StatusMethodNotAllowed, body: fault.New(fault.Invalid, "method_not_allowed", say)})
+}

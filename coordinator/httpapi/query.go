@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// query is a request's parameters; the first that cannot be read is remembered.
+type query struct {
+	values url.Values
+	err    error
+}
+
+// readQuery refuses a parameter that the route does not know, and one given twice, by its name.
+func readQuery(raw string, known []string) (query, error) {
+	if raw == "" {
+		return query{}, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return query{}, fault.New(fault.Invalid, "", "The query string is not readable; escape special characters with %XX")
+	}
+	for name, all := range values {
+		switch {
+		case !slices.Contains(known, name) && len(known) == 0:
+			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; this route knows none", name).With("field", name)
+		case !slices.Contains(known, name):
+			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; known are %s", name, strings.Join(known, ", ")).With("field", name)
+		case len(all) > 1:
+			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is given %d times; give it once", name, len(all)).With("field", name)
+		}
+	}
+	return query{values: values}, nil
+}
+
+func (q *query) text(name string) string { return q.values.Get(name) }
+
+// number reads a whole number of seconds, rows and the like; def where none is given.
+func (q *query) number(name string, def, least, most int) int {
+	s := q.values.Get(name)
+	if s == "" {
+		return def
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		q.fail(name, fmt.Sprintf("%s must be a whole number from %d to %d, got %.40q", name, least, most, s))
+		return def
+	}
+	return n
+}
+
+// list reads words with commas between them.
+func (q *query) list(name string) []string {
+	s := q.values.Get(name)
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}
+
+// moment reads a time; the zero time where none is given. A '+' that nobody escaped has become a space.
+func (q *query) moment(name string) time.Time {
+	s := q.values.Get(name)
+	if s == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, strings.Replace(s, " ", "+", 1))
+	if err != nil {
+		q.fail(name, fmt.Sprintf("%s must be a time such as 2026-01-31T12:00:00Z (RFC 3339), got %.40q", name, s))
+	}
+	return t
+}
+
+// check notes what another check says of a parameter that is given.
+func (q *query) check(name string, f func(string) error) string {
+	s := q.values.Get(name)
+	if s != "" && q.err == nil {
+		if err := f(s); err != nil {
+			q.fail(name, strings.Replace(fault.Of(err).Message, "session_id", name, 1))
+		}
+	}
+	return s
+}
+
+func (q *query) fail(name, say string) {
+	if q.err == nil {
+		q.err = fault.New(fault.Invalid, "", say).With("field", name)
+	}
+}

@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// route is one way in, as the code uses it and as GET / tells of it.
+type route struct {
+	Method string   `json:"method"`
+	Path   string   `json:"path"`
+	Query  []string `json:"query,omitempty"` // parameters it knows; any other is refused by name
+	Say    string   `json:"what"`
+	ok     int
+	do     func(*gin.Context, query) (any, error)
+	live   bool // a stream without end
+}
+
+// filters are the parameters of the lists of runs and sessions.
+var filters = []string{"status", "agent_name", "session_id", "parent_session_id", "created_after", "limit", "cursor"}
+
+// routes is every way in.
+func (a *API) routes() []route {
+	const get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
+	const ok, created, accepted, none = http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent
+	return []route{
+		{get, "/", nil, "this list", ok, a.index, false},
+		{get, "/health", nil, "the process is alive", ok, a.health, false},
+		{get, "/ready", nil, "requests can be served: 200, else 503 and why", ok, a.ready, false},
+
+		{post, "/runs", nil, "start a session or resume one; mode sync waits for the result", created, a.createRun, false},
+		{post, "/runs/validate", nil, "the checks of POST /runs; nothing is stored", ok, a.validateRun, false},
+		{get, "/runs", filters, "runs, newest first", ok, a.listRuns, false},
+		{get, "/runs/:id", nil, "one run", ok, a.showRun, false},
+		{get, "/runs/:id/result", nil, "the result of a run that has ended", ok, a.runResult, false},
+		{get, "/runs/:id/wait", []string{"timeout_seconds"}, "the run and its result once it has ended (200), else the run (202)", ok, a.waitRun, false},
+		{post, "/runs/:id/stop", nil, "stop a run", ok, a.stopRun, false},
+
+		{get, "/sessions", filters, "sessions, newest first", ok, a.listSessions, false},
+		{get, "/sessions/:id", nil, "one session", ok, a.showSession, false},
+		{get, "/sessions/:id/status", nil, "its status", ok, a.sessionStatus, false},
+		{get, "/sessions/:id/result", nil, "the result of its newest ended run", ok, a.sessionResult, false},
+		{get, "/sessions/:id/events", []string{"after", "limit"}, "what happened in it, oldest first", ok, a.sessionEvents, false},
+		{post, "/sessions/:id/stop", nil, "stop what runs in it, cancel what waits", ok, a.stopSession, false},
+		{del, "/sessions/:id", nil, "delete it and all that belongs to it", none, a.deleteSession, false},
+		{get, "/sse/sessions", []string{"session_id"}, "live events (text/event-stream); Last-Event-ID goes on where a reader was", ok, a.streamSessions, true},
+
+		{get, "/agents", []string{"status"}, "agents; status=broken: files that could not be read", ok, a.listAgents, false},
+		{post, "/agents", nil, "define an agent", created, a.createAgent, false},
+		{get, "/agents/:name", nil, "one agent", ok, a.showAgent, false},
+		{patch, "/agents/:name", nil, "change members of an agent; null takes one away", ok, a.changeAgent, false},
+		{del, "/agents/:name", nil, "delete an agent", none, a.deleteAgent, false},
+
+		{get, "/runners", nil, "who takes runs", ok, a.listRunners, false},
+		{del, "/runners/:id", nil, "drain a runner: it takes no more, finishes, goes", accepted, a.drainRunner, false},
+		{post, "/runner/register", nil, "register a runner; runs are taken over NATS", ok, a.register, false},
+	}
+}
+
+// knowing reads the parameters that a route knows, and hands them on.
+func (a *API) knowing(r route) handler {
+	return func(g *gin.Context) (any, error) {
+		q, err := readQuery(g.Request.URL.RawQuery, r.Query)
+		if err != nil {
+			return nil, err
+		}
+		return r.do(g, q)
+	}
+}
+
+func (a *API) index(*gin.Context, query) (any, error) {
+	return struct {
+		Name   string  `json:"name"`
+		Routes []route `json:"routes"`
+	}{"Agent Orchestrator", a.routes()}, nil
+}
+
+type state struct {
+	Status string `json:"status"`
+}
+
+func (a *API) health(*gin.Context, query) (any, error) { return state{"ok"}, nil }
+
+func (a *API) ready(*gin.Context, query) (any, error) {
+	if err := a.c.Ready(); err != nil {
+		return nil, err
+	}
+	return state{"ready"}, nil
+}

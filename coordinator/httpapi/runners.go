@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"regexp"
+
+	"ao/coordinator"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/wire"
+
+	"github.com/gin-gonic/gin"
+)
+
+func (a *API) listRunners(*gin.Context, query) (any, error) {
+	return map[string][]coordinator.RunnerView{"runners": orEmpty(a.c.Runners())}, nil
+}
+
+var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
+
+func (a *API) drainRunner(g *gin.Context, _ query) (any, error) {
+	id := g.Param("id")
+	if !runnerID.MatchString(id) {
+		return nil, fault.Newf(fault.Invalid, "runner_id %.80q: a runner's id is rnr_ and letters and digits", id).With("field", "runner_id")
+	}
+	if err := a.noBody(g); err != nil {
+		return nil, err
+	}
+	if err := a.c.Drain(context.WithoutCancel(g.Request.Context()), id); err != nil {
+		return nil, err
+	}
+	return map[string]string{"runner_id": id, "status": fleet.Draining}, nil
+}
+
+// registration is the body of POST /runner/register (contract section 5, seed S003).
+type registration struct {
+	Hostname            string          `json:"hostname"`
+	ProjectDir          string          `json:"project_dir"`
+	ExecutorProfile     string          `json:"executor_profile"`
+	ExecutorType        string          `json:"executor_type"`
+	Executor            executor        `json:"executor"`      // "executor":{"type":…}: an alias
+	DottedType          string          `json:"executor.type"` // likewise
+	Instance            string          `json:"instance"`
+	Tags                []string        `json:"tags"`
+	RequireMatchingTags bool            `json:"require_matching_tags"`
+	MaxConcurrentRuns   int             `json:"max_concurrent_runs"`
+	TimeoutSeconds      int             `json:"timeout_seconds"`
+	Agents              json.RawMessage `json:"agents"`
+}
+
+type executor struct {
+	Type string `json:"type"`
+}
+
+// registered answers a registration.
+type registered struct {
+	RunnerID  string            `json:"runner_id"`
+	Heartbeat int               `json:"heartbeat_interval_seconds"`
+	NATS      coordinator.Reach `json:"nats"`
+}
+
+func (a *API) register(g *gin.Context, _ query) (any, error) {
+	raw, err := a.body(g)
+	if err != nil {
+		return nil, err
+	}
+	runner, err := readRunner(raw)
+	if err != nil {
+		return nil, err
+	}
+	done, err := a.c.Register(context.WithoutCancel(g.Request.Context()), runner)
+	if err != nil {
+		return nil, err
+	}
+	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done)}, nil
+}
+
+func readRunner(raw []byte) (fleet.Runner, error) {
+	var r registration
+	if err := wire.Decode(raw, &r); err != nil {
+		return fleet.Runner{}, err
+	}
+	kind := cmp.Or(r.ExecutorType, r.Executor.Type, r.DottedType)
+	for _, alias := range []string{r.Executor.Type, r.DottedType} {
+		if alias != "" && alias != kind {
+			return fleet.Runner{}, fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one of them").With("field", "executor_type")
+		}
+	}
+	runner := fleet.Runner{
+		Identity: fleet.Identity{Hostname: r.Hostname, ProjectDir: r.ProjectDir, ExecutorProfile: r.ExecutorProfile, ExecutorType: kind},
+		Instance: r.Instance, Tags: r.Tags, RequireMatchingTags: r.RequireMatchingTags, MaxConcurrentRuns: r.MaxConcurrentRuns, TimeoutSeconds: r.TimeoutSeconds,
+	}
+	if len(r.Agents) == 0 || string(r.Agents) == "null" {
+		return runner, nil
+	}
+	var all []json.RawMessage
+	if err := json.Unmarshal(r.Agents, &all); err != nil {
+		return runner, fault.New(fault.Invalid, "", "agents must be a list of agent definitions").With("field", "agents")
+	}
+	for i, one := range all {
+		b, err := agent.Read(one, kind)
+		if err != nil {
+			return runner, fault.Of(err).With("agent_name", b.Name).With("agent_index", i)
+		}
+		if b.RunnerID != "" || b.CreatedAt != nil || b.ModifiedAt != nil {
+			return runner, fault.New(fault.Invalid, "", "runner_id, created_at and modified_at are set by the coordinator; leave them out").With("field", "agents").With("agent_index", i)
+		}
+		runner.Agents = append(runner.Agents, b)
+	}
+	return runner, nil
+}

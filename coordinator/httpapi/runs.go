@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/journal"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"github.com/gin-gonic/gin"
+)
+
+// How long requests wait for the end of a run, in seconds (contract section 4).
+const (
+	syncWait    = 600 // mode sync, where the request does not say
+	defaultWait = 60  // GET /runs/{id}/wait
+	maxWait     = 600 // likewise, at most
+)
+
+// createRun takes a run. What was begun is finished also for a caller that has hung up, so that its repeat finds it.
+func (a *API) createRun(g *gin.Context, _ query) (any, error) {
+	body, err := a.body(g)
+	if err != nil {
+		return nil, err
+	}
+	key, err := idempotencyKey(g.Request.Header)
+	if err != nil {
+		return nil, err
+	}
+	acc, err := a.c.Submit(context.WithoutCancel(g.Request.Context()), body, "http", key)
+	if err != nil {
+		return nil, err
+	}
+	at := "/runs/" + acc.RunID
+	if acc.Mode != run.Sync {
+		return reply{http.StatusCreated, at, acc}, nil
+	}
+	wait := syncWait * time.Second
+	if acc.Wait != nil {
+		wait = time.Duration(*acc.Wait) * time.Second
+	}
+	if wantsStream(g.Request.Header) {
+		return a.streamRun(g, acc, wait)
+	}
+	out, ended, err := a.await(g.Request.Context(), acc.RunID, wait)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ended:
+		return reply{http.StatusAccepted, at, acc}, nil
+	}
+	return reply{http.StatusOK, at, out}, nil
+}
+
+// await waits for a run's end, at most so long, and no longer than we are there.
+func (a *API) await(ctx context.Context, id string, most time.Duration) (coordinator.Outcome, bool, error) {
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	defer context.AfterFunc(a.waiting, cancel)()
+	return a.c.Await(waiting, id)
+}
+
+// idempotencyKey reads the header; none is no key.
+func idempotencyKey(h http.Header) (string, error) {
+	all := h.Values("Idempotency-Key")
+	switch {
+	case len(all) == 0:
+		return "", nil
+	case len(all) > 1:
+		return "", fault.New(fault.Invalid, "", "Idempotency-Key is given more than once; send one").With("field", "Idempotency-Key")
+	case strings.TrimSpace(all[0]) == "":
+		return "", fault.New(fault.Invalid, "", "Idempotency-Key is empty; send a key, or leave the header out").With("field", "Idempotency-Key")
+	}
+	return all[0], nil
+}
+
+// wantsStream tells whether the caller names event streams among what it accepts.
+func wantsStream(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Accept"), func(v string) bool {
+		return slices.ContainsFunc(strings.Split(v, ","), func(one string) bool {
+			kind, _, _ := strings.Cut(one, ";")
+			return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+		})
+	})
+}
+
+func (a *API) validateRun(g *gin.Context, _ query) (any, error) {
+	body, err := a.body(g)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.Validate(g.Request.Context(), body)
+}
+
+// listing reads the parameters of a list.
+func listing(q query) (journal.Query, error) {
+	f := journal.Query{
+		Statuses: q.list("status"), Session: q.check("session_id", run.CheckSessionID), Parent: q.check("parent_session_id", run.CheckSessionID),
+		CreatedAfter: q.moment("created_after"), Limit: q.number("limit", 0, 1, 1000), Cursor: q.text("cursor"),
+		Agent: q.check("agent_name", func(name string) error { return agent.CheckName("agent_name", name) }),
+	}
+	return f, q.err
+}
+
+func (a *API) listRuns(g *gin.Context, q query) (any, error) {
+	f, err := listing(q)
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.c.Runs(g.Request.Context(), f)
+	p.Runs = orEmpty(p.Runs)
+	return p, err
+}
+
+// runID is the id in the path.
+func runID(g *gin.Context) (string, error) {
+	id := g.Param("id")
+	return id, run.CheckID(id)
+}
+
+func (a *API) showRun(g *gin.Context, _ query) (any, error) {
+	id, err := runID(g)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.Show(g.Request.Context(), id)
+}
+
+func (a *API) runResult(g *gin.Context, _ query) (any, error) {
+	id, err := runID(g)
+	if err != nil {
+		return nil, err
+	}
+	res, _, err := a.c.Journal.Result(g.Request.Context(), id)
+	return res, err
+}
+
+func (a *API) waitRun(g *gin.Context, q query) (any, error) {
+	seconds := q.number("timeout_seconds", defaultWait, 0, maxWait)
+	id, err := runID(g)
+	if err == nil {
+		err = q.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, ended, err := a.await(g.Request.Context(), id, time.Duration(seconds)*time.Second)
+	switch {
+	case err != nil:
+		return nil, err
+	case !ended:
+		return reply{status: http.StatusAccepted, body: out.Run}, nil
+	}
+	return out, nil
+}
+
+func (a *API) stopRun(g *gin.Context, _ query) (any, error) {
+	id, err := runID(g)
+	if err == nil {
+		err = a.noBody(g)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.c.Stop(context.WithoutCancel(g.Request.Context()), id)
+}

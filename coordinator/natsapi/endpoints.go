@@ -1,0 +1,156 @@
+package natsapi
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+
+	"github.com/nats-io/nats.go"
+)
+
+// key is the idempotency key that a publisher gave.
+func key(h nats.Header) string {
+	for _, name := range []string{"Idempotency-Key", "idempotency-key", nats.MsgIdHdr} {
+		if v := h.Get(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// create takes a run. Mode sync waits for its end and answers the run with its result; past wait_seconds the ids.
+func (s *service) create(ctx context.Context, h nats.Header, body []byte) (reply, error) {
+	acc, err := s.c.Submit(ctx, body, "nats", key(h))
+	if err != nil || acc.Mode != run.Sync {
+		return reply{201, acc}, err
+	}
+	wait := s.cfg.Wait
+	if acc.Wait != nil {
+		wait = time.Duration(*acc.Wait) * time.Second
+	}
+	waiting, cancel := context.WithTimeout(s.ended, wait)
+	defer cancel()
+	v, ended, err := s.c.Await(waiting, acc.RunID)
+	if err != nil || !ended {
+		return reply{202, acc}, err
+	}
+	return reply{200, v}, nil
+}
+
+// get shows a run, with its result once it has ended: there is no other way to read that over NATS.
+func (s *service) get(ctx context.Context, _ nats.Header, body []byte) (reply, error) {
+	id, err := runID(body)
+	if err != nil {
+		return reply{}, err
+	}
+	v, err := s.c.Outcome(ctx, id)
+	return reply{200, v}, err
+}
+
+func (s *service) stop(ctx context.Context, _ nats.Header, body []byte) (reply, error) {
+	id, err := runID(body)
+	if err != nil {
+		return reply{}, err
+	}
+	r, err := s.c.Stop(ctx, id)
+	return reply{200, r}, err
+}
+
+// runID reads {"run_id":"…"}, or the id alone.
+func runID(body []byte) (string, error) {
+	body = bytes.TrimSpace(body)
+	if !bytes.HasPrefix(body, []byte("{")) {
+		id := strings.Trim(string(body), `"`)
+		return id, run.CheckID(id)
+	}
+	var in struct {
+		RunID string `json:"run_id"`
+	}
+	if err := wire.Decode(body, &in); err != nil {
+		return "", err
+	}
+	return in.RunID, run.CheckID(in.RunID)
+}
+
+func (s *service) agents(_ context.Context, _ nats.Header, body []byte) (reply, error) {
+	var in struct {
+		Status string `json:"status"`
+	}
+	if len(bytes.TrimSpace(body)) > 0 {
+		if err := wire.Decode(body, &in); err != nil {
+			return reply{}, err
+		}
+	}
+	if in.Status == agent.Broken {
+		return reply{200, map[string]any{"agents": s.c.BrokenAgents()}}, nil
+	}
+	list, err := s.c.Agents(in.Status)
+	return reply{200, map[string]any{"agents": list}}, err
+}
+
+// replyTo is the header under which a publisher of the inbox says where it wants its answer: a JetStream publish uses the
+// reply subject itself for the stream's acknowledgement.
+const replyTo = "Ao-Reply-To"
+
+// inbox takes a run that a publisher left. What is refused goes to REJECTED with the reason; the answer, good or bad, goes to
+// the publisher too where it gave a subject. Trouble of ours is no answer: the message comes again.
+func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
+	h := nats.Header(m.Header)
+	to := h.Get(replyTo)
+	if to != "" {
+		if err := publishable(to); err != nil {
+			return err
+		}
+	}
+	acc, err := s.leave(ctx, h, m)
+	switch fault.KindOf(err) {
+	case fault.Busy, fault.Unavailable:
+		return err
+	case fault.Internal:
+		if err != nil {
+			return err
+		}
+	}
+	if to != "" {
+		s.send(to, reply{201, acc}, err, nats.Header{"Ao-Inbox-Sequence": {strconv.FormatUint(m.Seq, 10)}})
+	}
+	return err
+}
+
+// leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it is
+// delivered, one run comes of it.
+func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (coordinator.Accepted, error) {
+	if m.Subject != subject.InboxRuns {
+		return coordinator.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject, subject.InboxRuns)
+	}
+	req, err := run.ReadRequest(m.Body)
+	if err != nil {
+		return coordinator.Accepted{}, err
+	}
+	if req.Mode == run.Sync {
+		return coordinator.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or request "+subject.APIRunsCreate).With("field", "mode")
+	}
+	if own := key(h); own != "" {
+		return s.c.Submit(ctx, m.Body, "nats", own)
+	}
+	return s.c.Submit(ctx, m.Body, "inbox", m.Key)
+}
+
+// publishable tells whether a stranger may have us publish there: not to what workers and servers listen to.
+func publishable(to string) error {
+	first, _, _ := strings.Cut(to, ".")
+	if len(to) > 255 || first == "ao" || strings.HasPrefix(first, "$") || strings.ContainsAny(to, "*> \t\r\n") || strings.Contains("."+to+".", "..") {
+		return fault.Newf(fault.Invalid, "%s %.80q is no subject to answer on: no wildcards or spaces, and not below ao. or $", replyTo, to).With("field", replyTo)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+// Package natsapi is the coordinator's NATS side (contract section 10): a micro service for request and reply, and the
+// durable inbox that takes runs while no coordinator is up. Bodies, checks and answers are those of HTTP; the HTTP code
+// stands in the header `status`.
+package natsapi
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// status is the NATS side of every fault: the code that HTTP has for it.
+var status = map[fault.Kind]int{
+	fault.Internal: 500, fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404,
+	fault.Conflict: 409, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
+}
+
+// Config is how the service behaves; its zero value works.
+type Config struct {
+	Wait    time.Duration // default 30 s: how long mode sync waits where a request does not say
+	Version string        // default 1.0.0: shown by nats micro
+	Log     *slog.Logger  // default slog.Default()
+}
+
+// atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.
+const atOnce = 256
+
+type service struct {
+	c     *coordinator.Coordinator
+	nc    *nats.Conn
+	cfg   Config
+	log   *slog.Logger
+	ended context.Context // nobody waits any longer
+
+	mu   sync.RWMutex // held to enter; closing takes it
+	done bool
+	open sync.WaitGroup
+}
+
+// reply is what an endpoint answers.
+type reply struct {
+	status int
+	body   any
+}
+
+// endpoint is one subject of the service, with what it counted.
+type endpoint struct {
+	name, subject, say string
+	do                 func(ctx context.Context, h nats.Header, body []byte) (reply, error)
+	slots              chan struct{}
+	counts             counts
+}
+
+// counts are the service's own statistics: requests are worked on beside each other, which micro does not measure.
+type counts struct {
+	answered, refused, failed atomic.Uint64
+	nanos                     atomic.Int64
+}
+
+// Run serves until ctx ends, and then until what is under way is answered.
+func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordinator, cfg Config) error {
+	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
+	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
+	s := &service{c: c, nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx}
+	endpoints := []*endpoint{
+		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
+		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, say: `{"run_id":"run_…"}, or the id alone`},
+		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop, say: `{"run_id":"run_…"}, or the id alone`},
+		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, say: `{"status":"active"}, or nothing`},
+	}
+	byName := map[string]*endpoint{}
+	for _, e := range endpoints {
+		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
+	}
+	svc, err := micro.AddService(nc, micro.Config{
+		Name: "ao", Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
+		QueueGroup: subject.Coordinators,
+		StatsHandler: func(e *micro.Endpoint) any {
+			if ours, ok := byName[e.Name]; ok {
+				return ours.counts.told()
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		err := svc.AddEndpoint(e.name, micro.HandlerFunc(func(r micro.Request) { s.take(e, r) }),
+			micro.WithEndpointSubject(e.subject), micro.WithEndpointMetadataKey("body", e.say))
+		if err != nil {
+			return errors.Join(err, svc.Stop())
+		}
+	}
+	s.log.Info("NATS service ready", "service", "ao", "id", svc.Info().ID)
+	err = b.Inbox(ctx, s.inbox)
+	return errors.Join(quiet(ctx, err), s.close(svc))
+}
+
+// quiet: that ctx ended is no error.
+func quiet(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// close takes no more and waits for what is under way.
+func (s *service) close(svc micro.Service) error {
+	err := svc.Stop()
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		err = nil
+	}
+	_ = s.nc.FlushTimeout(time.Second) // after it nothing new comes
+	s.mu.Lock()
+	s.done = true
+	s.mu.Unlock()
+	s.open.Wait()
+	return err
+}
+
+// enter counts a request in; false: we are going.
+func (s *service) enter() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.done {
+		return false
+	}
+	s.open.Add(1)
+	return true
+}
+
+// take works on a request beside the others. micro's own Respond is for one goroutine, so the answer is sent here.
+func (s *service) take(e *endpoint, r micro.Request) {
+	if !s.enter() {
+		s.answer(e, r.Reply(), reply{}, fault.New(fault.Unavailable, "", "This coordinator is going; try again").After(time.Second), 0)
+		return
+	}
+	e.slots <- struct{}{}
+	began := time.Now()
+	h, body, to := nats.Header(r.Headers()), r.Data(), r.Reply()
+	go func() {
+		defer s.open.Done()
+		defer func() { <-e.slots }()
+		v, err := s.guarded(e, h, body)
+		s.answer(e, to, v, err, time.Since(began))
+	}()
+}
+
+func (s *service) guarded(e *endpoint, h nats.Header, body []byte) (v reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("panic", "endpoint", e.name, "panic", p)
+			err = errors.New("panic")
+		}
+	}()
+	return e.do(context.WithoutCancel(s.ended), h, body)
+}
+
+// answer is the one place that answers requests.
+func (s *service) answer(e *endpoint, to string, v reply, err error, took time.Duration) {
+	f := s.send(to, v, err, nil)
+	e.counts.nanos.Add(int64(took))
+	level := slog.LevelDebug
+	switch {
+	case f == nil:
+		e.counts.answered.Add(1)
+	case f.Kind == fault.Internal || f.Kind == fault.Unavailable:
+		e.counts.failed.Add(1)
+		level = slog.LevelWarn
+	default:
+		e.counts.refused.Add(1)
+	}
+	attrs := []slog.Attr{slog.String("endpoint", e.name), slog.Duration("took", took.Round(time.Microsecond))}
+	if f != nil {
+		attrs = append(attrs, slog.String("code", f.Code), slog.Any("err", err))
+	}
+	s.log.LogAttrs(s.ended, level, "nats request", attrs...)
+}
+
+// send encodes a value or an error and publishes it. It gives the fault that was sent.
+func (s *service) send(to string, v reply, err error, more nats.Header) *fault.Fault {
+	var f *fault.Fault
+	if err != nil {
+		f = fault.Of(err)
+		v = reply{status[f.Kind], f}
+	}
+	raw, encErr := encode(v.body)
+	if most := s.nc.MaxPayload() - 4096; encErr == nil && most > 0 && int64(len(raw)) > most {
+		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, more than a NATS message holds; read it over HTTP", len(raw))
+		v.status = status[f.Kind]
+		raw, encErr = encode(f)
+	}
+	if encErr != nil {
+		s.log.Error("answer cannot be encoded", "err", encErr)
+		f = fault.Of(encErr)
+		v.status = status[f.Kind]
+		raw, _ = encode(f)
+	}
+	if to == "" {
+		return f
+	}
+	h := nats.Header{"status": {strconv.Itoa(v.status)}}
+	maps.Copy(h, more)
+	if f != nil {
+		h[micro.ErrorCodeHeader] = []string{strconv.Itoa(v.status)}
+		h[micro.ErrorHeader] = []string{f.Code}
+		if f.RetryAfter > 0 {
+			h["Retry-After"] = []string{strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))}
+		}
+	}
+	if err := s.nc.PublishMsg(&nats.Msg{Subject: to, Header: h, Data: raw}); err != nil {
+		s.log.Warn("an answer could not be sent", "err", err)
+	}
+	return f
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// told is what `nats micro stats` shows beside its own figures.
+func (c *counts) told() any {
+	all := c.answered.Load() + c.refused.Load() + c.failed.Load()
+	return map[string]any{
+		"answered": c.answered.Load(), "refused": c.refused.Load(), "failed": c.failed.Load(),
+		"average_ms": float64(c.nanos.Load()) / 1e6 / float64(max(all, 1)),
+	}
+}

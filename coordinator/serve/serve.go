@@ -1,0 +1,229 @@
+// Package serve puts a coordinator together and runs it: NATS, the decisions, the ways in. The program coordinator is its
+// main; one process that holds everything uses it too.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/httpapi"
+	"ao/coordinator/natsapi"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/setting"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Config is what a coordinator process needs to know.
+type Config struct {
+	Coordinator    coordinator.Config // limits and times; Bus and Log are filled in
+	HTTPAddr       string             // default 127.0.0.1:8765
+	InsecureListen bool               // listen beyond loopback although there are no tokens yet
+	Replicas       int                // of the streams, default 1
+	NATS           NATSConfig         // used where Server is nil
+	Server         *NATS              // opened by the caller, and closed by it
+	Serving        func(url string)   // called once when requests are served
+	Log            *slog.Logger       // default slog.Default()
+}
+
+// Settings are the rows of the configuration (contract section 11) that a coordinator reads.
+func (c *Config) Settings() []setting.Bound {
+	co := &c.Coordinator
+	return []setting.Bound{
+		setting.HTTPAddr.To(&c.HTTPAddr), setting.InsecureListen.To(&c.InsecureListen),
+		setting.NATSURL.To(&c.NATS.URL), setting.NATSListen.To(&c.NATS.Listen), setting.NATSSync.To(&c.NATS.Sync),
+		setting.NATSReplicas.To(&c.Replicas), setting.DataDir.To(&c.NATS.DataDir),
+		setting.AgentsDirs.To(&co.AgentsDirs), setting.MaxPending.To(&co.MaxPending), setting.MaxLanes.To(&co.MaxLanes), setting.MaxPayload.To(&co.MaxPayload),
+		setting.RunLease.To(&co.Lease), setting.RunNoMatchTimeout.To(&co.NoMatch), setting.RunRetention.To(&co.Retention), setting.RunKeep.To(&co.Keep),
+		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
+		setting.APITokens,
+	}
+}
+
+// The steps of an end: waits for runs are answered when grace is over, and what is not answered after patience is cut off.
+const (
+	grace    = 3 * time.Second
+	patience = 20 * time.Second
+)
+
+// Run serves until ctx ends, then takes no more, finishes what is under way, and returns. Addresses that cannot be used are
+// told at once; a NATS that is not there is waited for, with HTTP saying so.
+func Run(ctx context.Context, cfg Config) error {
+	log := cmp.Or(cfg.Log, slog.Default())
+	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.InsecureListen)
+	if err != nil {
+		return err
+	}
+	if open {
+		log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
+	}
+	f := &front{log: log}
+	f.say("NATS is being looked for")
+	server := &http.Server{
+		Handler: f, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	defer server.Close()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+
+	n := cfg.Server
+	if n == nil {
+		cfg.NATS.Log = log
+		if n, err = OpenNATS(cfg.NATS); err != nil {
+			return err
+		}
+		defer n.Close()
+	}
+	nc, err := n.Dial(ctx, "ao-coordinator", log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Log: log})
+	if err != nil {
+		return err
+	}
+	cfg.Coordinator.Bus, cfg.Coordinator.Log = b, log
+	c := coordinator.New(cfg.Coordinator)
+	host, _, _ := net.SplitHostPort(cfg.HTTPAddr)
+	f.api.Store(httpapi.New(c, httpapi.Config{Host: host, AnyHost: open, NATSURL: n.URL(), Log: log}))
+
+	core, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	decided := make(chan error, 1)
+	go func() { decided <- c.Run(core) }()
+
+	g, gone := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		select {
+		case err := <-decided:
+			decided <- nil
+			return fmt.Errorf("coordinator: %w", err)
+		case err := <-served:
+			return fmt.Errorf("http: %w", err)
+		case <-gone.Done():
+			return f.end(server, log)
+		}
+	})
+	g.Go(func() error {
+		if !ready(gone, c) {
+			return nil
+		}
+		url := "http://" + l.Addr().String()
+		log.Info("serving", "http", url, "nats", n.URL())
+		if cfg.Serving != nil {
+			cfg.Serving(url)
+		}
+		return natsapi.Run(gone, nc, b, c, natsapi.Config{Log: log})
+	})
+	err = g.Wait()
+	stop()
+	if last := <-decided; !errors.Is(last, context.Canceled) {
+		err = errors.Join(err, last)
+	}
+	log.Info("ended")
+	return err
+}
+
+// ready waits until the coordinator is; false: ctx ended before.
+func ready(ctx context.Context, c *coordinator.Coordinator) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for c.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// front is the HTTP side from the first moment: before there is a coordinator it says why.
+type front struct {
+	api atomic.Pointer[httpapi.API]
+	why atomic.Pointer[string]
+	log *slog.Logger
+}
+
+func (f *front) say(why string) { f.why.Store(&why) }
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if api := f.api.Load(); api != nil {
+		api.ServeHTTP(w, r)
+		return
+	}
+	httpapi.Starting(w, r, fault.Newf(fault.Unavailable, "Starting: %s; try again in a moment", *f.why.Load()).After(time.Second))
+}
+
+// end takes no more requests and waits for those under way, saying what it waits for.
+func (f *front) end(server *http.Server, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	api := f.api.Load()
+	if api != nil {
+		api.Drain(grace)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			for {
+				if requests, streams := api.Open(); requests > 0 {
+					log.Info("ending: waiting for requests under way", "requests", requests, "streams", streams, "longest", patience)
+				}
+				select {
+				case <-tick.C:
+				case <-over:
+					return
+				}
+			}
+		}()
+	}
+	if err := server.Shutdown(ctx); err != nil {
+		log.Warn("requests were cut off", "err", err)
+		_ = server.Close()
+	}
+	return nil
+}
+
+// listen opens the address; beyond loopback only where that was said explicitly, for there are no tokens yet.
+func listen(ctx context.Context, addr string, insecure bool) (l net.Listener, open bool, err error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, false, fmt.Errorf("AO_HTTP_ADDR %q: use an address such as 127.0.0.1:8765", addr)
+	}
+	if open = !loopback(ctx, host); open && !insecure {
+		return nil, true, fmt.Errorf("AO_HTTP_ADDR %q is reachable from beyond this machine, and this version has no API tokens: listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", addr)
+	}
+	l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, open, fmt.Errorf("AO_HTTP_ADDR %q cannot be used: %w; set another one, perhaps another coordinator runs there", addr, err)
+	}
+	return l, open, nil
+}
+
+// loopback tells whether every address of a host is this machine's own.
+func loopback(ctx context.Context, host string) bool {
+	if host == "" {
+		return false
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", strings.Trim(host, "[]"))
+	for _, ip := range ips {
+		if !ip.Unmap().IsLoopback() {
+			return false
+		}
+	}
+	return err == nil && len(ips) > 0
+}
