@@ -1,0 +1,157 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fleet"
+)
+
+// perBeat is how many attempts one beat names: with their ids they stay well below NATS's largest message.
+const perBeat = 1000
+
+var (
+	errStopped    = errors.New("stopped")
+	errGivenUp    = errors.New("given up by the coordinator")
+	errShutdown   = errors.New("the worker ends")
+	errSuperseded = errors.New("another process is this runner now (same hostname, project_dir and profile); this one ends")
+)
+
+// beatNow has the next beat come at once.
+func (w *Worker) beatNow() {
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
+// beats says in its rhythm that the worker is alive, and with which attempts.
+func (w *Worker) beats(ctx context.Context) {
+	silent := false
+	for {
+		t := time.NewTimer(time.Duration(w.beat.Load()))
+		select {
+		case <-t.C:
+		case <-w.poke:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+		switch err := w.beatOnce(ctx); {
+		case err == nil:
+			silent = false
+		case ctx.Err() == nil && !silent:
+			silent = true
+			w.log.Warn("heartbeats are not answered", "err", err)
+		}
+	}
+}
+
+// beatOnce names all attempts begun here and does what the answers say.
+func (w *Worker) beatOnce(ctx context.Context) error {
+	all := w.alive()
+	if len(all) == 0 {
+		return w.beatOf(ctx, nil)
+	}
+	for some := range slices.Chunk(all, perBeat) {
+		if err := w.beatOf(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
+	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Draining: w.leaving.Load()})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.beat.Load()), time.Second))
+	defer cancel()
+	answer, err := w.bus.Request(ctx, subject.Beats(w.id), ask)
+	if err != nil {
+		return err
+	}
+	var r fleet.BeatReply
+	if err := json.Unmarshal(answer, &r); err != nil {
+		return err
+	}
+	w.obey(r)
+	return nil
+}
+
+// obey does what the answer to a beat says.
+func (w *Worker) obey(r fleet.BeatReply) {
+	leaving := w.leaving.Load() // then a successor may be there already, and what is to be killed is named
+	for _, key := range r.GivenUp {
+		w.giveUp(key)
+	}
+	for _, key := range r.Stop {
+		w.stop(key)
+	}
+	switch {
+	case r.Superseded && !leaving:
+		w.die(errSuperseded)
+	case r.Drain && r.Known:
+		w.goAway()
+	case !r.Known && !leaving:
+		w.rejoin()
+	case r.Known && !r.Superseded && !leaving:
+		w.lanes.set(r.Lanes)
+	}
+}
+
+// goAway is a coordinator's wish that the runner takes no more, finishes, and goes.
+func (w *Worker) goAway() { w.drainOne.Do(func() { close(w.drain) }) }
+
+// alive lists the attempts begun here and not ended, for a beat.
+func (w *Worker) alive() []fleet.Attempt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]fleet.Attempt, 0, len(w.attempts))
+	for key, a := range w.attempts {
+		if a.begun {
+			all = append(all, fleet.Attempt{RunID: a.ID, SessionID: a.SessionID, Key: key, StartedAt: a.started})
+		}
+	}
+	return all
+}
+
+// has tells whether an attempt is here, begun or about to be.
+func (w *Worker) has(key string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.attempts[key] != nil
+}
+
+// stop ends an attempt's executor; its last word says that it was stopped, unless it had ended by itself.
+func (w *Worker) stop(key string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.attempts[key]
+	if a == nil {
+		return false
+	}
+	a.cancel(errStopped)
+	return true
+}
+
+// giveUp kills an attempt that is over for the coordinator; a last word would be refused.
+func (w *Worker) giveUp(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.attempts[key]
+	if a == nil || a.wanted.Err() != nil {
+		return
+	}
+	a.unwant()
+	a.cancel(errGivenUp)
+	w.counts.givenUp.Add(1)
+	w.log.Warn("attempt given up by the coordinator; killing its executor", "run", a)
+}

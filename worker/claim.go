@@ -1,0 +1,65 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// claim begins the attempt, unless another did. As long as nobody can say whether the claim stands it asks again, with
+// the same nonce, and the queue message stays unacknowledged: should this worker be the one that is cut off, the run
+// comes to another.
+func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
+	nonce, since := w.nonce(), time.Now()
+	body, err := json.Marshal(run.Claim{
+		V: run.Version, SessionID: a.SessionID, RunnerID: w.id, Instance: w.me.Instance, Nonce: nonce, Attempt: a.Attempt, At: since.UTC(),
+	})
+	if err != nil {
+		w.log.Error("claim", "run", a, "err", err)
+		d.Later(again)
+		return false
+	}
+	e := bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		switch _, err = w.bus.Win(w.dead, e, mine(nonce)); {
+		case err == nil:
+			d.Done()
+			w.counts.claimed.Add(1)
+			w.mu.Lock()
+			a.begun = true
+			w.mu.Unlock()
+			if time.Since(since) > time.Duration(w.lease.Load())/2 {
+				w.askWhether(a)
+			}
+			return true
+		case errors.Is(err, bus.ErrTaken):
+			d.Done()
+			w.counts.lost.Add(1)
+			w.log.Debug("another has the claim", "run", a)
+			return false
+		}
+		if time.Since(since) < pause {
+			w.log.Warn("not known whether the claim stands; asking again", "run", a, "err", err)
+		}
+		d.Later(again)
+		if !wait(w.dead, pause/2+rand.N(pause/2)) {
+			return false
+		}
+	}
+}
+
+// askWhether asks about an attempt whose claim took so long that the coordinator may have given it up meanwhile: then the
+// answer ends it before it began.
+func (w *Worker) askWhether(a *attempt) {
+	ctx, cancel := context.WithTimeout(w.dead, 2*time.Second)
+	defer cancel()
+	if err := w.beatOnce(ctx); err != nil {
+		w.log.Debug("no answer whether a late claim still counts", "run", a, "err", err)
+	}
+}

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// maxEvent is the largest event, in bytes; it must fit into one message.
+const maxEvent = 512 << 10
+
+var eventKinds = []string{run.EventMessage, run.EventPreTool, run.EventPostTool}
+
+// events writes what an executor shows of a run.
+type events struct {
+	w *Worker
+	a *attempt
+
+	mu   sync.Mutex
+	out  *bus.Emitter
+	lost int
+}
+
+// emit writes an event. It waits while too much is not written yet, until the executor is to end; what comes then is left out.
+func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
+	if !slices.Contains(eventKinds, kind) {
+		e.w.log.Warn("an executor's event is of no known kind and left out", "run", e.a, "kind", kind)
+		return
+	}
+	ev := run.Event{Type: kind, SessionID: e.a.SessionID, RunID: e.a.ID, At: time.Now().UTC(), Body: body}
+	raw, err := json.Marshal(ev)
+	if len(raw) > maxEvent {
+		ev.Type, ev.Body = run.EventMessage, run.Say("system", "An event was larger than 512 KiB and is left out")
+		raw, err = json.Marshal(ev)
+	}
+	if err != nil {
+		e.w.log.Warn("an executor's event is not readable and left out", "run", e.a, "kind", kind, "err", err)
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lost > 0 {
+		e.lost++
+		return
+	}
+	if e.out == nil {
+		e.out = e.w.bus.Emitter()
+	}
+	if err := e.out.Emit(ctx, subject.Event(e.a.partition, ev.SessionID, ev.RunID, ev.Type), raw); err != nil {
+		e.lost++
+	}
+}
+
+// flush waits until every event is written and gives the last one's sequence, 0 where there is none.
+func (e *events) flush(ctx context.Context) uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.out == nil {
+		return 0
+	}
+	seq, err := e.out.Flush(ctx)
+	if err != nil || e.lost > 1 {
+		e.w.log.Warn("not all events are written", "run", e.a, "left_out", max(e.lost-1, 0), "err", err)
+	}
+	return seq
+}

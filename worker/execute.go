@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/worker/procedural"
+)
+
+// defaultTimeout is the limit where nobody set one (contract section 4).
+var defaultTimeout = map[string]time.Duration{run.Procedural: 5 * time.Minute, run.Autonomous: time.Hour}
+
+// timeout is the cause of an attempt's end: its limit, and who set it.
+type timeout struct {
+	limit time.Duration
+	by    string
+}
+
+func (t timeout) Error() string { return "Command timed out after " + spell(t.limit) }
+
+// Is makes it a deadline for executors.
+func (t timeout) Is(err error) bool { return err == context.DeadlineExceeded }
+
+// spell says a limit as a person would: 5 minutes, 90 seconds, 1 hour.
+func spell(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if d < u.unit || d%u.unit != 0 {
+			continue
+		}
+		if d == u.unit {
+			return "1 " + u.name
+		}
+		return fmt.Sprintf("%d %ss", d/u.unit, u.name)
+	}
+	return d.String()
+}
+
+// limit is the run's time limit: its own, or its profile's where that is shorter.
+func (w *Worker) limit(a *attempt) timeout {
+	t := timeout{time.Duration(a.Timeout) * time.Second, cmp.Or(a.TimeoutBy, "default")}
+	if t.limit <= 0 {
+		t = timeout{cmp.Or(defaultTimeout[a.AgentType], time.Hour), "default"}
+	}
+	if p := time.Duration(w.me.TimeoutSeconds) * time.Second; p > 0 && p < t.limit {
+		t = timeout{p, "profile"}
+	}
+	return t
+}
+
+// execute has the executor do the run and says how it went. What came first counts: the executor's own end, or what
+// ended it.
+func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
+	if a.unread != nil {
+		return run.Outcome{Status: run.Failed, Error: a.unread}
+	}
+	if a.ctx.Err() != nil { // stopped before it began
+		return w.cutOff(context.Cause(a.ctx), run.Outcome{})
+	}
+	limit := w.limit(a)
+	ctx, cancel := context.WithTimeoutCause(a.ctx, limit.limit, limit)
+	defer cancel()
+	now := time.Now().UTC()
+	w.mu.Lock()
+	a.started = &now
+	w.mu.Unlock()
+	w.log.Debug("run begins", "run", a)
+	o := w.guarded(ctx, w.invocation(a), ev)
+	switch {
+	case ctx.Err() != nil && (o.Status == run.Stopped || o.Error != nil && o.Error.Code == "timeout"):
+		o = w.cutOff(context.Cause(ctx), o)
+	case o.Status == run.Stopped:
+		o.Status, o.Error = run.Failed, fault.New(fault.Internal, "executor_stopped", "The executor stopped by itself")
+	case o.Status == run.Failed && o.Error == nil:
+		o.Error = fault.New(fault.Internal, "executor_failed", "The executor failed and did not say why")
+	case o.Status == run.Completed:
+		o.Error = nil
+	case !o.Status.Final():
+		o = crashed(fmt.Sprintf("the executor ended without an end (%q)", o.Status))
+	}
+	return o
+}
+
+// guarded runs the executor; a panic in it is the run's failure, not the worker's.
+func (w *Worker) guarded(ctx context.Context, inv executor.Invocation, ev *events) (o run.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("an executor panicked", "run", ev.a, "panic", p, "stack", string(debug.Stack()))
+			o = crashed("the executor crashed; the worker's log has the details")
+		}
+	}()
+	return w.Executor.Run(ctx, inv, func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) })
+}
+
+func crashed(what string) run.Outcome {
+	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_crashed", "The run failed inside the worker: "+what)}
+}
+
+// cutOff is the outcome of an executor that was ended, by the reason; what it had come to by then is kept.
+func (w *Worker) cutOff(why error, o run.Outcome) run.Outcome {
+	if t, ok := errors.AsType[timeout](why); ok {
+		f := fault.New(fault.Internal, "timeout", t.Error()).With("timeout_seconds", t.limit.Seconds()).With("timeout_by", t.by)
+		if o.Result != nil && o.Result.ExitCode != nil {
+			code := procedural.ExitTimeout
+			o.Result.ExitCode = &code
+		}
+		return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
+	}
+	if errors.Is(why, errStopped) {
+		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped while it ran"), Result: o.Result}
+	}
+	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").With("runner_id", w.id).With("detail", why.Error())
+	return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
+}
+
+// invocation is what the executor is told (protocol 2.2, contract section 8).
+func (w *Worker) invocation(a *attempt) executor.Invocation {
+	mode := executor.Start
+	if a.Type == run.Resume {
+		mode = executor.Resume
+	}
+	return executor.Invocation{
+		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt, Parameters: a.Parameters,
+		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config,
+	}
+}

@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/worker/process"
+)
+
+// maxMessage is the longest message of an error that a record carries, in bytes.
+const maxMessage = 32 << 10
+
+// finish says the last word of an attempt: exactly one, tried again until it stands, is refused, or the worker dies.
+func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
+	seq := ev.flush(a.wanted)
+	body, nonce, err := w.ended(a, o, seq)
+	if err != nil {
+		w.log.Error("last word", "run", a, "err", err)
+		return
+	}
+	e := bus.Entry{Subject: subject.Ended(a.partition, a.ID, a.Key), Body: body}
+	for try, pause := 1, 100*time.Millisecond; ; try, pause = try+1, min(2*pause, 2*time.Second) {
+		if a.wanted.Err() != nil {
+			w.log.Warn("no last word: the coordinator gave the attempt up, or its lease will", "run", a, "status", o.Status, "err", err)
+			return
+		}
+		switch _, err = w.bus.Win(a.wanted, e, mine(nonce)); {
+		case err == nil:
+			w.counts.ended.Add(1)
+			w.log.Debug("run ended", "run", a, "status", o.Status)
+			return
+		case errors.Is(err, bus.ErrTaken):
+			w.counts.refused.Add(1)
+			w.log.Warn("last word refused: the attempt had been ended already", "run", a, "status", o.Status)
+			return
+		case try == 1 && a.wanted.Err() == nil:
+			w.log.Warn("last word not written yet, trying again", "run", a, "status", o.Status, "err", err)
+		}
+		wait(a.wanted, pause/2+rand.N(pause/2))
+	}
+}
+
+// ended makes the record of the last word. A result that is too large for it is stored first.
+func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, nonce string, err error) {
+	w.mu.Lock()
+	started := a.started
+	w.mu.Unlock()
+	r := run.Ended{
+		V: run.Version, SessionID: a.SessionID, RunnerID: w.id, Nonce: w.nonce(), Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result,
+		Events: events, StartedAt: started, At: time.Now().UTC(),
+	}
+	if r.Error != nil && len(r.Error.Message) > maxMessage {
+		short := *r.Error
+		short.Message = string(process.Cut([]byte(short.Message), maxMessage))
+		r.Error = &short
+	}
+	if r.Result != nil && size(r.Result) > MaxInline/2 { // it may be too large: look
+		w.outsource(a, &r)
+	}
+	body, err = encode(r)
+	if err != nil { // a result that is no JSON
+		r.Status, r.Result, r.Body = run.Failed, nil, nil
+		r.Error = fault.New(fault.Internal, "result_unreadable", "The executor's result is not valid JSON")
+		body, err = encode(r)
+	}
+	return body, r.Nonce, err
+}
+
+// encode is json.Marshal that leaves <, > and & as they are: results are kept as they came.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}
+
+func size(r *run.Result) int {
+	n := len(r.Data) + len(r.SchemaValidation)
+	for _, s := range []*string{r.Text, r.RawOutput} {
+		if s != nil {
+			n += len(*s)
+		}
+	}
+	return n
+}
+
+// outsource puts a reference in the place of a result that is too large for a record. One that nobody takes is
+// refused: a run fails by that, one that failed anyhow says it beside its own error.
+func (w *Worker) outsource(a *attempt, r *run.Ended) {
+	raw, err := encode(r.Result)
+	if err != nil || len(raw) <= MaxInline {
+		return
+	}
+	var no *fault.Fault
+	if int64(len(raw)) > w.MaxPayload {
+		no = fault.Newf(fault.TooLarge, "The result has %d bytes; at most %d are kept (AO_MAX_PAYLOAD)", len(raw), w.MaxPayload)
+	} else if r.Body, err = w.store(a, raw); err != nil {
+		no = fault.Of(err)
+	}
+	r.Result = nil
+	switch {
+	case no == nil:
+	case r.Status == run.Completed:
+		r.Status = run.Failed
+		code := "result_not_stored"
+		if no.Kind == fault.TooLarge {
+			code = "result_too_large"
+		}
+		r.Error = fault.New(fault.TooLarge, code, no.Message).With("size", len(raw)).With("limit", w.MaxPayload)
+	case r.Error != nil:
+		own := *r.Error
+		own.Fields = append(own.Fields[:len(own.Fields):len(own.Fields)], fault.Field{Name: "result_lost", Value: no.Message})
+		r.Error = &own
+	}
+}

@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// hugest is the largest input that is fetched, whatever a record says, in bytes.
+const hugest = 1 << 30
+
+// load fetches an input that is too large for the queue message, before the claim: while it cannot be fetched the run
+// comes again, here or elsewhere (the error), and nothing has begun. What can never be read begins and fails, visibly.
+func (w *Worker) load(a *attempt) error {
+	if a.Body == nil {
+		return nil
+	}
+	var err error
+	for try := range 3 {
+		if try > 0 {
+			wait(w.dead, 200*time.Millisecond)
+		}
+		ctx, cancel := context.WithTimeout(w.dead, 20*time.Second)
+		err = w.fetch(ctx, a)
+		cancel()
+		if err == nil || fault.KindOf(err) == fault.Unavailable {
+			return err
+		}
+	}
+	w.log.Error("the run's input cannot be read", "run", a, "err", err)
+	a.unread = fault.New(fault.Internal, "payload_unavailable", "The run's input could not be read: "+fault.Of(err).Message)
+	return nil
+}
+
+// fetch reads the parts and puts them in the place of the reference.
+func (w *Worker) fetch(ctx context.Context, a *attempt) error {
+	p := a.Body
+	if p.Size < 0 || p.Size > hugest || int64(p.Parts) > p.Size/fleet.PartSize+1 {
+		return fault.Newf(fault.Invalid, "%d parts with %d bytes are no payload", p.Parts, p.Size)
+	}
+	whole := make([]byte, 0, p.Size)
+	for n := range p.Parts {
+		body, err := w.part(ctx, a, fleet.OpGetPart, p.Name, n, nil)
+		if err != nil {
+			return fmt.Errorf("part %d of %d: %w", n, p.Parts, err)
+		}
+		whole = append(whole, body...)
+	}
+	if sum := sha256.Sum256(whole); int64(len(whole)) != p.Size || hex.EncodeToString(sum[:]) != p.SHA256 {
+		return fault.New(fault.Invalid, "", "its parts do not add up to what was stored (size or SHA-256 differ)")
+	}
+	var in run.Input
+	if err := json.Unmarshal(whole, &in); err != nil {
+		return fault.Wrap(fault.Invalid, "", "its parts are no input", err)
+	}
+	a.Input, a.Body = &in, nil
+	return nil
+}
+
+// store brings a result that is too large for a record to the coordinator, part by part, until all are there. Putting a
+// part twice is harmless. The error is final: a coordinator's no, or the end of the worker.
+func (w *Worker) store(a *attempt, raw []byte) (*run.Payload, error) {
+	sum := sha256.Sum256(raw)
+	p := &run.Payload{Name: fmt.Sprintf("%s.%d.out", a.ID, a.Attempt), Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
+	for rest := raw; len(rest) > 0; p.Parts++ {
+		n := min(len(rest), fleet.PartSize)
+		if err := w.storePart(a, p.Name, p.Parts, rest[:n]); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	return p, nil
+}
+
+func (w *Worker) storePart(a *attempt, name string, n int, body []byte) error {
+	final := 0
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		ctx, cancel := context.WithTimeout(a.wanted, 10*time.Second)
+		_, err := w.part(ctx, a, fleet.OpPutPart, name, n, body)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if fault.KindOf(err) != fault.Unavailable {
+			final++
+		}
+		if final == 3 || !wait(a.wanted, pause) {
+			return err
+		}
+		w.log.Warn("a part of a result is not stored yet, trying again", "run", a, "part", n, "err", err)
+	}
+}
+
+// part asks a coordinator for a part, or brings one.
+func (w *Worker) part(ctx context.Context, a *attempt, op, name string, n int, body []byte) ([]byte, error) {
+	ask, err := json.Marshal(fleet.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name, Part: n, Body: body})
+	if err != nil {
+		return nil, err
+	}
+	return w.bus.Request(ctx, subject.Fleet(op), ask)
+}

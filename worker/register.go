@@ -1,0 +1,156 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// register tries until it succeeds, ctx ends, or it is clear that it never will.
+func (w *Worker) register(ctx context.Context) error {
+	var said string
+	var at time.Time
+	for pause := 200 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
+		err := w.registerOnce()
+		if err == nil {
+			return nil
+		}
+		if !worthAnother(err) {
+			return err
+		}
+		limit := pause
+		if fault.KindOf(err) != fault.Conflict {
+			limit = min(pause, time.Second) // a coordinator may come any moment
+		}
+		if err.Error() != said || time.Since(at) > 10*time.Second {
+			w.sayWhy(err)
+			said, at = err.Error(), time.Now()
+		}
+		wait(ctx, limit/2+rand.N(limit/2))
+	}
+	return ctx.Err()
+}
+
+// worthAnother: a registration that is not well-formed will never be taken, whatever else may change.
+func worthAnother(err error) bool { return fault.KindOf(err) != fault.Invalid }
+
+func (w *Worker) sayWhy(err error) {
+	switch f := fault.Of(err); {
+	case errors.Is(err, bus.ErrNobody):
+		w.log.Warn("waiting for a coordinator: none answers on this NATS; start one with `coordinator`, `scripts/up` or `docker compose up`")
+	case f.Kind == fault.Conflict:
+		w.log.Warn("registration refused, trying again", "reason", f.Code, "message", f.Message)
+	default:
+		w.log.Warn("not registered, trying again", "err", err)
+	}
+}
+
+// registerOnce asks once. It does not stop in the middle: an answer that nobody waits for would leave a runner behind.
+func (w *Worker) registerOnce() error {
+	ask, err := json.Marshal(fleet.Registration{Runner: w.me})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	answer, err := w.bus.Request(ctx, subject.Fleet(fleet.OpRegister), ask)
+	if err != nil {
+		return err
+	}
+	var r fleet.Registered
+	if err := json.Unmarshal(answer, &r); err != nil {
+		return fault.Wrap(fault.Internal, "", "The coordinator's answer to the registration cannot be read", err)
+	}
+	if r.RunnerID != w.id {
+		return fault.Newf(fault.Invalid, "The coordinator calls this runner %s, not %s: they are of different versions", r.RunnerID, w.id)
+	}
+	if r.BeatEvery > 0 {
+		w.beat.Store(int64(r.BeatEvery))
+	}
+	if r.Lease > 0 {
+		w.lease.Store(int64(r.Lease))
+	}
+	w.lanes.set(r.Lanes)
+	select {
+	case <-w.ready:
+	default:
+		close(w.ready)
+	}
+	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots, "agents", fleet.Names(fleet.AgentSet(w.me.Agents)))
+	return nil
+}
+
+// rejoin registers again, in a goroutine of its own, one at a time: the coordinators do not know the runner any more.
+// While it is refused nothing is taken.
+func (w *Worker) rejoin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.leaving.Load() || w.joining {
+		return
+	}
+	w.joining = true
+	w.joins.Go(func() {
+		defer func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.joining = false
+		}()
+		switch err := w.registerOnce(); {
+		case err == nil:
+		case !worthAnother(err):
+			w.die(err)
+		default:
+			w.sayWhy(err)
+			if fault.KindOf(err) == fault.Conflict {
+				w.lanes.set(nil)
+			}
+		}
+	})
+}
+
+// die ends the worker; the first reason counts.
+func (w *Worker) die(err error) {
+	select {
+	case w.fatal <- err:
+	default:
+	}
+}
+
+// deregister frees the names of the runner's agents at once. The worker is leaving, so no registration begins any more.
+func (w *Worker) deregister() {
+	w.joins.Wait()
+	ask, err := json.Marshal(fleet.Farewell{RunnerID: w.id, Instance: w.me.Instance})
+	if err != nil {
+		return
+	}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(w.dead, 2*time.Second)
+		_, err = w.bus.Request(ctx, subject.Fleet(fleet.OpDeregister), ask)
+		cancel()
+		if err == nil || w.dead.Err() != nil || errors.Is(err, bus.ErrNobody) {
+			break
+		}
+		wait(w.dead, 200*time.Millisecond)
+	}
+	if err != nil {
+		w.log.Warn("not deregistered; the coordinator will notice by itself", "err", err)
+	}
+}
+
+// wait waits for d or the end of ctx, and says whether ctx goes on.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

@@ -1,0 +1,137 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// again is after how long a run that could not be begun comes again.
+const again = 2 * time.Second
+
+// attempt is one that was handed to this worker. Its fields below mu of Worker are guarded by that.
+type attempt struct {
+	run.Queued
+	partition string
+	ctx       context.Context // ends, with a cause, when the executor is to end
+	cancel    context.CancelCauseFunc
+	unread    *fault.Fault // its input can never be read; the run fails by that
+
+	wanted  context.Context // ends with the worker, or when the coordinator gave the attempt up: no last word is wanted
+	unwant  context.CancelFunc
+	begun   bool       // the claim stands
+	started *time.Time // its executor runs since
+}
+
+// LogValue keeps keys and parameters out of logs.
+func (a *attempt) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("id", a.ID), slog.String("agent", a.Agent), slog.Int("attempt", a.Attempt))
+}
+
+// free is how many slots are.
+func (w *Worker) free() int {
+	if w.leaving.Load() {
+		return 0
+	}
+	return w.slots - int(w.used.Load())
+}
+
+// accept takes a slot for a delivery; the rest happens in a goroutine, the only one a run has of this package.
+func (w *Worker) accept(_ context.Context, d bus.Delivery) {
+	w.used.Add(1)
+	w.runs.Go(func() {
+		w.begin(d)
+		w.used.Add(-1)
+		w.taker.Wake()
+	})
+}
+
+// begin brings a delivery to an attempt's end: refused, another's, or its last word.
+func (w *Worker) begin(d bus.Delivery) {
+	q, partition, err := read(d)
+	if err != nil {
+		w.log.Error("a queued run cannot be read; it is put aside in "+subject.Rejected, "subject", d.Subject, "err", err)
+		d.Reject(w.dead, err.Error())
+		return
+	}
+	if q.Owner != "" && w.serves[q.Agent] != q.Owner {
+		w.log.Warn("a run of an agent that is not served here came; it comes again", "run", q.ID, "agent", q.Agent)
+		d.Later(again)
+		return
+	}
+	a := w.adopt(q, partition, d)
+	if a == nil {
+		return
+	}
+	defer w.forget(a)
+	if err := w.load(a); err != nil {
+		w.log.Warn("input not fetched; the run comes again", "run", a, "err", err)
+		d.Later(again)
+		return
+	}
+	if w.leaving.Load() {
+		d.GiveBack()
+		return
+	}
+	if w.claim(a, d) {
+		ev := &events{w: w, a: a}
+		w.finish(a, w.execute(a, ev), ev)
+	}
+}
+
+// read checks a queue message: that it can be read, and is of the run that its subject names.
+func read(d bus.Delivery) (q run.Queued, partition string, err error) {
+	r, err := subject.Parse(d.Subject)
+	if err != nil {
+		return q, "", err
+	}
+	if err := json.Unmarshal(d.Body, &q); err != nil {
+		return q, "", fmt.Errorf("queued record: %w", err)
+	}
+	switch {
+	case q.V < 1 || q.V > run.Version:
+		return q, "", fmt.Errorf("queued record of version %d; this worker reads up to %d", q.V, run.Version)
+	case r.Kind != subject.QueuedKind || q.ID != r.Run || q.Attempt != r.N || q.Attempt < 1:
+		return q, "", fmt.Errorf("queued record of run %.80q, attempt %d, under another's subject", q.ID, q.Attempt)
+	case subject.Check(q.Key) != nil, subject.Check(q.SessionID) != nil:
+		return q, "", fmt.Errorf("queued record of run %s: its key or session cannot stand in a subject", q.ID)
+	}
+	if q.Input == nil {
+		q.Input = &run.Input{}
+	}
+	return q, r.Partition, nil
+}
+
+// adopt makes an attempt of a queued run; nil where it is here already: messages come more than once.
+func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a := w.attempts[q.Key]; a != nil {
+		if a.begun {
+			d.Done()
+		} else {
+			d.Later(again)
+		}
+		return nil
+	}
+	a := &attempt{Queued: q, partition: partition}
+	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	a.wanted, a.unwant = context.WithCancel(w.dead)
+	w.attempts[q.Key] = a
+	return a
+}
+
+func (w *Worker) forget(a *attempt) {
+	a.cancel(nil)
+	a.unwant()
+	w.mu.Lock()
+	delete(w.attempts, a.Key)
+	w.mu.Unlock()
+}

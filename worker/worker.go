@@ -1,0 +1,227 @@
+// Package worker takes runs, begins each at most once, supervises its executor and says the last word about it.
+//
+// The way of a run here: a lane hands its queue message to a free slot (lanes.go, take.go); what is large about it is
+// fetched and the claim is appended (claim.go); an executor does it under a time limit (execute.go); its outcome is
+// appended, again and again until it stands or is refused (lastword.go). Meanwhile beats name the attempts that are
+// alive and learn which are not (beat.go), and coordinators give commands (command.go). Beginning and end of the
+// worker itself are in this file and in leave.go.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/bus"
+	"ao/shared/agent"
+	"ao/shared/executor"
+	"ao/shared/fleet"
+	"ao/shared/run"
+	"ao/worker/profile"
+)
+
+// Executor does a run. ctx ends when the run is to end early: nothing of it may be left when Run returns, and an
+// outcome that was cut off so has the status run.Stopped, which the worker replaces by the reason (a time limit,
+// a stop); what the executor came to by itself before counts as it is. emit shows an event to the session's readers
+// (kind is run.EventMessage, run.EventPreTool or run.EventPostTool, body an object); it may be called from several
+// goroutines, waits while NATS cannot take it, and must not be called after Run has returned.
+type Executor interface {
+	Run(ctx context.Context, inv executor.Invocation, emit func(kind string, body json.RawMessage)) run.Outcome
+}
+
+// Config is what a Worker is made of. Bus and Profile are required.
+type Config struct {
+	Bus                 *bus.Bus
+	Profile             profile.Profile
+	Host                string // default os.Hostname
+	ProjectDir          string // default the working directory; where runs work unless they say otherwise
+	Tags                []string
+	RequireMatchingTags bool          // take only runs with a tag in common
+	Grace               time.Duration // how long runs may go on when the worker is told to end; 0: default 30 s, negative: none
+	MaxPayload          int64         // largest result in bytes, default 16 MiB
+	Log                 *slog.Logger  // default slog.Default()
+
+	// Executor, for benchmarks and tests, does the runs instead of the profile's; Agents are announced then.
+	Executor Executor
+	Agents   []agent.Blueprint
+}
+
+// MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts (design section 3).
+const MaxInline = 256 << 10
+
+// Worker is one runner: a profile's executor with its slots, under one identity.
+type Worker struct {
+	Config
+	bus   *bus.Bus
+	log   *slog.Logger
+	me    fleet.Runner
+	id    string // the runner's
+	slots int
+
+	serves map[string]string // its own agents' names and hashes
+	taker  *bus.Taker
+	lanes  lanes
+
+	ready    chan struct{} // closed at the first registration
+	fatal    chan error    // what ends the worker
+	drain    chan struct{} // a coordinator wants it to finish and go
+	now      chan struct{} // the grace is over
+	poke     chan struct{} // beat at once
+	drainOne sync.Once
+	nowOne   sync.Once
+
+	runs    sync.WaitGroup // a goroutine for each slot in use
+	used    atomic.Int64   // slots in use
+	leaving atomic.Bool
+	nonces  atomic.Uint64
+	beat    atomic.Int64 // nanoseconds between beats
+	lease   atomic.Int64
+	counts  counts
+
+	dead    context.Context // ends when nothing is waited for any more
+	killAll context.CancelFunc
+
+	mu       sync.Mutex
+	attempts map[string]*attempt // by key
+	joining  bool                // a further registration is under way
+	joins    sync.WaitGroup
+}
+
+// New makes a Worker; Run makes it work. The error is about the profile or its agents' folder. An agent that is broken is
+// told of in the log and left out.
+func New(cfg Config) (*Worker, error) {
+	if cfg.Bus == nil {
+		return nil, errors.New("worker: Bus is required")
+	}
+	if cfg.Host == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("hostname: %w; set AO_HOSTNAME", err)
+		}
+		cfg.Host = host
+	}
+	dir, err := filepath.Abs(cfg.ProjectDir)
+	if err != nil {
+		return nil, fmt.Errorf("project folder: %w", err)
+	}
+	cfg.ProjectDir = dir
+	cfg.Grace = max(cmp.Or(cfg.Grace, 30*time.Second), 0)
+	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, 16<<20)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	if cfg.Executor == nil {
+		if cfg.Executor, cfg.Agents, err = builtin(cfg.Profile, cfg.Log); err != nil {
+			return nil, err
+		}
+	}
+	w := &Worker{
+		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), serves: fleet.AgentSet(cfg.Agents),
+		ready: make(chan struct{}), fatal: make(chan error, 1), drain: make(chan struct{}), now: make(chan struct{}), poke: make(chan struct{}, 1),
+		attempts: map[string]*attempt{},
+	}
+	w.id, w.slots = w.me.ID(), w.me.MaxConcurrentRuns
+	w.log = cfg.Log.With("runner", w.id)
+	w.dead, w.killAll = context.WithCancel(context.Background())
+	w.beat.Store(int64(3 * time.Second))
+	w.lease.Store(int64(15 * time.Second))
+	w.taker = w.bus.Taker(w.free, w.accept)
+	w.lanes.take = w.taker.Take
+	w.bus.OnReconnect(w.beatNow)
+	return w, nil
+}
+
+// DefaultSlots is how many runs a worker has at once where its profile does not say.
+func DefaultSlots() int { return max(8, 2*runtime.NumCPU()) }
+
+func runnerOf(cfg Config) fleet.Runner {
+	p := cfg.Profile
+	return fleet.Runner{
+		Identity: fleet.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
+		Instance: rand.Text(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
+		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, DefaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Agents: cfg.Agents,
+	}
+}
+
+// ID is the runner's id.
+func (w *Worker) ID() string { return w.id }
+
+// Ready is closed when the worker has registered for the first time: from then on it takes runs.
+func (w *Worker) Ready() <-chan struct{} { return w.ready }
+
+// StopNow ends the grace of a worker that is told to end.
+func (w *Worker) StopNow() { w.nowOne.Do(func() { close(w.now) }) }
+
+// Run registers, takes runs and sees to them until ctx ends, or a coordinator drains the runner; then it takes no more, lets
+// what runs finish within the grace, and returns nil. It returns an error when another process is this runner now,
+// or the registration can never succeed. It may be called once.
+func (w *Worker) Run(ctx context.Context) error {
+	defer w.killAll()
+	if err := w.register(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	alive, die := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { w.beats(alive) })
+	wg.Go(func() { w.serveCommands(alive) })
+	defer wg.Wait()
+	defer die()
+
+	select {
+	case <-ctx.Done():
+		w.going()
+		wg.Go(w.deregister)
+		w.leave("told to end", w.Grace)
+	case <-w.drain:
+		w.going()
+		w.leave("drained", -1)
+		w.deregister()
+	case err := <-w.fatal:
+		w.going()
+		w.log.Error("ending", "err", err)
+		w.abandon(errSuperseded)
+		return err
+	}
+	return nil
+}
+
+// Counts are what a worker did since its start.
+type Counts struct {
+	Claimed uint64 // attempts begun here
+	Lost    uint64 // claims that another had
+	Ended   uint64 // last words that stand
+	Refused uint64 // last words that came too late
+	GivenUp uint64 // attempts killed since the coordinator had given them up
+}
+
+type counts struct{ claimed, lost, ended, refused, givenUp atomic.Uint64 }
+
+// Counts gives the counters.
+func (w *Worker) Counts() Counts {
+	c := &w.counts
+	return Counts{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.givenUp.Load()}
+}
+
+// nonce is random per process and different per append: it tells an own record from another's.
+func (w *Worker) nonce() string { return fmt.Sprintf("%s.%d", w.me.Instance, w.nonces.Add(1)) }
+
+// mine says whether a record that was read back has this nonce.
+func mine(nonce string) func([]byte) bool {
+	return func(body []byte) bool {
+		var r struct {
+			Nonce string `json:"nonce"`
+		}
+		return json.Unmarshal(body, &r) == nil && r.Nonce == nonce
+	}
+}
