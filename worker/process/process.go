@@ -49,6 +49,7 @@ type Spec struct {
 
 // Exit is how a program ended.
 type Exit struct {
+	Began     bool           // it was started; false where ctx had ended before, or with a *StartError
 	Code      int            // exit code; 128 + the signal's number where a signal ended it
 	Signal    syscall.Signal // what ended it, or 0
 	Stdout    []byte         // what it wrote, at most MaxOutput, with a line that says how much was cut
@@ -112,7 +113,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	p.stdout.Close()
 	p.stderr.Close()
 
-	e := Exit{Code: status.ExitStatus(), CPU: cpu(usage)}
+	e := Exit{Began: true, Code: status.ExitStatus(), CPU: cpu(usage)}
 	if status.Signaled() {
 		e.Signal = status.Signal()
 		e.Code = 128 + int(e.Signal)

@@ -1,0 +1,109 @@
+// Ao-procedural-exec is the executor of procedural agents as a program that speaks protocol 2.2: a document on stdin,
+// JSON lines on stdout. A worker runs the same executor inside itself; this one is for other runners and for trying
+// an agent by hand.
+//
+// It runs the command that the blueprint names: an absolute path or a program on PATH; or, where executor_config
+// names an agents_dir, the command of the agent of that name in there. The environment is handed on.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/shared/wire"
+	"ao/worker/procedural"
+	"ao/worker/process"
+	"ao/worker/profile"
+)
+
+func main() {
+	if err := process.Guard(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(executor.CodeFailed)
+	}
+	executor.Main(do)
+}
+
+func do(ctx context.Context, v executor.Invocation, out *executor.Out) error {
+	command, timeout, err := command(v)
+	if err != nil {
+		return err
+	}
+	o := procedural.Run(ctx, procedural.Job{
+		Invocation: v,
+		Command:    command,
+		Env:        environ(),
+		Timeout:    timeout,
+		Tell:       func(kind string, body json.RawMessage) { out.Event(kind, body) },
+	})
+	if o.Result != nil {
+		if err := out.Result(*o.Result, o.Error); err != nil {
+			return fmt.Errorf("write the result: %w", err)
+		}
+	}
+	switch {
+	case o.Status == run.Completed:
+		return nil
+	case o.Status == run.Stopped:
+		return executor.Exit{Code: executor.CodeStopped}
+	case o.Result != nil && o.Result.ExitCode != nil:
+		return executor.Exit{Code: *o.Result.ExitCode, Message: o.Error.Message}
+	}
+	return o.Error
+}
+
+// environ is this program's own environment without its mark: its command gets a new one that contains it.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, process.MarkEnv+"=") })
+}
+
+// command finds the agent's program and its time.
+func command(v executor.Invocation) (path string, timeout time.Duration, err error) {
+	var config struct {
+		AgentsDir string `json:"agents_dir"`
+	}
+	if len(v.Config) > 0 && string(v.Config) != "null" {
+		if err := wire.Decode(v.Config, &config); err != nil {
+			return "", 0, fmt.Errorf("executor_config: %w", err)
+		}
+	}
+	if config.AgentsDir != "" {
+		agents, broken, err := profile.Agents(config.AgentsDir)
+		if err != nil {
+			return "", 0, fmt.Errorf("executor_config.agents_dir: %w", err)
+		}
+		for _, a := range agents {
+			if a.Name == v.AgentName {
+				return a.Program, time.Duration(a.TimeoutSeconds) * time.Second, nil
+			}
+		}
+		for _, b := range broken {
+			if b.Name == v.AgentName {
+				return "", 0, fmt.Errorf("agent %q (%s): %s", b.Name, b.Path, b.Reason)
+			}
+		}
+		return "", 0, fmt.Errorf("agent %q is not in %s", v.AgentName, config.AgentsDir)
+	}
+	var blueprint struct {
+		Command string `json:"command"`
+		Timeout int    `json:"timeout_seconds"`
+	}
+	if len(v.Blueprint) > 0 {
+		if err := json.Unmarshal(v.Blueprint, &blueprint); err != nil {
+			return "", 0, fmt.Errorf("agent_blueprint: %w", err)
+		}
+	}
+	if strings.Contains(blueprint.Command, "/") && !filepath.IsAbs(blueprint.Command) {
+		return "", 0, fmt.Errorf("agent_blueprint.command %q is relative to the agent's file; name its folder in executor_config.agents_dir, or give an absolute path", blueprint.Command)
+	}
+	path, err = process.Find(blueprint.Command, "")
+	return path, time.Duration(blueprint.Timeout) * time.Second, err
+}

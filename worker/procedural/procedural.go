@@ -1,0 +1,177 @@
+// Package procedural is the built-in executor of procedural agents: it turns a run's parameters into flags, runs the
+// agent's command, and makes a result of what the command wrote.
+//
+// How a run ends:
+//
+//	the command                            status     error code                exit_code
+//	ends with code 0                       completed  –                         0
+//	ends with another code, or by signal   failed     command_failed            its code; 128 + signal
+//	is not over in time                    failed     timeout                   124
+//	cannot be started                      failed     command_not_runnable      –
+//	is not there                           failed     command_not_found         –
+//	cannot take these parameters           failed     invalid_request           –
+//	is stopped (the context ends)          stopped    –                         its code; 128 + signal
+//
+// Whatever ran has a result document, also when it failed: result_data is what the command wrote to stdout where that
+// is one JSON value, kept as it is, else {"return_code","stdout","stderr"}.
+package procedural
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/worker/process"
+)
+
+// The codes of errors of procedural runs.
+const (
+	CodeFailed      = "command_failed"
+	CodeTimeout     = "timeout"
+	CodeNotFound    = "command_not_found"
+	CodeNotRunnable = "command_not_runnable"
+)
+
+const (
+	// DefaultTimeout is the limit of a run that has none of its own (contract section 8).
+	DefaultTimeout = 5 * time.Minute
+	// ExitTimeout is the exit code of a run that took too long.
+	ExitTimeout = 124
+
+	maxText    = 1 << 20 // bytes kept of stdout and stderr that are told as text
+	maxMessage = 2000    // bytes of an error's message
+)
+
+// Job is one run of a command.
+type Job struct {
+	Invocation executor.Invocation
+	Command    string        // the program's file, found before (process.Find)
+	Env        []string      // the whole environment
+	Timeout    time.Duration // default 5 minutes
+	Grace      time.Duration // between SIGTERM and SIGKILL; default 5 s
+	// Tell gets session events while the command runs: each line on stderr is a message of the system, at most
+	// EventsPerSecond of them on average. It is called by one goroutine at a time; nil: nobody listens.
+	Tell func(kind string, body json.RawMessage)
+}
+
+// errTimeout is the cause of the end of a command's own time.
+var errTimeout = errors.New("timeout")
+
+// Run runs a job to its end. When ctx ends, the command is stopped and so is the outcome.
+func Run(ctx context.Context, j Job) run.Outcome {
+	args, err := Flags(j.Invocation.Parameters)
+	if err != nil {
+		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+	}
+	limit := cmp.Or(j.Timeout, DefaultTimeout)
+	timed, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	defer cancel()
+	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace}
+	var p *progress
+	if j.Tell != nil {
+		p = &progress{tell: j.Tell, now: time.Now}
+		spec.OnStderr, spec.MaxLine = p.line, 8<<10
+	}
+	exit, err := process.Run(timed, spec)
+	if p != nil {
+		p.end()
+	}
+
+	if bad, ok := errors.AsType[*process.StartError](err); ok {
+		code := CodeNotRunnable
+		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
+			code = CodeNotFound
+		}
+		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}
+	}
+	switch {
+	case errors.Is(err, errTimeout):
+		exit.Code = ExitTimeout
+		return failed(exit, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+spoken(limit)).With("timeout_seconds", limit.Seconds()))
+	case err != nil && !exit.Began:
+		return run.Outcome{Status: run.Stopped}
+	case err != nil:
+		return run.Outcome{Status: run.Stopped, Result: result(exit)}
+	case exit.Code != 0:
+		return failed(exit, fault.New(fault.Internal, CodeFailed, message(exit)).With("exit_code", exit.Code))
+	}
+	return run.Outcome{Status: run.Completed, Result: result(exit)}
+}
+
+func failed(exit process.Exit, why *fault.Fault) run.Outcome {
+	return run.Outcome{Status: run.Failed, Error: why, Result: result(exit)}
+}
+
+// result is the result document of a command that ran.
+func result(exit process.Exit) *run.Result {
+	r := run.Result{Type: run.Procedural, ExitCode: &exit.Code}
+	out := bytes.TrimSpace(exit.Stdout)
+	if json.Valid(out) && utf8.Valid(out) {
+		r.Data = out
+		return &r
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(struct {
+		Code   int    `json:"return_code"`
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr"`
+	}{exit.Code, plain(process.Cut(exit.Stdout, maxText)), plain(process.Cut(exit.Stderr, maxText))})
+	r.Data = bytes.TrimSpace(b.Bytes())
+	return &r
+}
+
+// plain is text that any JSON reader takes.
+func plain(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+
+// message says why a command failed: the end of stderr, else of stdout, else the code (contract section 8).
+func message(exit process.Exit) string {
+	for _, text := range [][]byte{exit.Stderr, exit.Stdout} {
+		if s := strings.TrimSpace(strings.ReplaceAll(plain(text), "\x00", "")); s != "" {
+			return tail(s, maxMessage)
+		}
+	}
+	return fmt.Sprintf("Process exited with code %d", exit.Code)
+}
+
+// tail is the end of a text, from the beginning of a line where there is one.
+func tail(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	s = s[len(s)-limit:]
+	if i := strings.IndexByte(s, '\n'); i >= 0 && i < len(s)-1 {
+		return "…" + s[i:]
+	}
+	for len(s) > 0 && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return "…" + s
+}
+
+// spoken is a time as a person says it: 5 minutes, 1 hour, 90 seconds.
+func spoken(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
+		if n := d / u.unit; n > 0 && d%u.unit == 0 {
+			if n == 1 {
+				return "1 " + u.name
+			}
+			return fmt.Sprintf("%d %ss", n, u.name)
+		}
+	}
+	return d.String()
+}

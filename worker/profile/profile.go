@@ -1,0 +1,208 @@
+// Package profile is the named configurations of executors that a worker can run, read from files, and the procedural
+// agents that come with them.
+package profile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"ao/shared/agent"
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+	"ao/worker/process"
+)
+
+// ProceduralExec is the command of the built-in executor of procedural agents; it runs inside the worker.
+const ProceduralExec = "ao-procedural-exec"
+
+// maxSlots is the most runs that a profile may allow at once.
+const maxSlots = 10_000
+
+// Profile is a named configuration of an executor (contract section 8), as its file <name>.json gives it.
+type Profile struct {
+	Name              string          `json:"-"` // the file's name without .json
+	Path              string          `json:"-"` // the file
+	Type              string          `json:"type"`
+	Command           string          `json:"command"`
+	AgentsDir         string          `json:"agents_dir"` // procedural: where its agents lie; relative to the file, absolute once read
+	Config            json.RawMessage `json:"config"`
+	Lifecycle         string          `json:"lifecycle"`           // oneshot, which is the default; persistent
+	Env               []string        `json:"env"`                 // names of variables of the worker's that executors may see
+	MaxConcurrentRuns int             `json:"max_concurrent_runs"` // 0: the worker's default
+	TimeoutSeconds    int             `json:"timeout_seconds"`     // upper bound of a run's time; 0: none of its own
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// Read reads the profile of a name from the folder of profiles. The error names the file and the field.
+func Read(dir, name string) (Profile, error) {
+	if err := agent.CheckName("profile", name); err != nil {
+		return Profile{}, err
+	}
+	path, err := filepath.Abs(filepath.Join(dir, name+".json"))
+	if err != nil {
+		return Profile{}, err
+	}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Profile{}, fmt.Errorf("profile %q: there is no file %s%s", name, path, others(dir))
+	}
+	if err != nil {
+		return Profile{}, fmt.Errorf("profile %q: %w", name, err)
+	}
+	p := Profile{Name: name, Path: path}
+	if err := wire.Decode(raw, &p); err != nil {
+		return Profile{}, fmt.Errorf("profile file %s: %w", path, err)
+	}
+	if err := p.check(); err != nil {
+		return Profile{}, fmt.Errorf("profile file %s: %w", path, err)
+	}
+	if p.AgentsDir != "" && !filepath.IsAbs(p.AgentsDir) {
+		p.AgentsDir = filepath.Join(filepath.Dir(path), p.AgentsDir)
+	}
+	return p, nil
+}
+
+// others says which profiles there are instead.
+func others(dir string) string {
+	var names []string
+	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
+	}
+	if len(names) == 0 {
+		return "; nor is there any other profile in that folder"
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+func (p Profile) check() error {
+	for _, c := range []struct {
+		field string
+		bad   bool
+		say   string
+	}{
+		{"type", p.Type != run.Autonomous && p.Type != run.Procedural, "must be autonomous or procedural"},
+		{"command", p.Command == "", "is required: the executor's program, for procedural agents " + ProceduralExec},
+		{"command", strings.ContainsRune(p.Command, 0), "must not hold a NUL"},
+		{"agents_dir", p.Type == run.Autonomous && p.AgentsDir != "", "belongs to procedural profiles; autonomous agents lie with the coordinator"},
+		{"agents_dir", p.Type == run.Procedural && p.AgentsDir == "", "is required in a procedural profile: the folder of its agents"},
+		{"config", len(p.Config) > 0 && p.Config[0] != '{' && string(p.Config) != "null", "must be an object"},
+		{"lifecycle", !slices.Contains([]string{"", "oneshot", "persistent"}, p.Lifecycle), "must be oneshot or persistent"},
+		{"max_concurrent_runs", p.MaxConcurrentRuns < 0 || p.MaxConcurrentRuns > maxSlots, fmt.Sprintf("must be from 1 to %d", maxSlots)},
+		{"timeout_seconds", p.TimeoutSeconds < 0 || p.TimeoutSeconds > run.MaxTimeout, fmt.Sprintf("must be from 1 to %d", run.MaxTimeout)},
+	} {
+		if c.bad {
+			return fault.Newf(fault.Invalid, "%s %s", c.field, c.say).With("field", c.field)
+		}
+	}
+	for i, name := range p.Env {
+		if !variable.MatchString(name) {
+			return fault.Newf(fault.Invalid, "env[%d] %.80q must be the name of a variable; its value is the worker's own", i, name).With("field", "env")
+		}
+	}
+	return nil
+}
+
+// Runnable tells whether this version of the worker can run the profile, and what to do if not.
+func (p Profile) Runnable() error {
+	switch {
+	case p.Lifecycle != "" && p.Lifecycle != "oneshot":
+		return fault.Newf(fault.Invalid, "profile %q: lifecycle %q is not supported by this version; leave it out", p.Name, p.Lifecycle).With("field", "lifecycle")
+	case p.Type != run.Procedural:
+		return fault.Newf(fault.Invalid, "profile %q: type %s is not supported by this version; only procedural profiles can be run", p.Name, p.Type).With("field", "type")
+	case p.Command != ProceduralExec:
+		return fault.Newf(fault.Invalid, "profile %q: command %q is not supported by this version; a procedural profile's is %s", p.Name, p.Command, ProceduralExec).With("field", "command")
+	case len(p.Config) > 2 && string(p.Config) != "null":
+		if members, err := wire.Members(p.Config); err != nil || len(members) > 0 {
+			return fault.Newf(fault.Invalid, "profile %q: %s takes no config; leave it out", p.Name, ProceduralExec).With("field", "config")
+		}
+	}
+	return nil
+}
+
+// Agent is a procedural agent with its program found.
+type Agent struct {
+	agent.File
+	Program string // absolute
+}
+
+// Agents loads the profile's agents; see the function Agents.
+func (p Profile) Agents() (good []Agent, broken []agent.Bad, err error) {
+	if p.AgentsDir == "" {
+		return nil, nil, nil
+	}
+	good, broken, err = Agents(p.AgentsDir)
+	if err != nil {
+		err = fmt.Errorf("profile file %s: agents_dir: %w", p.Path, err)
+	}
+	return good, broken, err
+}
+
+// Agents loads the procedural agents of a folder. Those that could not be run are told of with the file and the
+// reason: bad definitions, autonomous ones, commands that are missing or not executable. The error is about the
+// folder itself.
+func Agents(dir string) (good []Agent, broken []agent.Bad, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, broken, err := agent.Load(dir, run.Procedural)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range files {
+		program, err := find(f)
+		if err != nil {
+			broken = append(broken, agent.Bad{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: err.Error()})
+			continue
+		}
+		good = append(good, Agent{f, program})
+	}
+	return good, broken, nil
+}
+
+func find(f agent.File) (string, error) {
+	if f.Type != run.Procedural {
+		return "", fmt.Errorf("type %s: a runner's own agents are procedural; autonomous ones lie with the coordinator", f.Type)
+	}
+	return process.Find(f.Command, filepath.Dir(f.Path))
+}
+
+// inherited are the variables that every executor gets from the worker.
+var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ"}
+
+// defaultPath is where programs are looked for if the worker itself does not know.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Environ builds a run's environment from empty: what every program needs, what the profile allows, and what tells it
+// which run it is. lookup is os.LookupEnv.
+func (p Profile) Environ(v executor.Invocation, lookup func(string) (string, bool)) []string {
+	env := make([]string, 0, len(inherited)+len(p.Env)+4)
+	for i, name := range slices.Concat(inherited, p.Env) {
+		if slices.Contains(inherited, name) && i >= len(inherited) || name == process.MarkEnv {
+			continue
+		}
+		value, ok := lookup(name)
+		if !ok && name == "PATH" {
+			value, ok = defaultPath, true
+		}
+		if ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return append(env,
+		executor.EnvSessionID+"="+v.SessionID,
+		executor.EnvRunID+"="+v.RunID,
+		executor.EnvAgentName+"="+v.AgentName,
+		fmt.Sprintf("%s=%d", executor.EnvAttempt, max(v.Attempt, 1)))
+}
