@@ -1,13 +1,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -41,7 +41,7 @@ func (c *Client) page(doc json.RawMessage, of string) (Page, error) {
 }
 
 // Events tells a session's events after a position, oldest first, until there are no more or tell has enough. The answer
-// is the position after the last one told.
+// is a position after the last one told; where tell had enough, one before it.
 func (c *Client) Events(ctx context.Context, session, after string, tell func(json.RawMessage) (enough bool)) (string, error) {
 	for {
 		q := url.Values{"limit": {"500"}}
@@ -58,88 +58,137 @@ func (c *Client) Events(ctx context.Context, session, after string, tell func(js
 			}
 		}
 		if p.Next == "" || p.Next == after || len(p.Items) == 0 {
-			if p.Next != "" {
-				after = p.Next
-			}
-			return after, nil
+			return cmp.Or(p.Next, after), nil
 		}
 		after = p.Next
 	}
 }
 
-// Follow tells what happens in a session after a position, as it happens, until tell has enough or ctx ends. A
-// connection that breaks is made again where it broke, so nothing is missed and nothing comes twice; position, if not
-// nil, learns how far it got.
+// Follow tells what happens in a session after a position (empty: from the beginning), as it happens, until tell has
+// enough or ctx ends. A connection that breaks is made again where it broke, so nothing is missed and nothing comes twice;
+// position, if not nil, learns how far it got.
 func (c *Client) Follow(ctx context.Context, session, after string, position func(string), tell func(Message) (enough bool)) error {
-	t := c.tries()
+	f := &follower{c: c, session: session, after: after, tries: c.tries(), tell: tell, moved: position}
+	if f.moved == nil {
+		f.moved = func(string) {}
+	}
 	for {
-		done, err := c.stream(ctx, session, &after, t, func(m Message) bool {
-			enough := tell(m)
-			if position != nil {
-				position(after)
-			}
-			return enough
-		})
+		err := f.stream(ctx)
 		switch {
-		case done:
+		case f.enough:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case err == nil:
+			continue
 		case !Passing(err):
 			return err
 		}
-		if err := t.again(ctx, err); err != nil {
+		if err := f.tries.again(ctx, err); err != nil {
 			return err
 		}
 	}
 }
 
-// stream is one connection of Follow; it moves after along.
-func (c *Client) stream(ctx context.Context, session string, after *string, t *tries, tell func(Message) bool) (done bool, err error) {
+// follower is how far a Follow has come.
+type follower struct {
+	c       *Client
+	session string
+	after   string // position of what was told last
+	tries   *tries
+	tell    func(Message) bool
+	moved   func(string)
+	enough  bool
+}
+
+// move notes that everything up to a position was told.
+func (f *follower) move(to string) {
+	f.after = to
+	f.moved(to)
+}
+
+// stream is one connection. Without an error it wants to be made again at once.
+func (f *follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := c.request(ctx, Call{Path: []string{"sse", "sessions"}, Query: url.Values{"session_id": {session}}})
+	res, err := f.connect(ctx, cancel)
 	if err != nil {
-		return false, err
-	}
-	req.Header.Set("Accept", "text/event-stream")
-	if *after != "" {
-		req.Header.Set("Last-Event-ID", *after)
-	}
-	silent := time.AfterFunc(patience, cancel) // until the answer begins; then it may be as quiet as it likes
-	res, err := c.http.Do(req)
-	if !silent.Stop() && err == nil {
-		err = context.DeadlineExceeded
-	}
-	if err != nil {
-		if errors.Is(err, context.Canceled) {
-			return false, &Lost{URL: c.base, Cause: context.DeadlineExceeded}
-		}
-		return false, c.trouble(ctx, err)
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") == "application/json" {
-		doc, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-		if _, err := c.read(res, doc); err != nil {
-			return false, err
-		}
-		return false, &Stranger{URL: c.base, Status: res.StatusCode, Type: res.Header.Get("Content-Type"), Start: strconv.Quote(string(doc[:min(len(doc), 80)]))}
-	}
-	s := NewStream(res.Body, *after)
-	begun := time.Now()
-	for {
+	s := NewStream(res.Body, f.after)
+	for begun := time.Now(); ; {
 		m, err := s.Next()
-		t.pauseAtLeast(s.Retry)
+		f.tries.pauseAtLeast(s.Retry)
 		if err != nil {
-			if time.Since(begun) > 20*c.pause { // it was quiet, not broken
-				t.well()
+			if time.Since(begun) > 20*f.c.pause { // it was quiet, not broken
+				f.tries.well()
 			}
-			return false, &Lost{URL: c.base, Cause: err}
+			return &Lost{URL: f.c.base, Cause: err}
 		}
-		t.well()
-		*after = m.ID
-		if tell(m) {
-			return true, nil
+		f.tries.well()
+		switch m.Name {
+		case "gap": // an init follows
+		case "init":
+			before := f.after
+			if err := f.catchUp(ctx); err != nil || f.enough || f.after != before {
+				return err
+			}
+			f.move(m.ID) // there was nothing before it
+		default:
+			f.enough = f.tell(m)
+			f.move(m.ID)
+		}
+		if f.enough {
+			return nil
 		}
 	}
+}
+
+// catchUp tells what the list has beyond the position: a stream that begins with init tells only what comes after. Where
+// the list had something the position is behind it, else it stays.
+func (f *follower) catchUp(ctx context.Context) error {
+	any := false
+	at, err := f.c.Events(ctx, f.session, f.after, func(raw json.RawMessage) bool {
+		any = true
+		f.enough = f.tell(Message{Name: "event", Data: raw})
+		return f.enough
+	})
+	if any {
+		f.move(at)
+	}
+	return err
+}
+
+// connect asks for the stream; an answer must begin within the usual patience, after that it may be as quiet as it likes.
+func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*http.Response, error) {
+	req, err := f.c.request(ctx, Call{Path: []string{"sse", "sessions"}, Query: url.Values{"session_id": {f.session}}})
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if f.after != "" {
+		req.Header.Set("Last-Event-ID", f.after)
+	}
+	silent := time.AfterFunc(patience, cancel)
+	res, err := f.c.http.Do(req)
+	switch inTime := silent.Stop(); {
+	case !inTime:
+		return nil, &Lost{URL: f.c.base, Cause: context.DeadlineExceeded}
+	case err != nil:
+		return nil, f.c.trouble(ctx, err)
+	}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if res.StatusCode == http.StatusOK && kind == "text/event-stream" {
+		return res, nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	doc, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return nil, f.c.trouble(ctx, err)
+	}
+	if _, err := f.c.read(res, doc); err != nil {
+		return nil, err
+	}
+	return nil, &Stranger{URL: f.c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,11 +29,9 @@ func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet b
 		waiting, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	finish := func() {}
-	if !quiet && !a.json {
-		finish = a.progress(waiting, r)
-	}
-	doc, err := a.end(waiting, r.ID)
+	p := &progress{app: a, run: r.ID, session: r.SessionID, status: r.Status, quiet: quiet || a.json}
+	finish := p.follow(waiting)
+	doc, err := a.end(waiting, r.ID, p.state)
 	finish()
 	switch {
 	case ctx.Err() != nil:
@@ -50,58 +49,64 @@ func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet b
 	if err := json.Unmarshal(doc, &r); err != nil {
 		return err
 	}
-	return a.outcome(ctx, r, doc)
+	return a.outcome(r, doc)
 }
 
-// end asks until the run has ended.
-func (a *app) end(ctx context.Context, id string) (json.RawMessage, error) {
-	seconds := strconv.Itoa(int(stride / time.Second))
-	for {
+// end asks until the run has ended; meanwhile state learns how it stands.
+func (a *app) end(ctx context.Context, id string, state func(run.Run)) (json.RawMessage, error) {
+	for each := time.Second; ; each = stride { // the first answer tells soon why a run waits
 		answer, err := a.client.Insist(ctx, client.Call{
-			Path: []string{"runs", id, "wait"}, Query: url.Values{"timeout_seconds": {seconds}}, Wait: stride,
+			Path: []string{"runs", id, "wait"}, Query: url.Values{"timeout_seconds": {strconv.Itoa(int(each / time.Second))}}, Wait: each,
 		})
 		if err != nil || answer.Status != http.StatusAccepted {
 			return answer.Doc, err
 		}
+		var r run.Run
+		if err := json.Unmarshal(answer.Doc, &r); err != nil {
+			return nil, fmt.Errorf("the run cannot be read: %w", err)
+		}
+		state(r)
 	}
 }
 
-// progress tells what happens in a run while it is waited for. finish tells the rest of it, once the run has ended.
-func (a *app) progress(ctx context.Context, r run.Run) (finish func()) {
+// progress is what was told of a run so far.
+type progress struct {
+	app     *app
+	run     string
+	session string
+	quiet   bool // tell nothing
+	ended   bool
+	after   string // position of what was told last
+
+	mu     sync.Mutex
+	status run.Status
+	why    string // it waits
+}
+
+// follow tells what happens in a run while it is waited for. finish tells the rest of it, once the run has ended.
+func (p *progress) follow(ctx context.Context) (finish func()) {
+	if p.quiet {
+		return func() {}
+	}
 	following, cancel := context.WithCancel(ctx)
-	p := &progress{app: a, run: r.ID, status: r.Status}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		after, err := a.client.Events(following, r.SessionID, "", p.event)
-		p.after = after
-		if err == nil && !p.ended {
-			err = a.client.Quiet().Follow(following, r.SessionID, after, func(at string) { p.after = at }, p.message)
-		}
+		err := p.app.client.Quiet().Follow(following, p.session, "", func(at string) { p.after = at }, p.message)
 		if err != nil && following.Err() == nil {
-			a.note("its events cannot be shown: %v", err) // the run is waited for all the same
+			p.app.note("its events cannot be shown: %v", err) // the run is waited for all the same
 		}
 	})
 	return func() {
 		cancel()
 		wg.Wait()
 		if ctx.Err() == nil && !p.ended { // what the stream had not told yet
-			_, _ = a.client.Events(ctx, r.SessionID, p.after, p.event)
+			_, _ = p.app.client.Events(ctx, p.session, p.after, p.event)
 		}
 	}
 }
 
-// progress is what was told of a run so far.
-type progress struct {
-	app    *app
-	run    string
-	status run.Status
-	why    string // it waits
-	after  string // position of what was told last
-	ended  bool
-}
-
 func (p *progress) event(raw json.RawMessage) (enough bool) {
-	e, ok := eventIn(raw)
+	e, ok := readEvent(raw)
 	if !ok || e.RunID != p.run {
 		return false
 	}
@@ -120,70 +125,55 @@ func (p *progress) message(m client.Message) (enough bool) {
 		return p.event(m.Data)
 	case "run_updated":
 		var r run.Run
-		if json.Unmarshal(inner(m.Data, "run"), &r) == nil && r.ID == p.run {
+		if json.Unmarshal(m.Data, &r) == nil && r.ID == p.run {
 			p.state(r)
 		}
-	case "gap":
-		p.app.note("some of its events are gone: they were kept no longer")
 	}
 	return false
 }
 
-// state tells of a status that nothing else tells of.
+// state tells of a status that no event tells of.
 func (p *progress) state(r run.Run) {
-	if r.Status == p.status && r.WaitingFor == p.why {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet || r.Status == p.status && (r.WaitingFor == p.why || r.WaitingFor == "") {
 		return
 	}
 	p.status, p.why = r.Status, r.WaitingFor
+	now := p.app.now().Local().Format(time.TimeOnly)
 	switch {
 	case r.Status == run.Pending && r.WaitingFor != "":
-		p.app.note("%s  waits: %s", p.app.now().Local().Format(time.TimeOnly), screen.Line(r.WaitingFor))
+		p.app.note("%s  waits for %s", now, screen.Line(r.WaitingFor))
 	case r.Status == run.Claimed && r.RunnerID != "":
-		p.app.note("%s  taken by %s", p.app.now().Local().Format(time.TimeOnly), screen.Line(r.RunnerID))
+		p.app.note("%s  taken by %s", now, screen.Line(r.RunnerID))
 	case r.Status == run.Stopping:
-		p.app.note("%s  stopping", p.app.now().Local().Format(time.TimeOnly))
+		p.app.note("%s  stopping", now)
 	}
 }
 
 // outcome prints what a run came to, its result on stdout and the rest beside it, and ends with its exit code.
-func (a *app) outcome(ctx context.Context, r run.Run, doc json.RawMessage) error {
-	result, err := a.client.Get(ctx, nil, "runs", r.ID, "result")
-	if refused, ok := errors.AsType[*client.Refused](err); ok && r.Status != run.Completed && refused.Status < 500 {
-		result, err = nil, nil // it left none
-	}
-	if err != nil {
-		return err
-	}
+func (a *app) outcome(r run.Run, doc json.RawMessage) error {
 	if a.json {
-		if result == nil {
-			result = json.RawMessage("null")
-		}
-		if err := a.doc(withResult(doc, result)); err != nil {
+		if err := a.doc(doc); err != nil {
 			return err
 		}
 		return verdict(r)
 	}
-	var res run.Result
-	if result != nil {
-		if err := json.Unmarshal(result, &res); err != nil {
-			return err
-		}
-		if err := a.showResult(res); err != nil {
-			return err
-		}
+	var o struct {
+		Result *run.Result `json:"result"` // null: it left none
 	}
-	a.note("%s", summary(r, res.ExitCode))
+	if err := json.Unmarshal(doc, &o); err != nil {
+		return fmt.Errorf("the result cannot be read: %w", err)
+	}
+	var exitCode *int
+	if o.Result != nil {
+		if err := a.showResult(*o.Result); err != nil {
+			return err
+		}
+		exitCode = o.Result.ExitCode
+	}
+	a.note("%s", summary(r, exitCode))
 	return verdict(r)
-}
-
-// withResult is the run and its result in one document, as mode sync answers (contract section 4).
-func withResult(doc, result json.RawMessage) json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(doc, &members) != nil || members["result"] != nil || len(members) == 0 {
-		return doc
-	}
-	out := append(json.RawMessage{}, doc[:len(doc)-1]...)
-	return append(append(append(out, `,"result":`...), result...), '}')
 }
 
 func verdict(r run.Run) error {

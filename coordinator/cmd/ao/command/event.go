@@ -89,20 +89,8 @@ func final(e run.Event) bool {
 	return e.Type == run.EventCompleted || e.Type == run.EventFailed || e.Type == run.EventStopped
 }
 
-// eventIn reads the event that a live message carries, itself or under its name.
-func eventIn(data []byte) (run.Event, bool) {
+// readEvent reads an event of a list or a live message.
+func readEvent(raw []byte) (run.Event, bool) {
 	var e run.Event
-	if json.Unmarshal(inner(data, "event"), &e) != nil || e.Type == "" {
-		return e, false
-	}
-	return e, true
-}
-
-// inner is the member of that name where it is an object, else the whole document.
-func inner(doc []byte, name string) json.RawMessage {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(doc, &members) == nil && len(members[name]) > 0 && members[name][0] == '{' {
-		return members[name]
-	}
-	return doc
+	return e, json.Unmarshal(raw, &e) == nil && e.Type != ""
 }

@@ -55,13 +55,11 @@ type watch struct {
 }
 
 func (w *watch) watch(ctx context.Context, after string, follow bool) error {
-	var over bool
-	at, err := w.app.client.Events(ctx, w.session, after, func(raw json.RawMessage) bool {
-		over = w.event(raw)
-		return over
-	})
-	if err == nil && follow && !over && w.err == nil {
-		err = w.app.client.Follow(ctx, w.session, at, nil, func(m client.Message) bool { return w.message(ctx, m) })
+	var err error
+	if follow {
+		err = w.app.client.Follow(ctx, w.session, after, nil, w.message)
+	} else {
+		_, err = w.app.client.Events(ctx, w.session, after, w.event)
 	}
 	switch {
 	case w.err != nil:
@@ -74,11 +72,11 @@ func (w *watch) watch(ctx context.Context, after string, follow bool) error {
 
 // event shows an event; enough once the run that is watched has ended, or nobody reads any more.
 func (w *watch) event(raw json.RawMessage) (enough bool) {
-	e, ok := eventIn(raw)
+	e, ok := readEvent(raw)
 	if !ok || w.run != "" && e.RunID != w.run {
 		return false
 	}
-	if w.err = w.print(e, inner(raw, "event")); w.err != nil {
+	if w.err = w.print(e, raw); w.err != nil {
 		return true
 	}
 	return w.run != "" && final(e)
@@ -96,26 +94,13 @@ func (w *watch) print(e run.Event, raw json.RawMessage) error {
 	return w.app.print(head + stamped(e, told(e)) + "\n")
 }
 
-func (w *watch) message(ctx context.Context, m client.Message) (enough bool) {
+func (w *watch) message(m client.Message) (enough bool) {
 	switch m.Name {
 	case "event":
 		return w.event(m.Data)
 	case "session_deleted":
 		w.app.note("the session is deleted")
 		return true
-	case "gap":
-		w.app.note("some events are missing here: they were kept no longer")
-		return w.over(ctx)
 	}
 	return false
-}
-
-// over asks whether the run that is watched has ended meanwhile: its end may be among what is missing.
-func (w *watch) over(ctx context.Context) bool {
-	if w.run == "" {
-		return false
-	}
-	var r run.Run
-	doc, err := w.app.client.Get(ctx, nil, "runs", w.run)
-	return err == nil && json.Unmarshal(doc, &r) == nil && r.Status.Final()
 }

@@ -208,6 +208,12 @@ func (a *app) validate() *cobra.Command {
 		if a.json {
 			return a.doc(answer.Doc)
 		}
+		var v struct {
+			Available *bool `json:"runner_available"`
+		}
+		if json.Unmarshal(answer.Doc, &v) == nil && v.Available != nil && !*v.Available {
+			a.note("no runner that could take it is online now; it would wait for one")
+		}
 		return a.print("valid\n")
 	})
 	return c

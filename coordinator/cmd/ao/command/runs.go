@@ -18,7 +18,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const noteWidth = 60 // characters of an error or a description in a table
+const (
+	noteWidth  = 60   // characters of an error or a description in a table
+	mostListed = 1000 // rows of a page
+)
 
 // filter is what a list of runs or sessions is narrowed by.
 type filter struct {
@@ -54,8 +57,11 @@ func (f filter) query(now time.Time) (url.Values, error) {
 			q.Set(name, v)
 		}
 	}
-	if f.limit < 1 {
-		return nil, usagef("limit must be at least 1, got %d", f.limit)
+	switch {
+	case f.limit < 1 || f.limit > mostListed:
+		return nil, usagef("limit must be from 1 to %d, got %d; --all lists everything", mostListed, f.limit)
+	case f.all:
+		f.limit = mostListed // fewer pages; the reader sees one list
 	}
 	q.Set("limit", strconv.Itoa(f.limit))
 	if f.since != "" {

@@ -100,18 +100,7 @@ func Object(base []wire.Member, given []Given, s Schema) (json.RawMessage, error
 		}
 		members[at].Value = value
 	}
-	return object(members), nil
-}
-
-func object(members []wire.Member) json.RawMessage {
-	out := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, quote(m.Key)...), ':'), m.Value...)
-	}
-	return append(out, '}')
+	return wire.Object(members), nil
 }
 
 // quote is s as JSON, with nothing escaped that need not be.

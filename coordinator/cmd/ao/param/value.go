@@ -126,9 +126,11 @@ func (s Schema) array(key string, texts []string, facets []facet) (json.RawMessa
 			parts = strings.Split(t, ",")
 		}
 		for _, p := range parts {
-			v, err := s.one(fmt.Sprintf("%s[%d]", key, len(items)), p, s.items(facets, len(items)))
+			of := s.items(facets, len(items))
+			v, err := s.one(key, p, of)
 			if err != nil {
-				return nil, fmt.Errorf("%w; or write %s:=JSON", err, key)
+				return nil, fmt.Errorf("parameter %s[%d] must be %s, got %.60q; write %s=%s, or %s:=JSON for the whole of it",
+					key, len(items), nouns(typesOf(of)), p, key, example(typesOf(of)), key)
 			}
 			items = append(items, v)
 		}
