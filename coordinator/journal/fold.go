@@ -146,7 +146,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 		ch.First = true
 	}
 	r := &row{
-		id: id, session: sess, agent: s.Agent, parent: s.Parent, first: m.Seq, created: created,
+		id: id, session: sess, agent: s.Agent, parent: s.Parent, first: m.Seq, whole: m.Seq, created: created,
 		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending),
 	}
 	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}, prev: f.tail}
@@ -195,6 +195,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
 	}
 	a.Lane, a.Key, a.Attempt, a.QueuedSeq = strings.Clone(rec.Lane), key, rec.N, ch.Seq
 	a.Claim, a.ClaimSeq, a.Started = nil, 0, nil
+	r.whole = ch.Seq
 	r.claim, r.claimed, r.runner, r.attempt = 0, 0, "", uint16(min(rec.N, 1<<16-1))
 	f.move(r, run.MoveRetried)
 	ch.Moved = true
@@ -404,13 +405,13 @@ func (f *fold) compact() {
 	}
 }
 
-// forget drops ended runs whose first record precedes a sequence, and deletions that do.
+// forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it.
 func (f *fold) forget(before uint64) {
 	for _, r := range f.order {
 		if r.first >= before {
 			break
 		}
-		if r.gone || r.live != nil {
+		if r.gone || r.live != nil || r.whole >= before {
 			continue
 		}
 		s := r.session

@@ -115,7 +115,7 @@ func (j *Journal) apply(m bus.Message) {
 	if !ch.Moved {
 		return
 	}
-	if live && (ch.Before == "" || ch.After.Final()) {
+	if live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.After.Final()) {
 		j.bodies.put(m.Seq, m.Body)
 	}
 	if j.tell != nil {

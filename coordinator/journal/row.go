@@ -65,8 +65,10 @@ type row struct {
 	runner  string
 	parent  string
 
-	first, claim, end uint64 // sequences of its first record, the claim that counts, the last word
-	events            uint64 // sequence in EVENTS of its last event; 0: not known, or none
+	first      uint64 // sequence of its first record
+	whole      uint64 // of its newest record that holds all of it: the current attempt's queued, else the first
+	claim, end uint64 // of the claim that counts, and of the last word
+	events     uint64 // sequence in EVENTS of its last event; 0: not known, or none
 
 	created, claimed, started, ended int64 // nanoseconds since 1970; 0: not yet
 

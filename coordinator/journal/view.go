@@ -91,12 +91,11 @@ func noSession(id string) *fault.Fault {
 
 // sight is what the index says of a run at one moment.
 type sight struct {
-	row             // as it was; its links are not to be followed
-	id, sessionID   string
-	status          run.Status
-	snap            *Active // nil: ended
-	sessionFirst    uint64
-	sessionComplete bool
+	row           // as it was; its links are not to be followed
+	id, sessionID string
+	status        run.Status
+	snap          *Active // nil: ended
+	sessionFirst  uint64
 }
 
 // see copies a row. It wants at least the reading lock.
@@ -167,12 +166,12 @@ func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec,
 	if s.snap != nil {
 		spec = *s.snap.Spec
 	} else {
-		raw, err := j.body(ctx, s.first)
+		raw, err := j.body(ctx, s.whole)
 		if err != nil {
 			return spec, err
 		}
 		if err := json.Unmarshal(raw, &spec); err != nil {
-			return spec, fmt.Errorf("run %s: its first record: %w", s.id, err)
+			return spec, fmt.Errorf("run %s: record %d: %w", s.id, s.whole, err)
 		}
 	}
 	if spec.Body == nil || !large {

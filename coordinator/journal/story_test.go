@@ -1,0 +1,127 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// entry is a record, as coordinators and workers write it.
+type entry = bus.Entry
+
+var began = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+
+func body(t testing.TB, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// actor writes the records of one run.
+type actor struct {
+	t    testing.TB
+	spec run.Spec
+	part string
+}
+
+func newActor(t testing.TB, id, session, agent string) actor {
+	spec := run.Spec{
+		ID: id, Type: run.Start, SessionID: session, Agent: agent, AgentType: run.Procedural, Mode: run.AsyncPoll, Timeout: 300, TimeoutBy: "default",
+		CreatedAt: began, Input: &run.Input{Parameters: json.RawMessage(`{"z":1,"a":"` + id + ` \"}{"}`), Blueprint: json.RawMessage(`{"name":"` + agent + `","status":"active"}`)},
+	}
+	return actor{t, spec, subject.Partition(session)}
+}
+
+func (a actor) key(attempt int) string { return fmt.Sprintf("key%d%s", attempt, a.spec.ID) }
+
+func (a actor) queued(attempt int) entry {
+	return entry{Subject: subject.Queued(a.part, "procedural._._", a.spec.ID, attempt), Body: body(a.t, run.Queued{V: 1, Attempt: attempt, Key: a.key(attempt), Spec: a.spec})}
+}
+
+func (a actor) accepted() entry {
+	return entry{Subject: subject.Accepted(a.part, a.spec.SessionID, a.spec.ID), Body: body(a.t, run.Accepted{V: 1, Spec: a.spec})}
+}
+
+func (a actor) claimed(attempt int) entry {
+	c := run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Instance: "i", Nonce: "n", Attempt: attempt, At: began.Add(time.Second)}
+	return entry{Subject: subject.Claimed(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, c)}
+}
+
+func (a actor) stopping() entry {
+	return entry{Subject: subject.Stopping(a.part, a.spec.ID), Body: body(a.t, run.Stop{V: 1, SessionID: a.spec.SessionID, At: began})}
+}
+
+func (a actor) ended(attempt int, s run.Status, events uint64) entry {
+	at := began.Add(2 * time.Second)
+	e := run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Nonce: "n", Attempt: attempt, Status: s, Events: events, StartedAt: &at, At: began.Add(3 * time.Second)}
+	code := 0
+	switch s {
+	case run.Completed:
+		e.Result = &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"ok":true}`), ExitCode: &code}
+	case run.Failed:
+		e.Error = fault.New(fault.Internal, "exit", "Process exited with code 1").With("exit_code", 1)
+	}
+	return entry{Subject: subject.Ended(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, e)}
+}
+
+func (a actor) deleted() entry {
+	return entry{Subject: subject.Deleted(a.part, a.spec.SessionID), Body: body(a.t, run.Deleted{V: 1, At: began})}
+}
+
+func (a actor) event(n int) entry {
+	e := run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began, Body: run.Say("assistant", fmt.Sprint(a.spec.ID, " says ", n))}
+	return entry{Subject: subject.Event(a.part, a.spec.SessionID, a.spec.ID, run.EventMessage), Body: body(a.t, e)}
+}
+
+func message(seq int, e entry) bus.Message {
+	return bus.Message{Seq: uint64(seq), Subject: e.Subject, Body: e.Body, Time: began}
+}
+
+func folded(t testing.TB, records []entry) *fold {
+	t.Helper()
+	f := newFold(nil)
+	for i, e := range records {
+		if _, err := f.apply(message(i+1, e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// draw shows what readers see of a fold; runs and sessions by id, no sequences.
+func draw(f *fold) string {
+	var lines []string
+	for _, r := range f.runs {
+		s := see(r)
+		lines = append(lines, fmt.Sprintf("%s %s %s attempt=%d runner=%s claimed=%d started=%d ended=%d", s.id, s.sessionID, s.status, s.attempt, s.runner, s.claimed, s.started, s.ended))
+		if a := s.snap; a != nil {
+			lines = append(lines, fmt.Sprintf("%s open=%t lane=%s key=%s stopping=%t spec=%s", s.id, a.open(), a.Lane, a.Key, a.Stopping, must(json.Marshal(a.Spec))))
+		}
+	}
+	for _, s := range f.sessions {
+		lines = append(lines, string(must(json.Marshal(s.view()))))
+	}
+	for id := range f.deleted {
+		lines = append(lines, "deleted "+id.text(sessionPrefix))
+	}
+	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.begun, f.ended))
+	sortStrings(lines)
+	return strings.Join(lines, "\n")
+}
+
+func must(raw []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
