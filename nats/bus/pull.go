@@ -99,7 +99,9 @@ func (p *puller) hear(m *nats.Msg) (record bool, err error) {
 }
 
 // lost says that a pull is under way and nothing was heard for too long.
-func (p *puller) lost() bool { return p.asked > 0 && time.Since(p.heard) > pullLost }
+func (p *puller) lost() bool {
+	return p.asked > 0 && len(p.in) == 0 && time.Since(p.heard) > pullLost
+}
 
 // close ends the subscription; what was on its way then lies in p.in.
 func (p *puller) close() {

@@ -1,0 +1,63 @@
+package bus
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go/micro"
+)
+
+// Service is a public NATS micro service: `nats micro ls` shows it, any NATS client may ask it.
+type Service struct {
+	Name        string // letters, digits, '-' and '_'
+	Version     string // semantic, such as "1.0.0"
+	Description string
+	Endpoints   []Endpoint
+}
+
+// Endpoint is one thing that a service does. Do gives the body of the answer and its HTTP status, which goes into
+// the header "status"; it runs in many goroutines.
+type Endpoint struct {
+	Name    string
+	Subject string
+	Do      func(ctx context.Context, header map[string][]string, body []byte) (status int, answer []byte)
+}
+
+// Offer answers a service's requests until ctx ends, and then until those under way are answered. Every process
+// that offers it takes a share.
+func (b *Bus) Offer(ctx context.Context, s Service) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	srv, err := micro.AddService(b.nc, micro.Config{Name: s.Name, Version: s.Version, Description: s.Description})
+	if err != nil {
+		return away(ctx, wrap("service "+s.Name, err))
+	}
+	defer srv.Stop()
+	slots := make(chan struct{}, serving)
+	under := context.WithoutCancel(ctx)
+	for _, e := range s.Endpoints {
+		err := srv.AddEndpoint(e.Name, micro.HandlerFunc(func(r micro.Request) {
+			slots <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-slots }()
+				status, body := e.Do(under, r.Headers(), r.Data())
+				h := micro.WithHeaders(micro.Headers{"status": {strconv.Itoa(status)}})
+				var err error
+				if status < 400 {
+					err = r.Respond(body, h)
+				} else {
+					err = r.Error(strconv.Itoa(status), "see the body", body, h)
+				}
+				if err != nil {
+					b.log.Warn("an answer could not be sent", "subject", r.Subject(), "err", err)
+				}
+			})
+		}), micro.WithEndpointSubject(e.Subject))
+		if err != nil {
+			return away(ctx, wrap("endpoint "+e.Subject, err))
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
