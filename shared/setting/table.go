@@ -57,7 +57,9 @@ var (
 	Hostname = Setting[string]{Env: "AO_HOSTNAME", Flag: "hostname", Example: "crawler-1", Read: Text,
 		Doc: "the runner's hostname, default this machine's; part of the runner's identity"}
 	Tags = Setting[[]string]{Env: "AO_TAGS", Flag: "tags", Example: "gpu,linux", Read: Words,
-		Doc: "tags of a worker's runners beside those of their profiles, a comma list"}
+		Doc: "tags of a worker's runners, a comma list"}
+	RequireMatchingTags = Setting[bool]{Env: "AO_REQUIRE_MATCHING_TAGS", Flag: "require-matching-tags", Default: "no", Example: "yes", Read: Switch,
+		Doc: "take only runs that demand one of the tags"}
 	DrainGrace = Setting[time.Duration]{Env: "AO_DRAIN_GRACE", Flag: "drain-grace", Default: "30", Read: Duration(0),
 		Doc: "how long a worker that is told to end lets its runs go on"}
 
