@@ -21,12 +21,13 @@ func history(t testing.TB, rng *rand.Rand, session string) (records []entry) {
 	add := func(e ...entry) { records = append(records, e...) }
 	for turn := range 1 + rng.IntN(4) {
 		a := newActor(t, run.NewID(), session, fmt.Sprint("agent", rng.IntN(3)))
-		if turn > 0 || rng.IntN(3) == 0 {
+		waits := turn > 0 || rng.IntN(3) == 0
+		if waits {
 			add(a.accepted())
 		}
 		if rng.IntN(6) == 0 { // ended before it was queued, or still waiting
-			if rng.IntN(2) == 0 {
-				add(a.accepted(), a.claimed(1), a.ended(1, run.Stopped, 0))
+			if waits && rng.IntN(2) == 0 {
+				add(a.claimed(1), a.ended(1, run.Stopped, 0))
 			}
 			continue
 		}
