@@ -30,12 +30,14 @@ var rooms = []struct {
 	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/journal"}},
 	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal"}},
+	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal", "ao/coordinator/httpapi", "ao/coordinator/natsapi"}},
 	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/coordinator/cmd/ao/..."}},
 
 	{"ao/worker", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
 	{"ao/worker/process", []string{"ao/shared/..."}},
 	{"ao/worker/...", []string{"ao/shared/...", "ao/worker/..."}},
+	{"ao/worker/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
 	{"ao/worker/cmd/worker", []string{"ao/shared/...", "ao/nats/...", "ao/worker/..."}},
 
 	{"ao/scripts/...", []string{"ao/..."}},
@@ -64,7 +66,7 @@ var doors = []struct {
 	{"github.com/santhosh-tekuri/...", nil, []string{"ao/scripts/..."},
 		"it is the other opinion in a differential test, not a part of the product"},
 	{"github.com/nats-io/nats.go/...",
-		[]string{"ao/nats/bus", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
+		[]string{"ao/nats/bus", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi", "ao/coordinator/serve", "ao/worker/serve", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
 		[]string{"ao/nats/...", "ao/coordinator/...", "ao/worker/..."},
 		"decisions know the bus, not the client library; only the bus acks"},
 	{"github.com/nats-io/nats-server/...", []string{"ao/nats/embed", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/nats/..."},

@@ -3,9 +3,12 @@ package rules
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
+	"math"
 	"os/exec"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -124,17 +127,29 @@ func sleeping(h *House) []string {
 	return broken
 }
 
-// isPoll says that a sleep is one of a few milliseconds, as between two looks at something that is to become true.
+// isPoll says that a sleep is one of 5 ms at most, as between two looks at something that is to become true.
 func isPoll(sleep *ast.CallExpr) bool {
 	if len(sleep.Args) != 1 {
 		return false
 	}
-	by, ok := sleep.Args[0].(*ast.BinaryExpr)
-	if !ok {
-		return isSelector(sleep.Args[0], "time", "Millisecond")
+	unit, most, count := sleep.Args[0], 0, 1
+	if by, ok := unit.(*ast.BinaryExpr); ok && by.Op == token.MUL {
+		literal, ok := by.X.(*ast.BasicLit)
+		if !ok {
+			return false
+		}
+		unit, count = by.Y, math.MaxInt
+		if n, err := strconv.Atoi(literal.Value); err == nil {
+			count = n
+		}
 	}
-	n, ok := by.X.(*ast.BasicLit)
-	return ok && len(n.Value) == 1 && n.Value <= "5" && isSelector(by.Y, "time", "Millisecond")
+	switch {
+	case isSelector(unit, "time", "Millisecond"):
+		most = 5
+	case isSelector(unit, "time", "Microsecond"):
+		most = 5000
+	}
+	return count <= most
 }
 
 func isCall(call *ast.CallExpr, pkg, name string) bool { return isSelector(call.Fun, pkg, name) }
