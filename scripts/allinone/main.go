@@ -1,0 +1,106 @@
+// Command allinone is the whole system in one process: NATS with JetStream on disk, a coordinator, and a worker. It is what
+// scripts/up starts. The parts are the same as in programs of their own, and talk over the same subjects.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	coordinator "ao/coordinator/serve"
+	"ao/nats/bus"
+	"ao/shared/setting"
+	"ao/worker/process"
+	worker "ao/worker/serve"
+)
+
+func main() {
+	if err := process.Guard(); err != nil {
+		fail(err)
+	}
+	var c coordinator.Config
+	var w worker.Config
+	var level, format string
+	settings := append(c.Settings(), w.Settings()...)
+	setting.Load(setting.Program{Name: "allinone", About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
+		append(settings, setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
+	c.Log = setting.Logger(os.Stderr, level, format)
+	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
+	if err := run(c, w); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "allinone:", err)
+	os.Exit(1)
+}
+
+// run begins with NATS and ends with it: the worker finishes first, then the coordinator, so that every last word is heard.
+func run(c coordinator.Config, w worker.Config) error {
+	profiles, err := w.Read()
+	if err != nil {
+		return err
+	}
+	ctx, hurry := signals(c.Log)
+	w.Hurry = hurry
+	c.NATS.Log = c.Log
+	server, err := coordinator.OpenNATS(c.NATS)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	nc, err := server.Dial(ctx, "worker", c.Log)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	if w.Bus, err = bus.Open(nc, bus.Config{Log: c.Log}); err != nil {
+		return err
+	}
+	core, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	c.Server, c.Serving = server, func(url string) { hello(url, server.URL()) }
+	decided := make(chan error, 1)
+	go func() { decided <- coordinator.Run(core, c) }()
+	worked := make(chan error, 1)
+	go func() { worked <- worker.Run(ctx, w, profiles) }()
+	select {
+	case err = <-decided: // it could not begin, or broke
+		return err
+	case err = <-worked:
+		stop()
+		return errors.Join(err, <-decided)
+	}
+}
+
+// signals: the first one ends the taking of work, the second one the grace of what runs, the third one the process.
+func signals(log *slog.Logger) (context.Context, <-chan struct{}) {
+	ctx, stop := context.WithCancel(context.Background())
+	hurry, got := make(chan struct{}), make(chan os.Signal, 3)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-got
+		log.Info("ending; once more ends the programs that still run")
+		stop()
+		<-got
+		close(hurry)
+		signal.Stop(got)
+	}()
+	return ctx, hurry
+}
+
+func hello(url, nats string) {
+	fmt.Printf(`
+Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in another terminal:
+
+  go run ./coordinator/cmd/ao run text-stats --param file=README.md
+  curl -s %[1]s/runs -d '{"agent_name":"text-stats","parameters":{"file":"README.md"},"mode":"sync"}'
+  nats request ao.api.runs.create '{"agent_name":"text-stats","parameters":{"file":"README.md"}}'
+
+`, url, nats)
+}

@@ -1,0 +1,100 @@
+// Package serve runs the profiles of a worker process, each as a runner, on one NATS connection. The program worker is its
+// main; one process that holds everything uses it too.
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"ao/nats/bus"
+	"ao/shared/setting"
+	"ao/worker"
+	"ao/worker/profile"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Config is what a worker process needs to know.
+type Config struct {
+	Bus *bus.Bus // required
+
+	ProfilesDir, ProjectDir, Host string
+	Profiles, Tags                []string
+	OnlyTags                      bool          // take only runs with a tag in common
+	Grace                         time.Duration // how long runs may go on when the worker is told to end
+	MaxPayload                    int64         // largest result, bytes
+	Log                           *slog.Logger  // default slog.Default()
+
+	Hurry <-chan struct{} // closed: the grace is over
+}
+
+// Settings are the rows of the configuration (contract section 11) that a worker reads.
+func (c *Config) Settings() []setting.Bound {
+	return []setting.Bound{
+		setting.Profiles.To(&c.Profiles), setting.ProfilesDir.To(&c.ProfilesDir),
+		setting.ProjectDir.To(&c.ProjectDir), setting.Hostname.To(&c.Host), setting.Tags.To(&c.Tags), setting.RequireMatchingTags.To(&c.OnlyTags),
+		setting.DrainGrace.To(&c.Grace),
+	}
+}
+
+// Read reads the profiles to run: what is wrong with them is told before anything is connected to.
+func (c Config) Read() ([]profile.Profile, error) {
+	if len(c.Profiles) == 0 {
+		return nil, errors.New("no profile to run: this version has no default one; name it, for example worker -x procedural, or AO_PROFILES=procedural")
+	}
+	if c.ProfilesDir == "" {
+		return nil, errors.New("AO_PROFILES_DIR is not set: where do the profiles lie? for example AO_PROFILES_DIR=worker/profiles")
+	}
+	var all []profile.Profile
+	for _, name := range c.Profiles {
+		p, err := profile.Read(c.ProfilesDir, name)
+		if err == nil {
+			err = p.Runnable()
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Run runs the profiles until ctx ends, then lets what runs finish within the grace.
+func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range profiles {
+		w, err := worker.New(worker.Config{
+			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
+			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, Log: c.Log,
+		})
+		if err != nil {
+			stop()
+			return errors.Join(err, g.Wait())
+		}
+		over := make(chan struct{})
+		g.Go(func() error {
+			defer close(over)
+			return w.Run(ctx)
+		})
+		go func() {
+			select {
+			case <-c.Hurry:
+				w.StopNow()
+			case <-over:
+			}
+		}()
+	}
+	return g.Wait()
+}
+
+// graceOf: a worker's zero grace is its default; none at all is asked for by a negative one.
+func graceOf(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
