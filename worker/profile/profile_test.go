@@ -1,0 +1,143 @@
+package profile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ao/shared/executor"
+)
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	const ok = `"type":"procedural","command":"ao-procedural-exec","agents_dir":"../a"`
+	for _, tt := range []struct{ name, text, want string }{
+		{"good", `{` + ok + `,"config":{},"lifecycle":"oneshot","env":["LC_ALL"],"max_concurrent_runs":4,"timeout_seconds":60}`, `procedural ao-procedural-exec PARENT/a {} oneshot [LC_ALL] 4 60`},
+		{"absolute", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"/a"}`, `procedural ao-procedural-exec /a   [] 0 0`},
+		{"autonomous", `{"type":"autonomous","command":"ao-claude-code-exec","config":{"model":"m"}}`, `autonomous ao-claude-code-exec  {"model":"m"}  [] 0 0`},
+		{"syntax", `{"type":`, `profile file DIR/syntax.json: The body is not JSON: it ends too early`},
+		{"unknown", `{` + ok + `,"comand":"x"}`, `profile file DIR/unknown.json: Unknown field "comand"; known are type, command, agents_dir, config, lifecycle, env, max_concurrent_runs, timeout_seconds`},
+		{"twice", `{` + ok + `,"type":"x"}`, `profile file DIR/twice.json: $ has the key "type" twice; send each key once`},
+		{"no-type", `{"command":"x"}`, `profile file DIR/no-type.json: type must be autonomous or procedural`},
+		{"no-command", `{"type":"autonomous"}`, `profile file DIR/no-command.json: command is required: the executor's program, for procedural agents ao-procedural-exec`},
+		{"no-agents", `{"type":"procedural","command":"x"}`, `profile file DIR/no-agents.json: agents_dir is required in a procedural profile: the folder of its agents`},
+		{"agents", `{"type":"autonomous","command":"x","agents_dir":"a"}`, `profile file DIR/agents.json: agents_dir belongs to procedural profiles; autonomous agents lie with the coordinator`},
+		{"config", `{` + ok + `,"config":[]}`, `profile file DIR/config.json: config must be an object`},
+		{"lifecycle", `{` + ok + `,"lifecycle":"forever"}`, `profile file DIR/lifecycle.json: lifecycle must be oneshot or persistent`},
+		{"slots", `{` + ok + `,"max_concurrent_runs":-1}`, `profile file DIR/slots.json: max_concurrent_runs must be from 1 to 10000`},
+		{"slots-text", `{` + ok + `,"max_concurrent_runs":"4"}`, `profile file DIR/slots-text.json: max_concurrent_runs must be a whole number, got "4"`},
+		{"timeout", `{` + ok + `,"timeout_seconds":99999999}`, `profile file DIR/timeout.json: timeout_seconds must be from 1 to 2592000`},
+		{"env", `{` + ok + `,"env":["A","B=1"]}`, `profile file DIR/env.json: env[1] "B=1" must be the name of a variable; its value is the worker's own`},
+		{"../escape", ``, `profile "../escape": use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit`},
+		{"gone", ``, `profile "gone": there is no file DIR/gone.json; nor is there any other profile in that folder`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "profiles")
+			if tt.text != "" {
+				write(t, filepath.Join(dir, tt.name+".json"), tt.text, 0o600)
+			}
+			p, err := Read(dir, tt.name)
+			got := fmt.Sprintf("%s %s %s %s %s %v %d %d", p.Type, p.Command, p.AgentsDir, p.Config, p.Lifecycle, p.Env, p.MaxConcurrentRuns, p.TimeoutSeconds)
+			if err != nil {
+				got = err.Error()
+			}
+			got = strings.ReplaceAll(strings.ReplaceAll(got, dir, "DIR"), filepath.Dir(dir), "PARENT")
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRunnable(t *testing.T) {
+	for _, tt := range []struct {
+		p    Profile
+		want string
+	}{
+		{Profile{Type: "procedural", Command: ProceduralExec}, "<nil>"},
+		{Profile{Type: "procedural", Command: ProceduralExec, Lifecycle: "oneshot", Config: []byte("{ }")}, "<nil>"},
+		{Profile{Type: "procedural", Command: ProceduralExec, Lifecycle: "persistent"}, `profile "p": lifecycle "persistent" is not supported by this version; leave it out`},
+		{Profile{Type: "procedural", Command: ProceduralExec, Config: []byte(`{"a":1}`)}, `profile "p": ao-procedural-exec takes no config; leave it out`},
+		{Profile{Type: "procedural", Command: "other"}, `profile "p": command "other" is not supported by this version; a procedural profile's is ao-procedural-exec`},
+		{Profile{Type: "autonomous", Command: "x"}, `profile "p": type autonomous is not supported by this version; only procedural profiles can be run`},
+	} {
+		tt.p.Name = "p"
+		if got := fmt.Sprint(tt.p.Runnable()); got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+	}
+}
+
+func TestAgents(t *testing.T) {
+	dir := t.TempDir()
+	const head = `{"description":"","type":"procedural","name":`
+	write(t, dir+"/folder/agent.json", head+`"folder","command":"./run"}`, 0o600)
+	write(t, dir+"/folder/run", "#!/bin/sh\n", 0o700)
+	write(t, dir+"/path.json", head+`"path","command":"sh"}`, 0o600)
+	write(t, dir+"/bare.json", `{"name":"bare","command":"tool"}`, 0o600)
+	write(t, dir+"/tool", "#!/bin/sh\n", 0o700)
+	write(t, dir+"/syntax.json", `{`, 0o600)
+	write(t, dir+"/gone.json", head+`"gone","command":"./nothing"}`, 0o600)
+	write(t, dir+"/plain/agent.json", head+`"plain","command":"./run"}`, 0o600)
+	write(t, dir+"/plain/run", "#!/bin/sh\n", 0o600)
+	write(t, dir+"/model.json", `{"name":"model","description":"","type":"autonomous"}`, 0o600)
+	write(t, dir+"/notes.txt", "", 0o600)
+	write(t, dir+"/lib/x.sh", "", 0o600)
+	good, broken, err := Profile{Path: "p", AgentsDir: dir}.Agents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range good {
+		got = append(got, a.Name+" "+a.Program)
+	}
+	for _, b := range broken {
+		got = append(got, b.Name+" "+b.Path+": "+b.Reason)
+	}
+	text := strings.ReplaceAll(strings.Join(got, "\n"), dir, "DIR")
+	for _, want := range []string{
+		"bare DIR/tool",
+		"folder DIR/folder/run",
+		"path /",
+		"syntax DIR/syntax.json: ",
+		`gone DIR/gone.json: command "./nothing": there is no file DIR/nothing`,
+		`plain DIR/plain/agent.json: command "./run": DIR/plain/run is not executable; chmod +x it`,
+		"model DIR/model.json: type autonomous: a runner's own agents are procedural",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if len(good) != 3 || len(broken) != 4 {
+		t.Errorf("got\n%s", text)
+	}
+	if _, _, err := (Profile{Path: "p.json", AgentsDir: dir + "/none"}).Agents(); err == nil || !strings.Contains(err.Error(), "p.json: agents_dir") {
+		t.Errorf("no folder: %v", err)
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	own := map[string]string{"HOME": "/h", "SECRET": "s", "LC_ALL": "C", "AGENT_ORCHESTRATOR_PROCESS": "m", "PATH": "/bin"}
+	lookup := func(k string) (string, bool) { v, ok := own[k]; return v, ok }
+	p := Profile{Env: []string{"LC_ALL", "PATH", "NOT_SET", "AGENT_ORCHESTRATOR_PROCESS"}}
+	v := executor.Invocation{SessionID: "ses_1", RunID: "run_1", AgentName: "a", Attempt: 2}
+	got := strings.Join(p.Environ(v, lookup), " ")
+	if want := "PATH=/bin HOME=/h LC_ALL=C AGENT_SESSION_ID=ses_1 AGENT_ORCHESTRATOR_RUN_ID=run_1 AGENT_ORCHESTRATOR_AGENT_NAME=a AGENT_ORCHESTRATOR_ATTEMPT=2"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	delete(own, "PATH")
+	if got := p.Environ(v, lookup)[0]; got != "PATH="+defaultPath {
+		t.Errorf("got %s", got)
+	}
+}
