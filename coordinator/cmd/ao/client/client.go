@@ -49,7 +49,7 @@ type Client struct {
 
 // New checks the address; it connects to nothing yet.
 func New(c Config) (*Client, error) {
-	raw := strings.TrimRight(cmp.Or(c.URL, DefaultURL), "/")
+	raw := cmp.Or(c.URL, DefaultURL)
 	if !strings.Contains(raw, "://") {
 		raw = "http://" + raw
 	}
@@ -62,7 +62,7 @@ func New(c Config) (*Client, error) {
 		notice = func(string) {}
 	}
 	return &Client{
-		base: raw,
+		base: strings.TrimRight(raw, "/"),
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 
 		pause: cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, 5*time.Minute), notice: notice,

@@ -1,0 +1,343 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"ao/shared/run"
+)
+
+// ao does what args say, against a server, and gives all that is to be seen of it.
+func ao(t *testing.T, url, in string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	t.Setenv("AO_URL", url)
+	var o, e strings.Builder
+	code = Main(t.Context(), args, strings.NewReader(in), &o, &e)
+	return o.String(), e.String(), code
+}
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// answering gives one answer to everything.
+func answering(t *testing.T, status int, body string) string {
+	t.Helper()
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+const runID, sessionID = "run_1", "ses_1"
+
+func TestUsage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "params.json")
+	if err := os.WriteFile(file, []byte(`[1]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"fly", `ao: unknown command "fly" for "ao"`},
+		{"runs --color", "ao: unknown flag: --color\nhint: 'ao runs --help' tells what it takes"},
+		{"runs 5", `unknown command "5" for "ao runs"`},
+		{"runs --limit many", "invalid argument"},
+		{"runs --limit 0", "limit must be from 1 to 1000, got 0"},
+		{"runs --since lately", `since "lately": write a time span such as 2h`},
+		{"run", "which agent? 'ao agents' lists them"},
+		{"run a b", "one agent at a time, got 2 names"},
+		{"run a --param =5", `parameter "=5" has no name`},
+		{"run a --param x:=y", "for plain text write x=…"},
+		{"run a --params [1]", "name a file"},
+		{"run a --params " + file, "params must be a JSON object"},
+		{"run a --timeout soon", "write whole seconds, such as 90, 90s or 2m"},
+		{"run a --timeout 1500ms", "whole seconds"},
+		{"run a --session ses_1 --resume ses_2", "session"},
+		{"run ../b --param x=1", `agent "../b": use 1 to 60 letters`},
+		{"show", "which one? name a run or a session, one at a time (got 0)"},
+		{"show nine", `"nine" is neither a run (run_…) nor a session (ses_…)`},
+		{"wait ses_1", "run_id"},
+		{"stop ../runs", "neither a run"},
+		{"agents show a/b", "agent \"a/b\""},
+		{"agents update a", "what is to change?"},
+		{"runners delete x", "is no runner (rnr_…)"},
+		{"runs --url ftp://x", "write it like http://127.0.0.1:8765"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			out, errs, code := ao(t, "", "", strings.Fields(tt.args)...)
+			if code != exitUsage || !strings.Contains(errs, tt.want) || out != "" {
+				t.Errorf("got %d, %q, %q; want 2 and %q", code, out, errs, tt.want)
+			}
+		})
+	}
+}
+
+// TestErrors are the coordinator's refusals, and what is no coordinator, as a person and a program read them.
+func TestErrors(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status int
+		body   string
+		code   int
+		want   string
+	}{
+		{"every violation, and where to look", 400, `{"error":"parameter_validation_failed","message":"Parameters do not match agent's parameters_schema","agent_name":"web-crawler",
+			"validation_errors":[{"path":"$.url","message":"'x' is not a valid URI","schema_path":"properties.url.format"},{"path":"$.depth","message":"'depth' is a required property"}],
+			"parameters_schema":{"type":"object"}}`, exitFailed, `ao: Parameters do not match agent's parameters_schema (parameter_validation_failed)
+  $.url: 'x' is not a valid URI
+  $.depth: 'depth' is a required property
+hint: 'ao agents show web-crawler' lists what it takes
+`},
+		{"an unknown agent", 404, `{"error":"not_found","message":"There is no agent \"x\"","agent_name":"x"}`, exitFailed,
+			"ao: There is no agent \"x\" (not_found)\nhint: 'ao agents' lists what there is\n"},
+		{"a field that the message does not name", 400, `{"error":"invalid_request","message":"This is wrong","field":"mode"}`, exitFailed, "ao: This is wrong (invalid_request)\n  field: mode\n"},
+		{"details", 400, `{"error":"InvalidSchema","message":"no schema","details":"Schema validation error at $.properties: x"}`, exitFailed,
+			"ao: no schema (InvalidSchema)\n  details: Schema validation error at $.properties: x\n"},
+		{"an own hint", 409, `{"error":"conflict","message":"no","hint":"stop it first"}`, exitFailed, "ao: no (conflict)\nhint: stop it first\n"},
+		{"what a terminal would obey", 409, `{"error":"conflict","message":"\u001b[2Jgone\u202e","x\r":"\u0007"}`, exitFailed, `ao: \x1b[2Jgone\u202e (conflict)` + "\n" + `  x\r: \x07` + "\n"},
+		{"garbage", 200, `<html>hello</html>`, exitUnreached, "something that no coordinator says"},
+		{"an unknown document", 200, `{"things":[]}`, exitUnreached, "something that no coordinator says"},
+		{"an empty error", 500, ``, exitUnreached, "answered 500"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := answering(t, tt.status, tt.body)
+			out, errs, code := ao(t, url, "", "runs")
+			if code != tt.code || !strings.Contains(errs, tt.want) || out != "" {
+				t.Errorf("got %d, %q, %q\nwant %d, %q", code, out, errs, tt.code, tt.want)
+			}
+			if _, errs, _ := ao(t, url, "", "runs", "--json"); !json.Valid([]byte(errs)) || strings.Contains(errs, "\x1b") {
+				t.Errorf("for programs: got %q", errs)
+			}
+		})
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	s := httptest.NewServer(nil)
+	s.Close()
+	for _, tt := range []struct {
+		args string
+		code int
+	}{{"runs", exitUnreached}, {"run a", exitUnreached}, {"health", exitFailed}} {
+		_, errs, code := ao(t, s.URL, "", strings.Fields(tt.args)...)
+		if code != tt.code || !strings.Contains(errs, "No coordinator answers at "+s.URL) || !strings.Contains(errs, "scripts/up") {
+			t.Errorf("%s: got %d, %q", tt.args, code, errs)
+		}
+	}
+}
+
+// rough is a connection that breaks wherever it can: a run's way is told over it all the same, once and whole.
+type rough struct {
+	t      *testing.T
+	mu     sync.Mutex
+	n      map[string]int
+	orders []string
+	end    string // what the wait answers at last
+}
+
+func (r *rough) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.n == nil {
+		r.n = map[string]int{}
+	}
+	r.n[req.URL.Path]++
+	n := r.n[req.URL.Path]
+	const event = `{"event_type":"message","session_id":"ses_1","run_id":"%s","timestamp":"2026-01-31T12:00:00Z","role":"stderr","content":[{"type":"text","text":"%s"}]}`
+	switch req.URL.Path {
+	case "/runs":
+		body, _ := io.ReadAll(req.Body)
+		r.orders = append(r.orders, req.Header.Get("Idempotency-Key")+string(body))
+		switch n {
+		case 1:
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(503)
+			_, _ = io.WriteString(w, `{"error":"unavailable","message":"NATS is away"}`)
+		case 2:
+			panic(http.ErrAbortHandler)
+		default:
+			w.WriteHeader(201)
+			_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending"}`)
+		}
+	case "/sse/sessions":
+		w.Header().Set("Content-Type", "text/event-stream")
+		switch req.Header.Get("Last-Event-ID") {
+		case "":
+			_, _ = fmt.Fprint(w, "id: 1-0\nevent: init\ndata: {}\n\nid: 1-1\nevent: event\ndata: "+fmt.Sprintf(event, "run_1", `half\u001b[2J way`)+"\n\n")
+		default:
+			_, _ = fmt.Fprint(w, "id: 1-2\nevent: event\ndata: "+fmt.Sprintf(event, "run_2", "of another run")+"\n\nid: 1-3\nevent: even")
+		}
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	case "/sessions/ses_1/events":
+		switch req.URL.Query().Get("after") {
+		case "":
+			_, _ = io.WriteString(w, `{"events":[],"next":"0-0"}`)
+		case "1-9":
+			_, _ = io.WriteString(w, `{"events":[],"next":"1-9"}`)
+		default:
+			if r.n["/runs/run_1/wait"] < 3 {
+				r.t.Error("the list is asked before the end")
+			}
+			_, _ = fmt.Fprintf(w, `{"events":[%s,{"event_type":"run_completed","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z"}],"next":"1-9"}`, fmt.Sprintf(event, "run_1", "the rest"))
+		}
+	case "/runs/run_1/wait":
+		switch {
+		case n == 1:
+			w.WriteHeader(202)
+			_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending","waiting_for":"a free slot"}`)
+		case n < 3 || r.n["/sse/sessions"] < 3:
+			panic(http.ErrAbortHandler)
+		default:
+			_, _ = io.WriteString(w, r.end)
+		}
+	case "/agents/text-stats":
+		_, _ = io.WriteString(w, `{"name":"text-stats","type":"procedural","parameters_schema":{"properties":{"depth":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}}}}`)
+	default:
+		r.t.Errorf("unexpected %s %s", req.Method, req.URL)
+	}
+}
+
+func ending(status run.Status, more string) string {
+	return fmt.Sprintf(`{"run_id":"run_1","session_id":"ses_1","status":%q,"started_at":"2026-01-31T12:00:00Z","completed_at":"2026-01-31T12:00:03.1Z",%s}`, status, more)
+}
+
+func TestRunOverARoughLine(t *testing.T) {
+	r := &rough{t: t, end: ending(run.Completed, `"error":null,"result":{"result_type":"procedural","result_text":null,"result_data":{"z":1.50,"a":12345678901234567890},"exit_code":0}`)}
+	out, errs, code := ao(t, serve(t, r.ServeHTTP), "", "run", "text-stats", "-p", "tags=b,a", "-p", "depth=12345678901234567890", "-p", "extra:=1.50")
+	if code != exitDone || out != "{\n  \"z\": 1.50,\n  \"a\": 12345678901234567890\n}\n" {
+		t.Errorf("got %d, %s", code, out)
+	}
+	for _, want := range []string{"NATS is away; trying again", "run_1 in ses_1", "waits for a free slot", `stderr: half\x1b[2J way`, "stderr: the rest", "completed in 3.1s"} {
+		if strings.Count(errs, want) != 1 {
+			t.Errorf("want %q once in\n%s", want, errs)
+		}
+	}
+	if strings.Contains(errs, "of another run") {
+		t.Errorf("another run's events in\n%s", errs)
+	}
+	if len(r.orders) != 3 || r.orders[0] != r.orders[1] || r.orders[1] != r.orders[2] ||
+		!strings.Contains(r.orders[0], `"parameters":{"tags":["b","a"],"depth":12345678901234567890,"extra":1.50}`) {
+		t.Errorf("orders: %q", r.orders)
+	}
+}
+
+// TestExitCodes: how a run ended, as a shell learns it and as it is shown.
+func TestExitCodes(t *testing.T) {
+	for _, tt := range []struct {
+		name, end, out, errs string
+		code                 int
+	}{
+		{"completed, text", ending(run.Completed, `"result":{"result_type":"autonomous","result_text":"hello","result_data":null}`), "hello", "completed in 3.1s", exitDone},
+		{"completed, false", ending(run.Completed, `"result":{"result_type":"procedural","result_text":null,"result_data":false}`), "false\n", "completed", exitDone},
+		{"failed with a result", ending(run.Failed, `"error":{"error":"executor_failed","message":"no such file"},"result":{"result_type":"procedural","result_text":null,"result_data":{"a":1},"exit_code":3}`),
+			"{\n  \"a\": 1\n}\n", "failed in 3.1s, exit code 3: no such file (executor_failed)", exitFailed},
+		{"failed without", ending(run.Failed, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"},"result":null`), "", "failed in 3.1s: Runner disconnected during execution", exitFailed},
+		{"output that does not match", ending(run.Failed, `"error":{"error":"OutputSchemaValidationError","message":"Output validation failed","errors":[{"path":"$.summary","message":"'summary' is a required property"}]},"result":null`),
+			"", "  $.summary: 'summary' is a required property", exitFailed},
+		{"stopped", ending(run.Stopped, `"error":null,"result":null`), "", "stopped in 3.1s", exitStopped},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+				if req.URL.Path == "/runs" {
+					w.WriteHeader(201)
+				}
+				_, _ = io.WriteString(w, tt.end)
+			})
+			for _, args := range [][]string{{"run", "a", "-q"}, {"wait", runID, "-q"}} {
+				out, errs, code := ao(t, url, "", args...)
+				if out != tt.out || !strings.Contains(errs, tt.errs) || code != tt.code {
+					t.Errorf("%v: got %d, %q, %q\nwant %d, %q, %q", args, code, out, errs, tt.code, tt.out, tt.errs)
+				}
+			}
+			out, errs, code := ao(t, url, "", "run", "a", "--json")
+			if out != tt.end+"\n" || errs != "" || code != tt.code {
+				t.Errorf("--json: got %d, %q, %q", code, out, errs)
+			}
+		})
+	}
+}
+
+func TestWaitIsOver(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+		if strings.HasSuffix(req.URL.Path, "/wait") {
+			<-req.Context().Done()
+		}
+		_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"running"}`)
+	})
+	_, errs, code := ao(t, url, "", "wait", runID, "--timeout", "1", "-q")
+	if code != exitGoesOn || !strings.Contains(errs, "run_1 goes on; 'ao wait run_1' waits for it again") {
+		t.Errorf("got %d, %q", code, errs)
+	}
+}
+
+// TestInterrupted: Ctrl-C ends the waiting, and says what becomes of the run.
+func TestInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case strings.HasSuffix(req.URL.Path, "/wait"):
+			interrupt()
+			<-req.Context().Done()
+		case req.URL.Path == "/runs":
+			w.WriteHeader(201)
+		}
+		_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending"}`)
+	})
+	t.Setenv("AO_URL", url)
+	var out, errs strings.Builder
+	code := Main(ctx, []string{"run", "a", "-q"}, strings.NewReader(""), &out, &errs)
+	if code != exitInterrupted || !strings.Contains(errs.String(), "ao stop run_1") || !strings.Contains(errs.String(), "goes on") {
+		t.Errorf("got %d, %q", code, errs.String())
+	}
+}
+
+func TestDetach(t *testing.T) {
+	url := answering(t, 201, `{"run_id":"run_1","session_id":"ses_1","status":"pending"}`)
+	if out, errs, code := ao(t, url, "", "run", "a", "-d"); out != "run_1\tses_1\n" || errs != "" || code != 0 {
+		t.Errorf("got %d, %q, %q", code, out, errs)
+	}
+}
+
+// TestOrders: what is sent is what was typed.
+func TestOrders(t *testing.T) {
+	for _, tt := range []struct{ args, in, want string }{
+		{"run a", "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll"}`},
+		{"run a --prompt 5", "", `{"type":"start_session","agent_name":"a","parameters":{"prompt":"5"},"mode":"async_poll"}`},
+		{"run a --prompt -", "two\nlines\n", `{"type":"start_session","agent_name":"a","parameters":{"prompt":"two\nlines"},"mode":"async_poll"}`},
+		{"run a --params - -p b:=2.0", `{"z":1e2,"a":"<"}`, `{"type":"start_session","agent_name":"a","parameters":{"z":1e2,"a":"<","b":2.0},"mode":"async_poll"}`},
+		{`run a --params {"z":1.0}`, "", `{"type":"start_session","agent_name":"a","parameters":{"z":1.0},"mode":"async_poll"}`},
+		{"run --resume ses_1 -p prompt=5", "", `{"type":"resume_session","session_id":"ses_1","parameters":{"prompt":"5"},"mode":"async_poll"}`},
+		{"run a --session ses_x --project-dir /d --tag gpu --tag eu --hostname h --profile p --timeout 2m --parent ses_1", "",
+			`{"type":"start_session","agent_name":"a","session_id":"ses_x","parameters":{},"mode":"async_poll","parent_session_id":"ses_1","project_dir":"/d","additional_demands":{"hostname":"h","executor_profile":"p","tags":["gpu","eu"]},"timeout_seconds":120}`},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			var got, key string
+			url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+				body, _ := io.ReadAll(req.Body)
+				got, key = string(body), req.Header.Get("Idempotency-Key")
+				w.WriteHeader(201)
+				_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending"}`)
+			})
+			_, errs, code := ao(t, url, tt.in, append(strings.Fields(tt.args), "--detach", "--idempotency-key", "k1")...)
+			if got != tt.want || key != "k1" || code != 0 {
+				t.Errorf("got %d, %s, key %q, %s\nwant %s", code, got, key, errs, tt.want)
+			}
+			if _, err := run.ReadRequest([]byte(got)); err != nil {
+				t.Errorf("the coordinator would refuse it: %v", err)
+			}
+		})
+	}
+}
