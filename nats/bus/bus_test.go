@@ -19,6 +19,7 @@ func ended(n int) string {
 }
 
 func TestSetupTwiceAndByManyAtOnce(t *testing.T) {
+	t.Parallel()
 	s := natstest.Server(t)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -39,6 +40,7 @@ func TestSetupTwiceAndByManyAtOnce(t *testing.T) {
 }
 
 func TestThreeRacersOneWinner(t *testing.T) {
+	t.Parallel()
 	s := natstest.Server(t)
 	const subjects = 2000
 	var won [subjects]atomic.Int32

@@ -36,6 +36,7 @@ func background(t *testing.T, f func(context.Context) error) {
 }
 
 func TestSetupRefusesANewerLayout(t *testing.T) {
+	t.Parallel()
 	s := natstest.Server(t)
 	js, err := jetstream.New(natstest.Conn(t, s))
 	if err != nil {
@@ -52,6 +53,7 @@ func TestSetupRefusesANewerLayout(t *testing.T) {
 }
 
 func TestSetupBringsAnOlderLayoutUpAndLeavesANewerMinor(t *testing.T) {
+	t.Parallel()
 	s := natstest.Server(t)
 	js, err := jetstream.New(natstest.Conn(t, s))
 	if err != nil {
@@ -78,6 +80,7 @@ func TestSetupBringsAnOlderLayoutUpAndLeavesANewerMinor(t *testing.T) {
 }
 
 func TestTheStreamKeepsItsFirstWordWhateverTheHeaders(t *testing.T) {
+	t.Parallel()
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
 	if err := b.Setup(t.Context()); err != nil {
@@ -98,6 +101,7 @@ func TestTheStreamKeepsItsFirstWordWhateverTheHeaders(t *testing.T) {
 }
 
 func TestBucket(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	k := natstest.Bus(t).Bucket(subject.Agents)
 	if _, _, err := k.Get(ctx, "a"); !errors.Is(err, bus.ErrNone) {
@@ -144,6 +148,7 @@ func TestBucket(t *testing.T) {
 }
 
 func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
+	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
 	k := b.Bucket(subject.Lanes)
@@ -184,6 +189,7 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 }
 
 func TestPayloads(t *testing.T) {
+	t.Parallel()
 	b, ctx := natstest.Bus(t), t.Context()
 	big := bytes.Repeat([]byte("0123456789abcdef"), bus.PartSize/16)
 	for range 2 {
@@ -216,6 +222,7 @@ func TestPayloads(t *testing.T) {
 }
 
 func TestRequestsAndTheirFaults(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	if _, err := b.Request(t.Context(), subject.Fleet("x"), nil); !errors.Is(err, bus.ErrNobody) {
 		t.Errorf("got %v, want ErrNobody", err)
@@ -246,6 +253,7 @@ func TestRequestsAndTheirFaults(t *testing.T) {
 }
 
 func TestInboxJudgesByTheHandlersError(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	for _, body := range []string{"good", "bad", "later"} {
 		if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.InboxRuns, Body: []byte(body)}); err != nil {
@@ -286,6 +294,7 @@ func TestInboxJudgesByTheHandlersError(t *testing.T) {
 }
 
 func TestEventsAreAllThereOnceAndInOrderAlsoAfterAKill(t *testing.T) {
+	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
 	e := b.Emitter()
@@ -334,6 +343,7 @@ func TestEventsAreAllThereOnceAndInOrderAlsoAfterAKill(t *testing.T) {
 }
 
 func TestConnectWaitsForAServer(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := bus.Connect(ctx, "nats://me:pass@"+natstest.FreeAddr(t), "test", natstest.Log(t))
@@ -343,6 +353,7 @@ func TestConnectWaitsForAServer(t *testing.T) {
 }
 
 func TestAServiceAnswersAnyClient(t *testing.T) {
+	t.Parallel()
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
 	background(t, func(ctx context.Context) error {

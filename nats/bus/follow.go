@@ -72,7 +72,7 @@ func (b *Bus) followOnce(ctx context.Context, stream string, after *uint64, filt
 			b.js.DeleteConsumer(ctx, stream, name)
 		}
 	}()
-	p, err := newPuller(b.nc, stream, name, 3*followBatch)
+	p, err := newPuller(b, stream, name, 3*followBatch)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ func follow(t *testing.T, b *bus.Bus) (seen *atomic.Uint64) {
 }
 
 func TestFollowLivesThroughKilledServers(t *testing.T) {
+	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
 	seen := follow(t, p.Bus(t))
@@ -86,6 +87,7 @@ func TestFollowLivesThroughKilledServers(t *testing.T) {
 }
 
 func TestFollowFromTheMiddleWithFilters(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()
 	for n := range 10 {
@@ -112,6 +114,7 @@ func TestFollowFromTheMiddleWithFilters(t *testing.T) {
 }
 
 func TestWinTellsMineFromAnothers(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	win := func(nonce string) error {
 		_, err := b.Win(t.Context(), bus.Entry{Subject: ended(1), Body: []byte(nonce)}, func(body []byte) bool { return string(body) == nonce })
@@ -129,6 +132,7 @@ func TestWinTellsMineFromAnothers(t *testing.T) {
 }
 
 func TestWinWithAnUnansweredPublish(t *testing.T) {
+	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
 	win := func(d time.Duration, nonce string) error {
@@ -151,6 +155,7 @@ func TestWinWithAnUnansweredPublish(t *testing.T) {
 }
 
 func TestAwayIsUnavailableAtOnce(t *testing.T) {
+	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
 	reconnects := make(chan struct{}, 1)

@@ -45,6 +45,7 @@ func open(t *testing.T, cheap bool) *Bus {
 }
 
 func TestOneRefusedMemberHarmsNoOther(t *testing.T) {
+	t.Parallel()
 	for _, cheap := range []bool{true, false} {
 		t.Run(fmt.Sprint("in batches ", cheap), func(t *testing.T) {
 			b := open(t, cheap)
@@ -118,6 +119,7 @@ func batchesIn(t *testing.T, b *Bus) bool {
 }
 
 func TestAppendAllIsAllOrNone(t *testing.T) {
+	t.Parallel()
 	b := open(t, true)
 	ctx := t.Context()
 	e := func(n int) Entry { return Entry{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")} }
@@ -136,6 +138,7 @@ func TestAppendAllIsAllOrNone(t *testing.T) {
 }
 
 func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
+	t.Parallel()
 	b := open(t, true)
 	var wg sync.WaitGroup
 	for n := range 500 {

@@ -25,7 +25,7 @@ var (
 
 // puller asks a consumer for messages over one subscription. One goroutine owns it.
 type puller struct {
-	nc    *nats.Conn
+	b     *Bus
 	api   string
 	sub   *nats.Subscription
 	inbox string
@@ -35,13 +35,13 @@ type puller struct {
 	pulls uint64
 }
 
-func newPuller(nc *nats.Conn, stream, consumer string, room int) (*puller, error) {
+func newPuller(b *Bus, stream, consumer string, room int) (*puller, error) {
 	p := &puller{
-		nc: nc, api: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
-		inbox: nc.NewInbox(), in: make(chan *nats.Msg, room), heard: time.Now(),
+		b: b, api: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
+		inbox: b.nc.NewInbox(), in: make(chan *nats.Msg, room), heard: time.Now(),
 	}
 	var err error
-	p.sub, err = nc.ChanSubscribe(p.inbox+".*", p.in)
+	p.sub, err = b.nc.ChanSubscribe(p.inbox+".*", p.in)
 	return p, err
 }
 
@@ -60,7 +60,7 @@ func (p *puller) ask(n, maxBytes int) error {
 		p.heard = time.Now()
 	}
 	p.pulls++
-	if err := p.nc.PublishRequest(p.api, p.inbox+"."+strconv.FormatUint(p.pulls, 36), ask); err != nil {
+	if err := p.b.nc.PublishRequest(p.api, p.inbox+"."+strconv.FormatUint(p.pulls, 36), ask); err != nil {
 		return err
 	}
 	p.asked += n
@@ -104,12 +104,7 @@ func (p *puller) lost() bool {
 }
 
 // close ends the subscription; what was on its way then lies in p.in.
-func (p *puller) close() {
-	if p.nc.IsConnected() && p.sub.Drain() == nil {
-		p.nc.FlushTimeout(time.Second)
-	}
-	p.sub.Unsubscribe()
-}
+func (p *puller) close() { p.b.drain(p.sub) }
 
 // origin is what a delivery's reply subject tells.
 type origin struct {

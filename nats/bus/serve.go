@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"ao/shared/fault"
 
@@ -65,26 +66,39 @@ func (b *Bus) Serve(ctx context.Context, subject, queue string, f func(ctx conte
 	if err != nil {
 		return away(ctx, err)
 	}
-	defer sub.Unsubscribe()
 	under := context.WithoutCancel(ctx)
-	for {
-		var m *nats.Msg
-		select {
-		case m = <-in:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	serve := func(m *nats.Msg) {
+		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			body, err := f(under, m.Subject, m.Data)
 			b.answer(m, body, err)
 		})
 	}
+	for {
+		select {
+		case m := <-in:
+			serve(m)
+		case <-ctx.Done():
+			b.drain(sub)
+			for {
+				select {
+				case m := <-in:
+					serve(m)
+				default:
+					return ctx.Err()
+				}
+			}
+		}
+	}
+}
+
+// drain ends a subscription to a channel; what was on its way then lies in the channel.
+func (b *Bus) drain(sub *nats.Subscription) {
+	if b.nc.IsConnected() && sub.Drain() == nil {
+		b.nc.FlushTimeout(time.Second)
+	}
+	sub.Unsubscribe()
 }
 
 // answer sends a handler's value or error to who asked.

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"strconv"
-	"sync"
 
 	"github.com/nats-io/nats.go/micro"
 )
@@ -27,32 +26,30 @@ type Endpoint struct {
 // Offer answers a service's requests until ctx ends, and then until those under way are answered. Every process
 // that offers it takes a share.
 func (b *Bus) Offer(ctx context.Context, s Service) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
 	srv, err := micro.AddService(b.nc, micro.Config{Name: s.Name, Version: s.Version, Description: s.Description})
 	if err != nil {
 		return away(ctx, wrap("service "+s.Name, err))
 	}
-	defer srv.Stop()
 	slots := make(chan struct{}, serving)
-	under := context.WithoutCancel(ctx)
+	defer func() { // full: nothing is under way any more
+		srv.Stop()
+		for range serving {
+			slots <- struct{}{}
+		}
+	}()
 	for _, e := range s.Endpoints {
 		err := srv.AddEndpoint(e.Name, micro.HandlerFunc(func(r micro.Request) {
-			slots <- struct{}{}
-			wg.Go(func() {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				b.reply(r, 503, []byte(`{"error":"unavailable","message":"This process ends; ask again"}`))
+				return
+			}
+			go func() {
 				defer func() { <-slots }()
-				status, body := e.Do(under, r.Headers(), r.Data())
-				h := micro.WithHeaders(micro.Headers{"status": {strconv.Itoa(status)}})
-				var err error
-				if status < 400 {
-					err = r.Respond(body, h)
-				} else {
-					err = r.Error(strconv.Itoa(status), "see the body", body, h)
-				}
-				if err != nil {
-					b.log.Warn("an answer could not be sent", "subject", r.Subject(), "err", err)
-				}
-			})
+				status, body := e.Do(context.WithoutCancel(ctx), r.Headers(), r.Data())
+				b.reply(r, status, body)
+			}()
 		}), micro.WithEndpointSubject(e.Subject))
 		if err != nil {
 			return away(ctx, wrap("endpoint "+e.Subject, err))
@@ -60,4 +57,17 @@ func (b *Bus) Offer(ctx context.Context, s Service) error {
 	}
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+func (b *Bus) reply(r micro.Request, status int, body []byte) {
+	h := micro.WithHeaders(micro.Headers{"status": {strconv.Itoa(status)}})
+	var err error
+	if status < 400 {
+		err = r.Respond(body, h)
+	} else {
+		err = r.Error(strconv.Itoa(status), "see the body", body, h)
+	}
+	if err != nil {
+		b.log.Warn("an answer could not be sent", "subject", r.Subject(), "err", err)
+	}
 }

@@ -79,7 +79,7 @@ func (t *Taker) take(ctx context.Context, stream, durable string) error {
 
 // takeOnce is one subscription's life.
 func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnected <-chan struct{}) error {
-	p, err := newPuller(t.b.nc, stream, durable, 2*lineRoom)
+	p, err := newPuller(t.b, stream, durable, 2*lineRoom)
 	if err != nil {
 		return err
 	}

@@ -90,6 +90,7 @@ func worker(t testing.TB, b *bus.Bus, n int64, work func(bus.Delivery), lanes ..
 }
 
 func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	other := subject.Lane("procedural", "_", "_")
 	for _, l := range []string{lane, other} {
@@ -112,6 +113,7 @@ func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
 }
 
 func TestABusyWorkerHoardsNothing(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
@@ -126,6 +128,7 @@ func TestABusyWorkerHoardsNothing(t *testing.T) {
 }
 
 func TestALeavingWorkerGivesBack(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
@@ -148,6 +151,7 @@ func TestALeavingWorkerGivesBack(t *testing.T) {
 }
 
 func TestALaneBeginsWhereItIsToldAndIsNeverMoved(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()
 	queue(t, b, lane, 0, 10)
@@ -183,6 +187,7 @@ func TestALaneBeginsWhereItIsToldAndIsNeverMoved(t *testing.T) {
 }
 
 func TestTakeGoesOnWhenTheLaneIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()
 	s, _ := worker(t, b, 2, nil, lane) // before the lane is there
@@ -202,6 +207,7 @@ func TestTakeGoesOnWhenTheLaneIsMadeAgain(t *testing.T) {
 }
 
 func TestTakeGoesOnAfterTheServerWasKilled(t *testing.T) {
+	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
 	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
@@ -218,6 +224,7 @@ func TestTakeGoesOnAfterTheServerWasKilled(t *testing.T) {
 }
 
 func TestRejectKeepsTheMessageWithItsReason(t *testing.T) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
