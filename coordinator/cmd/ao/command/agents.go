@@ -75,7 +75,7 @@ func takes(doc json.RawMessage) string {
 }
 
 func (a *app) listBroken(p client.Page) error {
-	return a.list(p, "none is broken", screen.NewTable(), func(doc json.RawMessage) error {
+	return a.list(p, "none is broken", nil, func(doc json.RawMessage) error {
 		var b agent.Bad
 		if err := json.Unmarshal(doc, &b); err != nil {
 			return err

@@ -149,8 +149,8 @@ func (a *app) print(s string) error {
 	return err
 }
 
-// list prints documents one per line for programs, or has a table made of them for people; none is what a person reads
-// where there are none.
+// list prints documents one per line for programs; for people row adds each to a table, or, without one, shows it itself.
+// none is what a person reads where there are none.
 func (a *app) list(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
 	for _, item := range p.Items {
 		show := row
@@ -166,6 +166,8 @@ func (a *app) list(p client.Page, none string, table *screen.Table, row func(jso
 		return nil
 	case len(p.Items) == 0:
 		a.note("%s", none)
+		return nil
+	case table == nil:
 		return nil
 	}
 	return table.Write(a.out)

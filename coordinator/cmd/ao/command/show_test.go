@@ -1,0 +1,223 @@
+package command
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/shared/run"
+)
+
+// api answers each path with a document; any other path fails the test.
+func api(t *testing.T, docs map[string]string) string {
+	return serve(t, func(w http.ResponseWriter, req *http.Request) {
+		at := req.Method + " " + req.URL.Path
+		if req.URL.RawQuery != "" {
+			at += "?" + req.URL.RawQuery
+		}
+		doc, ok := docs[at]
+		if !ok {
+			t.Errorf("unexpected %s", at)
+		}
+		_, _ = io.WriteString(w, doc)
+	})
+}
+
+func TestLists(t *testing.T) {
+	then := time.Now().Add(-2*time.Minute - 10*time.Second).UTC().Format(time.RFC3339Nano)
+	const runs = `{"run_id":"run_2","session_id":"ses_1","agent_name":"slow","status":"pending","created_at":"THEN","waiting_for":"a free slot"},` +
+		`{"run_id":"run_1","session_id":"ses_1","agent_name":"text-stats","status":"failed","created_at":"THEN","claimed_at":"2026-01-31T12:00:00Z","completed_at":"2026-01-31T12:00:01.25Z","error":{"error":"x","message":"\u001b[31mno such file"}}`
+	docs := map[string]string{
+		"GET /runs?limit=20":             `{"runs":[` + runs + `],"next_cursor":"c2"}`,
+		"GET /runs?limit=1000":           `{"runs":[{"run_id":"run_2","digits":1.50}],"next_cursor":"c2"}`,
+		"GET /runs?cursor=c2&limit=1000": `{"runs":[{"run_id":"run_1"}]}`,
+		"GET /runs?agent_name=a&cursor=c&limit=5&parent_session_id=ses_2&session_id=ses_1&status=failed": `{"runs":[]}`,
+		"GET /sessions?limit=20":    `{"sessions":[{"session_id":"ses_1","status":"finished","agent_name":"a","runs":3,"created_at":"THEN","modified_at":"THEN"}]}`,
+		"GET /agents":               `{"agents":[{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","parameters_schema":{"required":["url"],"properties":{"url":{"type":"string"},"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
+		"GET /agents?status=broken": `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not JSON"}]}`,
+		"GET /runners":              `{"runners":[{"runner_id":"rnr_1","hostname":"h","project_dir":"/p","executor_profile":"procedural","executor_type":"procedural","tags":[],"max_concurrent_runs":4,"agents":["crawl"],"status":"online","running":1,"last_heartbeat":"THEN"}]}`,
+	}
+	for at, doc := range docs {
+		docs[at] = strings.ReplaceAll(doc, "THEN", then)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"runs", `
+RUN    AGENT       STATUS   CREATED  TOOK  NOTE
+run_2  slow        pending  2m ago   -     a free slot
+run_1  text-stats  failed   2m ago   1.2s  \x1b[31mno such file
+`},
+		{"runs --all --json", "\n" + `{"run_id":"run_2","digits":1.50}` + "\n" + `{"run_id":"run_1"}` + "\n"},
+		{"runs --status failed --agent a --session ses_1 --parent ses_2 --limit 5 --cursor c", "\n"},
+		{"sessions", `
+SESSION  AGENT  STATUS    RUNS  CREATED  CHANGED
+ses_1    a      finished  3     2m ago   2m ago
+`},
+		{"agents", `
+AGENT  TYPE        STATUS    TAKES        DESCRIPTION
+crawl  procedural  active    url [depth]  Gets pages
+think  autonomous  inactive  prompt       -
+`},
+		{"agents --broken", `
+agent  bad
+file   /a/bad.json
+error  not JSON
+`},
+		{"runners", `
+RUNNER  STATUS  TYPE        PROFILE     HOST  SLOTS  AGENTS  HEARD   FOLDER
+rnr_1   online  procedural  procedural  h     1/4    1       2m ago  /p
+`},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			out, errs, code := ao(t, api(t, docs), "", strings.Fields(tt.args)...)
+			if "\n"+out != tt.want || code != 0 {
+				t.Errorf("got %d, %s%s\nwant %s", code, out, errs, tt.want)
+			}
+		})
+	}
+	if _, errs, _ := ao(t, api(t, docs), "", "runs"); errs != "more: --cursor c2 (or --all) with the same runs command\n" {
+		t.Errorf("paging: got %q", errs)
+	}
+}
+
+func TestShow(t *testing.T) {
+	url := api(t, map[string]string{
+		"GET /runs/run_1": `{"run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a","parameters":{"z":1.50,"a":"x"},"status":"failed","demands":{"executor_profile":"p","tags":["t"]},
+			"runner_id":"rnr_1","attempt":1,"error":{"error":"code","message":"It broke","why":"so"},"created_at":"0001-01-01T00:00:00Z"}`,
+		"GET /agents/crawl": `{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","command":"./crawl","parameters_schema":{"required":["url"],
+			"properties":{"url":{"type":"string","description":"Where to begin"},"mode":{"enum":["fast","full"],"default":"fast"}}}}`,
+		"GET /runs/run_1/result":     `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}`,
+		"GET /sessions/ses_1/result": `{"result_type":"autonomous","result_text":"as \u001b is","result_data":null}`,
+		"POST /runs/run_1/stop":      `{"run_id":"run_1","status":"stopping"}`,
+		"GET /ready":                 `{"status":"ready"}`,
+	})
+	for _, tt := range []struct{ args, out, errs string }{
+		{"show run_1", `run         run_1
+session     ses_1
+agent       a
+type        start_session
+status      failed
+error       It broke (code)
+              why: so
+runner      rnr_1
+demands     profile=p tags=t
+parameters  {
+              "z": 1.50,
+              "a": "x"
+            }
+`, ""},
+		{"agents show crawl", `agent        crawl
+type         procedural
+status       active
+description  Gets pages
+command      ./crawl
+
+PARAMETER  TYPE       REQUIRED  DEFAULT  DESCRIPTION
+url        string     yes       -        Where to begin
+mode       fast|full  -         "fast"   -
+
+ao run crawl --param url=text
+`, ""},
+		{"result run_1", "[\n  1,\n  {}\n]\n", "its program ended with exit code 3\n"},
+		{"result ses_1", "as \x1b is", ""}, // not a terminal: as it is
+		{"result run_1 --json", `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}` + "\n", ""},
+		{"stop run_1", "run_1\tstopping\n", ""},
+		{"health", "ready\n", ""},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			out, errs, code := ao(t, url, "", strings.Fields(tt.args)...)
+			if out != tt.out || errs != tt.errs || code != 0 {
+				t.Errorf("got %d, %s%s\nwant %s", code, out, errs, tt.out)
+			}
+		})
+	}
+}
+
+// TestATerminalIsNotSteered: what is shown on a terminal is escaped, and JSON stays JSON.
+func TestATerminalIsNotSteered(t *testing.T) {
+	var out strings.Builder
+	a := &app{out: &out, terminal: true}
+	text := "one\x1b[2J"
+	if err := a.showResult(run.Result{Text: &text}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.showResult(run.Result{Data: json.RawMessage("\"\u009b2J\x7f\"")}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), `one\x1b[2J`+"\n"+`"\u009b2J\u007f"`+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestEventsInWords(t *testing.T) {
+	for _, tt := range []struct{ event, want string }{
+		{`{"event_type":"run_start","runner_id":"rnr_1"}`, "started"},
+		{`{"event_type":"message","role":"assistant","content":[{"type":"text","text":"a\nb\n"},{"type":"text","text":"c\u001b"}]}`, `assistant: a` + "\nb\n" + `c\x1b`},
+		{`{"event_type":"pre_tool","tool_name":"Bash","tool_input":{"command":"ls"}}`, `tool Bash {"command":"ls"}`},
+		{`{"event_type":"post_tool","tool_name":"Bash","tool_output":"a\nb"}`, `tool Bash done: a\nb`},
+		{`{"event_type":"post_tool","tool_name":"Bash","tool_output":null,"error":"denied"}`, `tool Bash failed: denied`},
+		{`{"event_type":"result","result_text":null,"result_data":{"a":1.50}}`, `result: {"a":1.50}`},
+		{`{"event_type":"result","result_text":"hi","result_data":null}`, `result: hi`},
+		{`{"event_type":"run_failed","error":{"error":"x","message":"It broke"}}`, `failed: It broke`},
+		{`{"event_type":"run_failed","error":"x","message":"It broke"}`, `failed: It broke`},
+		{`{"event_type":"run_failed","error":"x"}`, `failed: x`},
+		{`{"event_type":"run_stopped"}`, `stopped`},
+		{`{"event_type":"new_kind","a":1}`, `new_kind {"a":1}`},
+		{`{"event_type":"message","role":5}`, `message {"role":5}`},
+	} {
+		e, ok := readEvent([]byte(tt.event))
+		if got := told(e); !ok || got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.event, got, tt.want)
+		}
+	}
+}
+
+func TestEvents(t *testing.T) {
+	url := api(t, map[string]string{
+		"GET /sessions/ses_1/events?limit=500": `{"events":[{"event_type":"run_start","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z","n":1.50},` +
+			`{"event_type":"run_completed","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:01Z"},{"event_type":"run_start","session_id":"ses_1","run_id":"run_2","timestamp":"2026-01-31T12:00:02Z"}],"next":"9-0"}`,
+		"GET /sessions/ses_1/events?after=9-0&limit=500": `{"events":[],"next":"9-0"}`,
+		"GET /runs/run_2": `{"run_id":"run_2","session_id":"ses_1"}`,
+	})
+	at := func(s int) string { return time.Date(2026, 1, 31, 12, 0, s, 0, time.UTC).Local().Format("15:04:05") }
+	if out, errs, code := ao(t, url, "", "events", "ses_1"); out != "run_1\n"+at(0)+"  started\n"+at(1)+"  completed\nrun_2\n"+at(2)+"  started\n" || code != 0 {
+		t.Errorf("got %d, %s%s", code, out, errs)
+	}
+	if out, errs, code := ao(t, url, "", "events", "run_2", "--json"); out != `{"event_type":"run_start","session_id":"ses_1","run_id":"run_2","timestamp":"2026-01-31T12:00:02Z"}`+"\n" || code != 0 {
+		t.Errorf("got %d, %s%s", code, out, errs)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	url := api(t, map[string]string{
+		"GET /agents":             `{"agents":[{"name":"crawl","description":"Gets\npages"}]}`,
+		"GET /agents/crawl":       `{"name":"crawl","type":"procedural","parameters_schema":{"properties":{"depth":{"type":"integer","description":"How far"}}}}`,
+		"GET /runs?limit=100":     `{"runs":[{"run_id":"run_1","agent_name":"crawl","status":"failed"}]}`,
+		"GET /sessions?limit=100": `{"sessions":[{"session_id":"ses_1","agent_name":"crawl","status":"finished"}]}`,
+		"GET /runners":            `{"runners":[{"runner_id":"rnr_1","executor_profile":"p","hostname":"h","status":"online"}]}`,
+	})
+	for _, tt := range []struct{ words, want string }{
+		{"run |", "crawl\tGets\\npages"},
+		{"run crawl --param |", "depth=\tinteger How far"},
+		{"result |", "run_1\tcrawl, failed"},
+		{"result s|", "ses_1\tcrawl, finished"},
+		{"runners delete |", "rnr_1\tp, h, online"},
+		{"runs --status |", "pending"},
+	} {
+		words := strings.Split(strings.TrimSuffix(tt.words, "|"), " ")
+		out, _, code := ao(t, url, "", append([]string{"__complete"}, words...)...)
+		if first, _, _ := strings.Cut(out, "\n"); first != tt.want || code != 0 {
+			t.Errorf("%s: got %d, %q, want %q", tt.words, code, out, tt.want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if out, _, code := ao(t, "", "", "completion", shell); !strings.Contains(out, "__complete") || code != 0 {
+			t.Errorf("%s: got %d, %.80q", shell, code, out)
+		}
+	}
+	if out, _, _ := ao(t, "ftp://x", "", "__complete", "run", ""); !strings.HasPrefix(out, ":") {
+		t.Errorf("without a coordinator: got %q", out)
+	}
+}
