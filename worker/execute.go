@@ -85,7 +85,7 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 		o.Error = fault.New(fault.Internal, "executor_failed", "The executor failed and did not say why")
 	case o.Status == run.Completed:
 		o.Error = nil
-	case !o.Status.Final():
+	case o.Status != run.Failed:
 		o = crashed(fmt.Sprintf("the executor ended without an end (%q)", o.Status))
 	}
 	return o

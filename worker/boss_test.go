@@ -1,0 +1,270 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+	"ao/worker/profile"
+)
+
+const lane = "procedural._._"
+
+// boss is the coordinators' side of the protocol, as far as a worker sees it. Its fields are what it answers.
+type boss struct {
+	t testing.TB
+	b *bus.Bus
+
+	mu      sync.Mutex
+	refuse  error // registrations
+	joins   []fleet.Registration
+	byes    []fleet.Farewell
+	beats   []fleet.Beat
+	answer  func(fleet.Beat) fleet.BeatReply
+	parts   map[string][]byte
+	noParts error
+}
+
+// newBoss answers on a bus until the test ends.
+func newBoss(t testing.TB, b *bus.Bus) *boss {
+	t.Helper()
+	s := &boss{t: t, b: b, parts: map[string][]byte{}, answer: known}
+	if err := b.EnsureLane(t.Context(), lane, 1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for _, subj := range []string{subject.AllFleet, subject.AllBeats} {
+		wg.Go(func() { b.Serve(ctx, subj, "", s.hear) })
+	}
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return s
+}
+
+func known(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true, Lanes: []string{lane}} }
+
+func (s *boss) hear(_ context.Context, subj string, body []byte) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	part := func() (p fleet.PartRequest, name string) {
+		json.Unmarshal(body, &p)
+		return p, fmt.Sprint(p.Name, "/", p.Part)
+	}
+	switch subj {
+	case subject.Fleet(fleet.OpRegister):
+		var r fleet.Registration
+		json.Unmarshal(body, &r)
+		s.joins = append(s.joins, r)
+		if s.refuse != nil {
+			return nil, s.refuse
+		}
+		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: 10 * time.Second, Lanes: []string{lane}})
+	case subject.Fleet(fleet.OpDeregister):
+		var f fleet.Farewell
+		json.Unmarshal(body, &f)
+		s.byes = append(s.byes, f)
+		return []byte("{}"), nil
+	case subject.Fleet(fleet.OpGetPart):
+		_, name := part()
+		if s.noParts != nil {
+			return nil, s.noParts
+		}
+		return s.parts[name], nil
+	case subject.Fleet(fleet.OpPutPart):
+		p, name := part()
+		s.parts[name] = p.Body
+		return nil, s.noParts
+	}
+	var b fleet.Beat
+	json.Unmarshal(body, &b)
+	s.beats = append(s.beats, b)
+	return json.Marshal(s.answer(b))
+}
+
+// with changes what the boss answers, or looks at what it heard.
+func (s *boss) with(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// queue puts a run into the lane; change may alter its record.
+func (s *boss) queue(change ...func(*run.Queued)) run.Queued {
+	s.t.Helper()
+	q := run.Queued{V: run.Version, Attempt: 1, Spec: run.Spec{
+		ID: run.NewID(), Type: run.Start, SessionID: run.NewSessionID(), Agent: "a", AgentType: run.Procedural, Timeout: 60, TimeoutBy: "request",
+		Input: &run.Input{Parameters: json.RawMessage(`{"b":1,"a":2.50}`)},
+	}}
+	q.Key = "key-" + q.ID
+	for _, f := range change {
+		f(&q)
+	}
+	body, err := json.Marshal(q)
+	if err == nil {
+		_, err = s.b.Append(s.t.Context(), bus.Entry{Subject: subject.Queued(subject.Partition(q.SessionID), lane, q.ID, q.Attempt), Body: body})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return q
+}
+
+// ended waits for a run's last word.
+func (s *boss) ended(q run.Queued) (e run.Ended) {
+	s.t.Helper()
+	natstest.Until(s.t, "run ends", func() bool { return s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &e) })
+	return e
+}
+
+// claim gives a run's claim, if there is one.
+func (s *boss) claim(q run.Queued) (c run.Claim, ok bool) {
+	ok = s.record(subject.Claimed(subject.Partition(q.SessionID), q.ID, q.Key), &c)
+	return c, ok
+}
+
+func (s *boss) record(subj string, into any) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	m, err := s.b.Last(ctx, subj)
+	if err == nil {
+		err = json.Unmarshal(m.Body, into)
+	}
+	if err != nil && !errors.Is(err, bus.ErrNone) && fault.KindOf(err) != fault.Unavailable {
+		s.t.Error(err)
+	}
+	return err == nil
+}
+
+// tell gives a worker a command.
+func (s *boss) tell(w *Worker, c fleet.Command) (r fleet.CommandReply) {
+	s.t.Helper()
+	body, _ := json.Marshal(c)
+	raw, err := s.b.Request(s.t.Context(), subject.Commands(w.ID()), body)
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// settled waits until the lane has nothing left, neither waiting nor on loan.
+func (s *boss) settled() {
+	s.t.Helper()
+	natstest.Until(s.t, "every queue message is acknowledged", func() bool {
+		l, err := s.b.LaneState(s.t.Context(), lane)
+		return err == nil && l.Pending == 0 && l.AckPending == 0
+	})
+}
+
+// doer is an executor that does what the test says.
+type doer func(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome
+
+func (f doer) Run(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+	return f(ctx, v, emit)
+}
+
+// done is a run's good end with this data.
+func done(data string) run.Outcome {
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(data)}}
+}
+
+// untilCut runs until it is ended.
+func untilCut(ctx context.Context, _ executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	<-ctx.Done()
+	return run.Outcome{Status: run.Stopped}
+}
+
+// life is a running worker.
+type life struct {
+	*Worker
+	stop context.CancelFunc
+	over chan error
+}
+
+// start starts a worker that ends with the test at the latest.
+func start(t testing.TB, b *bus.Bus, do doer, change ...func(*Config)) life {
+	t.Helper()
+	l := idle(t, b, do, change...)
+	select {
+	case <-l.Ready():
+	case err := <-l.over:
+		t.Fatalf("the worker ended: %v", err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the worker does not register")
+	}
+	return l
+}
+
+// idle is start that does not wait for the registration.
+func idle(t testing.TB, b *bus.Bus, do doer, change ...func(*Config)) life {
+	t.Helper()
+	c := Config{Bus: b, Executor: do, Host: "h", ProjectDir: t.TempDir(), Grace: -1, Log: natstest.Log(t),
+		Profile: profile.Profile{Name: "p", Type: run.Procedural, MaxConcurrentRuns: 4}}
+	for _, f := range change {
+		f(&c)
+	}
+	w, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := life{w, cancel, make(chan error, 1)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.over <- w.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return l
+}
+
+// end tells the worker to end and waits for it.
+func (l life) end(t testing.TB) {
+	t.Helper()
+	l.stop()
+	l.wait(t, nil)
+}
+
+func (l life) wait(t testing.TB, want error) {
+	t.Helper()
+	select {
+	case err := <-l.over:
+		if !errors.Is(err, want) {
+			t.Errorf("the worker ended with %v, want %v", err, want)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the worker does not end")
+	}
+}
+
+// code is the code of a last word's error.
+func code(e run.Ended) string {
+	if e.Error == nil {
+		return ""
+	}
+	return e.Error.Code
+}
+
+// field is a field of a last word's error, as JSON.
+func field(e run.Ended, name string) string {
+	i := slices.IndexFunc(e.Error.Fields, func(f fault.Field) bool { return f.Name == name })
+	if i < 0 {
+		return ""
+	}
+	raw, _ := json.Marshal(e.Error.Fields[i].Value)
+	return string(raw)
+}

@@ -1,0 +1,347 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// TestSlots: never more runs at once than slots, over several lanes, and the surplus goes to others.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	var now, most atomic.Int32
+	do := func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		n := now.Add(1)
+		defer now.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		runtime.Gosched()
+		return done("1")
+	}
+	w := start(t, b, do, func(c *Config) { c.Profile.MaxConcurrentRuns = 3 })
+	var all []run.Queued
+	for range 100 {
+		all = append(all, s.queue())
+	}
+	for _, q := range all {
+		s.ended(q)
+	}
+	if most.Load() > 3 || w.Counts().Ended != 100 {
+		t.Errorf("%d at once with 3 slots, %d ended", most.Load(), w.Counts().Ended)
+	}
+	s.with(func() {
+		for _, beat := range s.beats {
+			if len(beat.Attempts) > 3 {
+				t.Fatalf("a beat names %d attempts", len(beat.Attempts))
+			}
+		}
+	})
+	w.end(t)
+}
+
+func TestBeats(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, untilCut)
+	q := s.queue()
+	natstest.Until(t, "a beat names the attempt and its start", func() (ok bool) {
+		s.with(func() {
+			for _, beat := range s.beats {
+				for _, a := range beat.Attempts {
+					ok = ok || a.Key == q.Key && a.RunID == q.ID && a.SessionID == q.SessionID && a.StartedAt != nil && beat.RunnerID == w.ID()
+				}
+			}
+		})
+		return ok
+	})
+	s.with(func() {
+		s.answer = func(fleet.Beat) fleet.BeatReply {
+			return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+		}
+	})
+	natstest.Until(t, "the attempt is killed", func() bool { return !w.has(q.Key) })
+	if c := w.Counts(); c.GivenUp != 1 || c.Ended != 0 || c.Refused != 0 {
+		t.Errorf("got %+v", c)
+	}
+	s.with(func() { s.answer = known })
+	if e := s.ended(s.queue(func(q *run.Queued) { q.Timeout = 1 })); code(e) != "timeout" {
+		t.Errorf("the next run: %s %s", e.Status, code(e))
+	}
+}
+
+func TestLanesAreAdjusted(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true} }
+	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		return done("1")
+	})
+	open := func() []string {
+		w.lanes.mu.Lock()
+		defer w.lanes.mu.Unlock()
+		var all []string
+		for l := range w.lanes.open {
+			all = append(all, l)
+		}
+		slices.Sort(all)
+		return all
+	}
+	natstest.Until(t, "no lane is taken from", func() bool { return len(open()) == 0 })
+	q := s.queue()
+	s.with(func() { s.answer = known })
+	s.ended(q)
+	if got := fmt.Sprint(open()); got != "["+lane+"]" {
+		t.Errorf("got %s", got)
+	}
+	s.with(func() {
+		s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true, Lanes: []string{lane, "x.y.z"}} }
+	})
+	natstest.Until(t, "a lane more", func() bool { return len(open()) == 2 })
+	w.end(t)
+}
+
+// TestRejoins: coordinators that forgot the runner get its registration again; while that is refused nothing is taken.
+func TestRejoins(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		return done("1")
+	})
+	s.with(func() {
+		s.refuse = fault.New(fault.Conflict, "agent_name_collision", "taken")
+		s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{} }
+	})
+	natstest.Until(t, "it has tried again, and takes nothing", func() (ok bool) {
+		s.with(func() { ok = len(s.joins) > 2 })
+		w.lanes.mu.Lock()
+		defer w.lanes.mu.Unlock()
+		return ok && len(w.lanes.open) == 0
+	})
+	s.with(func() { s.refuse, s.answer = nil, known })
+	s.ended(s.queue())
+}
+
+func TestRegistrationRefused(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	for _, code := range []string{"agent_name_collision", "runner_already_online"} {
+		s.with(func() { s.refuse, s.joins = fault.New(fault.Conflict, code, "no"), nil })
+		w := idle(t, b, untilCut)
+		natstest.Until(t, "it keeps trying", func() (ok bool) { s.with(func() { ok = len(s.joins) > 1 }); return ok })
+		s.with(func() { s.refuse = nil })
+		<-w.Ready()
+		w.end(t)
+	}
+	s.with(func() { s.refuse, s.byes = fault.New(fault.Invalid, "", "tags: none empty"), nil })
+	w := idle(t, b, untilCut)
+	select {
+	case err := <-w.over:
+		if fault.KindOf(err) != fault.Invalid || err.Error() != "tags: none empty" {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on with a registration that can never succeed")
+	}
+	if len(s.byes) > 0 { // nobody is there any more
+		t.Error("it said goodbye without having been there")
+	}
+}
+
+func TestNoCoordinator(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	w := idle(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		return done("1")
+	})
+	s := newBoss(t, b)
+	<-w.Ready()
+	s.ended(s.queue())
+	w.end(t)
+	lonely := idle(t, natstest.Bus(t), untilCut)
+	lonely.end(t)
+}
+
+func TestSuperseded(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	var cut atomic.Bool
+	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		<-ctx.Done()
+		cut.Store(true)
+		return run.Outcome{Status: run.Stopped}
+	})
+	q := s.queue()
+	natstest.Until(t, "it runs", func() bool { return w.has(q.Key) })
+	s.with(func() { s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Superseded: true} } })
+	w.wait(t, errSuperseded)
+	if !cut.Load() {
+		t.Error("its executor goes on")
+	}
+	s.with(func() {
+		if len(s.byes) > 0 {
+			t.Error("it deregistered its successor")
+		}
+	})
+}
+
+// TestDrain: by command or beat: no more is taken, what runs finishes, the worker goes.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"command", "beat"} {
+		t.Run(by, func(t *testing.T) {
+			b := natstest.Bus(t)
+			s := newBoss(t, b)
+			goOn := make(chan struct{})
+			w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+				<-goOn
+				return done("1")
+			})
+			q := s.queue()
+			natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+			if by == "command" {
+				s.tell(w.Worker, fleet.Command{Type: fleet.CommandDrain})
+			} else {
+				s.with(func() {
+					s.answer = func(fleet.Beat) fleet.BeatReply {
+						return fleet.BeatReply{Known: true, Drain: true, Lanes: []string{lane}}
+					}
+				})
+			}
+			natstest.Until(t, "it says that it drains", func() (ok bool) {
+				s.with(func() { ok = len(s.beats) > 0 && s.beats[len(s.beats)-1].Draining })
+				return ok
+			})
+			left := s.queue()
+			close(goOn)
+			w.wait(t, nil)
+			if e := s.ended(q); e.Status != run.Completed {
+				t.Errorf("got %s", e.Status)
+			}
+			if _, ok := s.claim(left); ok {
+				t.Error("a draining worker began a run")
+			}
+			s.with(func() {
+				if len(s.byes) != 1 {
+					t.Errorf("%d farewells", len(s.byes))
+				}
+			})
+		})
+	}
+}
+
+// TestToldToEnd: within the grace runs finish; after it they are ended and say why; the leases go on all the time.
+func TestToldToEnd(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		grace time.Duration
+		do    doer
+		now   bool
+		want  string
+	}{
+		{"finishes", time.Minute, func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+			select { // some beats long
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			return done("1")
+		}, false, "completed "},
+		{"grace over", 100 * time.Millisecond, untilCut, false, "failed runner_disconnected"},
+		{"no grace", -1, untilCut, false, "failed runner_disconnected"},
+		{"second signal", time.Minute, untilCut, true, "failed runner_disconnected"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := natstest.Bus(t)
+			s := newBoss(t, b)
+			w := start(t, b, tt.do, func(c *Config) { c.Grace = tt.grace })
+			q := s.queue()
+			natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+			w.stop()
+			natstest.Until(t, "it deregistered at once", func() (ok bool) { s.with(func() { ok = len(s.byes) == 1 }); return ok })
+			if tt.now {
+				w.StopNow()
+			}
+			w.wait(t, nil)
+			e := s.ended(q)
+			if got := fmt.Sprintf("%s %s", e.Status, code(e)); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			if tt.name != "finishes" {
+				return
+			}
+			alive := 0
+			s.with(func() {
+				for _, beat := range s.beats {
+					if beat.Draining && len(beat.Attempts) == 1 {
+						alive++
+					}
+				}
+			})
+			if alive < 3 {
+				t.Errorf("%d beats for the run while the worker ends", alive)
+			}
+		})
+	}
+}
+
+// TestNothingIsLeft: a worker that has ended leaves no goroutine of its own.
+func TestNothingIsLeft(t *testing.T) {
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	do := func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		return done("1")
+	}
+	once := func() {
+		w := start(t, b, do)
+		for range 20 {
+			s.ended(s.queue())
+		}
+		w.end(t)
+	}
+	once()
+	before := runtime.NumGoroutine()
+	once()
+	natstest.Until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+1 })
+}
+
+// BenchmarkNoop is the worker's own cost of a run: claim, nothing, last word.
+func BenchmarkNoop(b *testing.B) {
+	for _, slots := range []int{1, 16, 64} {
+		b.Run(fmt.Sprint(slots), func(b *testing.B) {
+			nb := natstest.Bus(b)
+			s := newBoss(b, nb)
+			ready := make(chan struct{}, b.N)
+			for range b.N {
+				s.queue()
+			}
+			b.ResetTimer()
+			w := start(b, nb, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+				ready <- struct{}{}
+				return done("1")
+			}, func(c *Config) { c.Profile.MaxConcurrentRuns = slots })
+			for range b.N {
+				<-ready
+			}
+			w.end(b)
+		})
+	}
+}

@@ -1,0 +1,435 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+func TestARunsWay(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, func(_ context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+		for i := range 3 {
+			emit(run.EventMessage, run.Say("system", fmt.Sprint(i)))
+		}
+		emit("nonsense", nil)
+		emit(run.EventMessage, json.RawMessage(`"no object"`))
+		return done(fmt.Sprintf(`{"mode":%q,"parameters":%s,"html":"<&>"}`, v.Mode, v.Parameters))
+	})
+	q := s.queue()
+	e := s.ended(q)
+	c, ok := s.claim(q)
+	if want := `{"mode":"start","parameters":{"b":1,"a":2.50},"html":"<&>"}`; e.Status != run.Completed || string(e.Result.Data) != want {
+		t.Errorf("got %s %s, want %s", e.Status, e.Result.Data, want)
+	}
+	if !ok || c.RunnerID != w.ID() || c.Instance == "" || c.Nonce == "" || c.Nonce == e.Nonce || e.StartedAt == nil || e.RunnerID != w.ID() || e.SessionID != q.SessionID {
+		t.Errorf("claim %+v, ended %+v", c, e)
+	}
+	all, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
+	if err != nil || len(all) != 3 || all[2].Seq != e.Events {
+		t.Errorf("got %d events, %v, last word says %d", len(all), err, e.Events)
+	}
+	s.settled()
+	w.end(t)
+	s.with(func() {
+		if len(s.byes) != 1 || s.byes[0].Instance != c.Instance {
+			t.Errorf("deregistered: %+v", s.byes)
+		}
+	})
+}
+
+// TestBegunOnce: however often a run is handed out, and to whom, one executor begins it.
+func TestBegunOnce(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	begun := map[string]*atomic.Int32{}
+	var all []run.Queued
+	for range 60 {
+		q := s.queue()
+		begun[q.ID], all = new(atomic.Int32), append(all, q)
+		// The same run again, as a second dispatch of it in another lane: same attempt, same key.
+		body, _ := json.Marshal(q)
+		other := subject.Queued(subject.Partition(q.SessionID), "procedural.p._", q.ID, 1)
+		if _, err := b.Append(t.Context(), bus.Entry{Subject: other, Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.EnsureLane(t.Context(), "procedural.p._", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.answer = func(fleet.Beat) fleet.BeatReply {
+		return fleet.BeatReply{Known: true, Lanes: []string{lane, "procedural.p._"}}
+	}
+	do := func(_ context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		begun[v.RunID].Add(1)
+		return done("1")
+	}
+	w1, w2 := start(t, b, do), start(t, b, do)
+	for _, q := range all {
+		s.ended(q)
+	}
+	s.settled()
+	natstest.Until(t, "the second lane is empty", func() bool {
+		l, err := b.LaneState(t.Context(), "procedural.p._")
+		return err == nil && l.Pending == 0 && l.AckPending == 0
+	})
+	for id, n := range begun {
+		if n.Load() != 1 {
+			t.Errorf("run %s begun %d times", id, n.Load())
+		}
+	}
+	if n := w1.Counts().Claimed + w2.Counts().Claimed; n != 60 {
+		t.Errorf("%d claims, want 60", n)
+	}
+}
+
+// TestClaimReadBack: a claim whose append stayed unanswered is found by its nonce; another's is not taken for it.
+func TestClaimReadBack(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	s := newBoss(t, p.Bus(t))
+	var begun atomic.Int32
+	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		begun.Add(1)
+		return done("1")
+	})
+	mineQ, otherQ := s.queue(func(q *run.Queued) { q.V = 1 }), run.Queued{}
+	s.ended(mineQ)
+	// Another's claim stands before the worker gets the run: it acknowledges and forgets.
+	otherQ = run.Queued{V: 1, Attempt: 1, Key: "k", Spec: run.Spec{ID: run.NewID(), SessionID: run.NewSessionID(), Agent: "a"}}
+	other, _ := json.Marshal(run.Claim{V: 1, Instance: w.me.Instance, RunnerID: w.ID(), Nonce: "another process's"})
+	if _, err := s.b.Append(t.Context(), bus.Entry{Subject: subject.Claimed(subject.Partition(otherQ.SessionID), otherQ.ID, "k"), Body: other}); err != nil {
+		t.Fatal(err)
+	}
+	s.queue(func(q *run.Queued) { *q = otherQ })
+	natstest.Until(t, "the claim is refused", func() bool { return w.Counts().Lost == 1 })
+	s.settled()
+	if begun.Load() != 1 {
+		t.Errorf("%d runs begun, want 1", begun.Load())
+	}
+	// The claim's append reaches the stream and its answer nobody: the same record is written again by the same claim.
+	a := &attempt{Queued: run.Queued{V: 1, Attempt: 1, Key: "k2", Spec: run.Spec{ID: run.NewID(), SessionID: "ses_x"}}, partition: "7"}
+	nonce := w.nonce()
+	body, _ := json.Marshal(run.Claim{Nonce: nonce})
+	e := bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}
+	if _, err := s.b.Append(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.bus.Win(t.Context(), e, mine(nonce)); err != nil {
+		t.Errorf("own claim not recognized: %v", err)
+	}
+	if _, err := w.bus.Win(t.Context(), e, mine(w.nonce())); !errors.Is(err, bus.ErrTaken) {
+		t.Errorf("got %v, want taken", err)
+	}
+}
+
+// TestUnsureClaim: NATS is killed while runs are claimed and ended; each of them begins once all the same, and ends.
+func TestUnsureClaim(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	s := newBoss(t, p.Bus(t))
+	var all []run.Queued
+	for range 300 {
+		all = append(all, s.queue())
+	}
+	var begun atomic.Int32
+	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		begun.Add(1)
+		return done("1")
+	}, func(c *Config) { c.Profile.MaxConcurrentRuns = 16 })
+	natstest.Until(t, "some have begun", func() bool { return begun.Load() > 20 })
+	p.Kill()
+	p.Start()
+	for _, q := range all {
+		if e := s.ended(q); e.Status != run.Completed {
+			t.Errorf("run %s: %s", q.ID, e.Status)
+		}
+	}
+	if n, claimed := begun.Load(), w.Counts().Claimed; int(n) != len(all) || uint64(n) != claimed {
+		t.Errorf("%d runs, %d begun, %d claimed", len(all), n, claimed)
+	}
+	s.settled()
+}
+
+// TestLastWordAfterAbsence: a run that ends while NATS is away says so when it is back.
+func TestLastWordAfterAbsence(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	s := newBoss(t, p.Bus(t))
+	started, goOn := make(chan struct{}), make(chan struct{})
+	w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+		emit(run.EventMessage, run.Say("system", "before"))
+		close(started)
+		<-goOn
+		emit(run.EventMessage, run.Say("system", "while away"))
+		return done(`"late"`)
+	})
+	q := s.queue()
+	<-started
+	p.Kill()
+	natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
+	close(goOn)
+	p.Start()
+	if e := s.ended(q); e.Status != run.Completed || string(e.Result.Data) != `"late"` || e.Events == 0 {
+		t.Errorf("got %s %+v, last event %d", e.Status, e.Result, e.Events)
+	}
+	if c := w.Counts(); c.Refused != 0 {
+		t.Errorf("%d last words refused", c.Refused)
+	}
+}
+
+func TestRefusedLastWord(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	goOn := make(chan struct{})
+	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		<-goOn
+		return done("1")
+	})
+	q := s.queue()
+	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+	body, _ := json.Marshal(run.Ended{V: 1, Status: run.Failed, Nonce: "coordinator's"})
+	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	close(goOn)
+	natstest.Until(t, "refused", func() bool { return w.Counts().Refused == 1 })
+	if e := s.ended(q); e.Nonce != "coordinator's" {
+		t.Errorf("the last word changed: %+v", e)
+	}
+}
+
+// TestEnds is every way an attempt can end, as its last word tells.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	var w life
+	w = start(t, b, func(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+		switch v.AgentName {
+		case "panics":
+			panic("ouch")
+		case "fails":
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", strings.Repeat("x", 1<<20)), Result: done("3").Result}
+		case "mute":
+			return run.Outcome{Status: run.Failed}
+		case "none":
+			return run.Outcome{}
+		case "stops":
+			return run.Outcome{Status: run.Stopped}
+		case "broken":
+			return done(`{"a":`)
+		case "natural": // the stop comes, and it ends by itself all the same
+			<-ctx.Done()
+			return done("1")
+		case "late": // it has an exit code
+			<-ctx.Done()
+			n := 143
+			return run.Outcome{Status: run.Stopped, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage("1"), ExitCode: &n}}
+		}
+		return untilCut(ctx, v, emit)
+	}, func(c *Config) { c.Profile.TimeoutSeconds = 1 })
+	for _, tt := range []struct {
+		agent, stop string
+		timeout     int
+		want        string
+	}{
+		{"panics", "", 60, "failed executor_crashed"},
+		{"fails", "", 60, "failed command_failed 3"},
+		{"mute", "", 60, "failed executor_failed"},
+		{"none", "", 60, "failed executor_crashed"},
+		{"stops", "", 60, "failed executor_stopped"},
+		{"broken", "", 60, "failed result_unreadable"},
+		{"natural", "command", 60, "completed  1"},
+		{"cut", "command", 60, "stopped stopped"},
+		{"cut", "beat", 60, "stopped stopped"},
+		{"late", "", 60, `failed timeout 1 Command timed out after 1 second by "profile" exit 124`},
+		{"cut", "", 1, `failed timeout Command timed out after 1 second by "request"`},
+	} {
+		t.Run(tt.agent+" "+tt.stop, func(t *testing.T) {
+			s.t = t
+			q := s.queue(func(q *run.Queued) { q.Agent, q.Timeout = tt.agent, tt.timeout })
+			switch tt.stop {
+			case "command":
+				natstest.Until(t, "it has the attempt", func() bool { return s.tell(w.Worker, fleet.Command{Type: fleet.CommandProbe, Key: q.Key}).Has })
+				if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: q.Key}); !r.Has || r.Instance != w.me.Instance {
+					t.Errorf("got %+v", r)
+				}
+			case "beat":
+				s.with(func() {
+					s.answer = func(fleet.Beat) fleet.BeatReply {
+						return fleet.BeatReply{Known: true, Lanes: []string{lane}, Stop: []string{q.Key}}
+					}
+				})
+				defer s.with(func() { s.answer = known })
+			}
+			e := s.ended(q)
+			got := fmt.Sprintf("%s %s", e.Status, code(e))
+			if e.Result != nil {
+				got += " " + string(e.Result.Data)
+			}
+			if code(e) == "timeout" {
+				got += fmt.Sprintf(" %s by %s", e.Error.Message, field(e, "timeout_by"))
+			}
+			if e.Result != nil && e.Result.ExitCode != nil {
+				got += fmt.Sprint(" exit ", *e.Result.ExitCode)
+			}
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+	s.t = t
+	if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: "unknown"}); r.Has {
+		t.Error("it has an attempt that nobody gave it")
+	}
+}
+
+func TestLargeBodies(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, func(_ context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		var p struct{ Size int }
+		json.Unmarshal(v.Parameters, &p)
+		o := done(`"` + strings.Repeat("<", p.Size) + `"`)
+		if v.AgentName == "fails" {
+			o.Status, o.Error = run.Failed, fault.New(fault.Internal, "own", "own")
+		}
+		return o
+	}, func(c *Config) { c.MaxPayload = 2 << 20 })
+	input := func(id string, in any) *run.Payload {
+		raw, _ := json.Marshal(in)
+		sum := sha256.Sum256(raw)
+		p := &run.Payload{Name: id + ".in", Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
+		for rest := raw; len(rest) > 0; p.Parts++ {
+			n := min(len(rest), fleet.PartSize)
+			s.with(func() { s.parts[fmt.Sprint(p.Name, "/", p.Parts)] = rest[:n] })
+			rest = rest[n:]
+		}
+		return p
+	}
+	large := func(size int) func(*run.Queued) {
+		return func(q *run.Queued) {
+			q.Input, q.Body = nil, input(q.ID, run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"size":%d,"filler":%q}`, size, strings.Repeat("f", 1<<20)))})
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		change []func(*run.Queued)
+		size   int // of the result that is stored in parts, 0: none
+		want   string
+	}{
+		{"large input, small result", []func(*run.Queued){large(10)}, 0, `completed  "<<<<<<<<<<"`},
+		{"large input, large result", []func(*run.Queued){large(1 << 20)}, 1 << 20, "completed "},
+		{"too large a result", []func(*run.Queued){large(3 << 20)}, 0, "failed result_too_large"},
+		{"too large a result of a failed run", []func(*run.Queued){large(3 << 20), func(q *run.Queued) { q.Agent = "fails" }}, 0, "failed own"},
+		{"a forged input", []func(*run.Queued){large(1), func(q *run.Queued) { q.Body.SHA256 = "0" }}, 0, "failed payload_unavailable"},
+		{"an input of more parts than size", []func(*run.Queued){large(1), func(q *run.Queued) { q.Body.Parts = 1e9 }}, 0, "failed payload_unavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s.t = t
+			q := s.queue(tt.change...)
+			e := s.ended(q)
+			got := fmt.Sprintf("%s %s", e.Status, code(e))
+			if e.Result != nil {
+				got += " " + string(e.Result.Data)
+			}
+			if got != tt.want || (e.Body != nil) != (tt.size > 0) {
+				t.Fatalf("got %.200s, payload %+v; want %s", got, e.Body, tt.want)
+			}
+			if tt.size == 0 {
+				return
+			}
+			var whole []byte
+			for n := range e.Body.Parts {
+				s.with(func() { whole = append(whole, s.parts[fmt.Sprint(e.Body.Name, "/", n)]...) })
+			}
+			var r run.Result
+			sum := sha256.Sum256(whole)
+			if err := json.Unmarshal(whole, &r); err != nil || bytes.Count(r.Data, []byte("<")) != tt.size || e.Body.Name != q.ID+".1.out" || hex.EncodeToString(sum[:]) != e.Body.SHA256 {
+				t.Errorf("%v, %d bytes of data in %+v", err, len(r.Data), e.Body)
+			}
+		})
+	}
+	t.Run("input away for a while", func(t *testing.T) {
+		s.t = t
+		s.with(func() { s.noParts = fault.New(fault.Unavailable, "", "away") })
+		q := s.queue(large(1))
+		natstest.Until(t, "it was tried", func() bool { l, err := b.LaneState(t.Context(), lane); return err == nil && l.AckPending == 1 })
+		if _, ok := s.claim(q); ok {
+			t.Error("begun without its input")
+		}
+		s.with(func() { s.noParts = nil })
+		if e := s.ended(q); e.Status != run.Completed {
+			t.Errorf("got %s %s", e.Status, code(e))
+		}
+	})
+	w.end(t)
+}
+
+func TestUnreadableIsPutAside(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		return done("1")
+	})
+	s.queue(func(q *run.Queued) { q.V = run.Version + 1 })
+	s.queue(func(q *run.Queued) { q.Key = "a.b" })
+	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued("1", lane, "run_x", 1), Body: []byte("{")}); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "all three are put aside", func() bool {
+		st, err := b.StreamState(t.Context(), subject.Rejected)
+		return err == nil && st.Msgs == 3
+	})
+	s.settled()
+	if e := s.ended(s.queue()); e.Status != run.Completed || w.Counts().Claimed != 1 {
+		t.Errorf("got %s, %d claims", e.Status, w.Counts().Claimed)
+	}
+}
+
+// TestForeignAgent: a run of an agent that this worker does not have is left to those who do.
+func TestForeignAgent(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	own := agent.Blueprint{Name: "a", Type: run.Procedural, Command: "x", Status: agent.Active}
+	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+		return done("1")
+	},
+		func(c *Config) { c.Agents = []agent.Blueprint{own} })
+	foreign := s.queue(func(q *run.Queued) { q.Owner = "0123" })
+	if e := s.ended(s.queue(func(q *run.Queued) { q.Owner = own.Hash() })); e.Status != run.Completed {
+		t.Errorf("got %s", e.Status)
+	}
+	if _, ok := s.claim(foreign); ok || w.Counts().Claimed != 1 {
+		t.Error("it began a foreign agent's run")
+	}
+	s.with(func() {
+		if len(s.joins[0].Agents) != 1 || s.joins[0].Agents[0].Hash() != own.Hash() {
+			t.Errorf("announced %+v", s.joins[0].Agents)
+		}
+	})
+}
