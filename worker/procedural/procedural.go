@@ -57,7 +57,7 @@ type Job struct {
 	Invocation executor.Invocation
 	Command    string        // the program's file, found before (process.Find)
 	Env        []string      // the whole environment
-	Timeout    time.Duration // default 5 minutes
+	Timeout    time.Duration // default 5 minutes; a deadline of ctx holds, too
 	Grace      time.Duration // between SIGTERM and SIGKILL; default 5 s
 	// Tell gets session events while the command runs: each line on stderr is a message of the system, at most
 	// EventsPerSecond of them on average. It is called by one goroutine at a time; nil: nobody listens.
@@ -67,14 +67,18 @@ type Job struct {
 // errTimeout is the cause of the end of a command's own time.
 var errTimeout = errors.New("timeout")
 
-// Run runs a job to its end. When ctx ends, the command is stopped and so is the outcome.
+// Run runs a job to its end. When ctx ends, the command is stopped and so is the outcome; a deadline of ctx is a
+// timeout, like the job's own.
 func Run(ctx context.Context, j Job) run.Outcome {
 	args, err := Flags(j.Invocation.Parameters)
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
 	limit := cmp.Or(j.Timeout, DefaultTimeout)
-	timed, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
+	if end, ok := ctx.Deadline(); ok { // the caller's own limit
+		limit = min(limit, time.Until(end).Round(time.Second))
+	}
+	timed, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.Timeout, DefaultTimeout), errTimeout)
 	defer cancel()
 	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace}
 	var p *progress
@@ -95,7 +99,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}
 	}
 	switch {
-	case errors.Is(err, errTimeout):
+	case err != nil && exit.Began && errors.Is(timed.Err(), context.DeadlineExceeded):
 		exit.Code = ExitTimeout
 		return failed(exit, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+spoken(limit)).With("timeout_seconds", limit.Seconds()))
 	case err != nil && !exit.Began:

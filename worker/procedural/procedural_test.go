@@ -82,6 +82,15 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+func TestDeadlineOfTheCaller(t *testing.T) {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, fmt.Errorf("the worker's reason"))
+	defer cancel()
+	want := `failed {"error":"timeout","message":"Command timed out after 1 second","timeout_seconds":1} | procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
+	if got := told(Run(ctx, script(t, `echo begun; sleep 100`, `{}`))); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestSpoken(t *testing.T) {
 	for d, want := range map[time.Duration]string{DefaultTimeout: "5 minutes", 30 * time.Second: "30 seconds", 90 * time.Second: "90 seconds", time.Hour: "1 hour", time.Minute: "1 minute", 1500 * time.Millisecond: "1.5s"} {
 		if got := spoken(d); got != want {

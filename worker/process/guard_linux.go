@@ -27,33 +27,39 @@ func Guard() error {
 	if marks.sole.Swap(true) {
 		return nil
 	}
-	self, err := os.Executable()
-	if err != nil {
+	if err := startGuard(); err != nil {
 		return fmt.Errorf("start the guard of processes: %w", err)
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("start the guard of processes: %w", err)
-	}
-	defer r.Close()
-	none, err := nothing()
-	if err != nil {
-		return fmt.Errorf("start the guard of processes: %w", err)
-	}
-	_, err = spawn(self, []string{self}, &syscall.ProcAttr{
-		Env:   []string{guardEnv + "=" + marks.instance},
-		Files: []uintptr{r.Fd(), none, none},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		w.Close()
-		return fmt.Errorf("start the guard of processes: %w", explain(Spec{Path: self}, err))
-	}
-	lifeline = w
 	return nil
 }
 
-var lifeline *os.File // ends with this process; its other end is the guard's stdin
+// startGuard starts the second process. Its stdin is a pipe whose other end is never closed: it ends with this process.
+func startGuard() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var lifeline [2]int
+	if err := closeOnExecPipe(&lifeline); err != nil {
+		return err
+	}
+	defer syscall.Close(lifeline[0])
+	out, err := syscall.Open(os.DevNull, syscall.O_WRONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(out)
+	_, err = spawn(self, []string{self}, &syscall.ProcAttr{
+		Env:   []string{guardEnv + "=" + marks.instance},
+		Files: []uintptr{uintptr(lifeline[0]), uintptr(out), uintptr(out)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		syscall.Close(lifeline[1])
+		return explain(Spec{Path: self}, err)
+	}
+	return nil
+}
 
 func guard(instance string) {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -271,17 +271,11 @@ func start(s Spec, m *mark) (program, error) {
 	return p, nil
 }
 
-// nothing is /dev/null, opened once.
+// nothing is /dev/null, opened once, for the life of this process.
 var nothing = sync.OnceValues(func() (uintptr, error) {
-	f, err := os.Open(os.DevNull)
-	if err != nil {
-		return 0, err
-	}
-	null = f
-	return f.Fd(), nil
+	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	return uintptr(fd), err
 })
-
-var null *os.File // kept, so that it is not closed by the collector
 
 // spawn starts a program on one of the threads that never end. A file that was just written may be held open by
 // another child for the moment between its fork and its exec (text file busy): that passes.

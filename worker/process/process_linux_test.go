@@ -258,6 +258,28 @@ func TestAnotherRunIsSpared(t *testing.T) {
 	}
 }
 
+// TestUnmarkedChildOfADaemon is known by its parent only, as another Run is under way.
+func TestUnmarkedChildOfADaemon(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	other := make(chan struct{})
+	wg.Go(func() {
+		s := sh("echo; sleep 100")
+		s.OnStdout = func([]byte) { close(other) }
+		Run(ctx, s)
+	})
+	<-other
+	file := filepath.Join(t.TempDir(), "pids")
+	os.WriteFile(file, nil, 0o600)
+	Run(t.Context(), sh(`setsid sh -c 'env -i setsid sleep 100 & echo $! >>$0; wait' $1 & while ! [ -s $1 ]; do sleep 0.01; done`, file))
+	if pid := pids(t, file, 1)[0]; alive(pid) {
+		syscall.Kill(pid, syscall.SIGKILL)
+		t.Errorf("%d is left", pid)
+	}
+}
+
 // TestUnmarkedDaemon has nothing by which it could be known, but that nobody else could have left it.
 func TestUnmarkedDaemon(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
