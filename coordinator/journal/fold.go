@@ -257,6 +257,7 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 		f.waiting--
 	}
 	f.ended++
+	f.change(r) // the one handed out stays as it is
 	f.move(r, move)
 	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
 	r.runner = cmp.Or(r.runner, e.RunnerID)
