@@ -144,8 +144,6 @@ func (p *progress) state(r run.Run) {
 	switch {
 	case r.Status == run.Pending && r.WaitingFor != "":
 		p.app.note("%s  waits for %s", now, screen.Line(r.WaitingFor))
-	case r.Status == run.Claimed && r.RunnerID != "":
-		p.app.note("%s  taken by %s", now, screen.Line(r.RunnerID))
 	case r.Status == run.Stopping:
 		p.app.note("%s  stopping", now)
 	}

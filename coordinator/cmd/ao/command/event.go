@@ -34,7 +34,7 @@ func told(e run.Event) string {
 	}
 	switch e.Type {
 	case run.EventStart:
-		return "started"
+		return strings.TrimSuffix(screen.Line("started on "+b.Runner), " on ")
 	case run.EventMessage:
 		var texts []string
 		for _, t := range b.Content {

@@ -126,7 +126,7 @@ func refusal(r *client.Refused) []string {
 }
 
 // silent are fields of a fault that say nothing to a person beside the message and the rest.
-var silent = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "retry_after_seconds": true}
+var silent = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true, "retry_after_seconds": true}
 
 // faultLines is a fault of the API, or of a run, in lines: message and code, then its fields.
 func faultLines(f *fault.Fault) []string {

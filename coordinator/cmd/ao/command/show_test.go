@@ -153,7 +153,8 @@ func TestATerminalIsNotSteered(t *testing.T) {
 
 func TestEventsInWords(t *testing.T) {
 	for _, tt := range []struct{ event, want string }{
-		{`{"event_type":"run_start","runner_id":"rnr_1"}`, "started"},
+		{`{"event_type":"run_start","runner_id":"rnr_1"}`, "started on rnr_1"},
+		{`{"event_type":"run_start"}`, "started"},
 		{`{"event_type":"message","role":"assistant","content":[{"type":"text","text":"a\nb\n"},{"type":"text","text":"c\u001b"}]}`, `assistant: a` + "\nb\n" + `c\x1b`},
 		{`{"event_type":"pre_tool","tool_name":"Bash","tool_input":{"command":"ls"}}`, `tool Bash {"command":"ls"}`},
 		{`{"event_type":"post_tool","tool_name":"Bash","tool_output":"a\nb"}`, `tool Bash done: a\nb`},
