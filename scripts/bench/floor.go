@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The floor: the smallest pipeline that does what ours must. HTTP → publish (ack) → pull consumer in another process → publish
+// (ack) → no-op → publish (ack) → consumer → answer: the same three durable writes, one stream, nothing else.
+
+const floorStream = "FLOOR"
+
+func floorCoordinator(ctx context.Context, addr, url string) error {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	s, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"}})
+	if err != nil {
+		return err
+	}
+	if _, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{Durable: "work", FilterSubject: "floor.queued.>", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 16384}); err != nil {
+		return err
+	}
+	var waiting sync.Map // run → chan []byte
+	ended, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"floor.ended.>"}, DeliverPolicy: jetstream.DeliverNewPolicy})
+	if err != nil {
+		return err
+	}
+	follow, err := ended.Consume(func(m jetstream.Msg) {
+		if ch, ok := waiting.LoadAndDelete(strings.TrimPrefix(m.Subject(), "floor.ended.")); ok {
+			ch.(chan []byte) <- m.Data()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer follow.Stop()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var in struct {
+			Mode string `json:"mode"`
+		}
+		if err == nil {
+			err = json.Unmarshal(body, &in)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), 400)
+			return
+		}
+		id := nats.NewInbox()[7:]
+		ch := make(chan []byte, 1)
+		if in.Mode == "sync" {
+			waiting.Store(id, ch)
+		}
+		if _, err := js.Publish(r.Context(), "floor.queued."+id, body); err != nil {
+			http.Error(w, err.Error(), 503)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if in.Mode != "sync" {
+			w.WriteHeader(201)
+			io.Copy(w, bytes.NewReader([]byte(`{"run_id":"`+id+`"}`)))
+			return
+		}
+		w.Write(<-ch)
+	})}
+	go func() { <-ctx.Done(); srv.Close() }()
+	srv.Serve(l)
+	return nil
+}
+
+func floorWorker(ctx context.Context, url string, slots int) error {
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	var c jetstream.Consumer
+	for c == nil { // until the coordinator has made it
+		if c, err = js.Consumer(ctx, floorStream, "work"); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	free := make(chan struct{}, slots)
+	for range slots {
+		free <- struct{}{}
+	}
+	consume, err := c.Consume(func(m jetstream.Msg) {
+		<-free
+		go func() {
+			defer func() { free <- struct{}{} }()
+			id := strings.TrimPrefix(m.Subject(), "floor.queued.")
+			if _, err := js.Publish(ctx, "floor.claimed."+id, []byte(`{"worker":"w"}`)); err != nil {
+				return
+			}
+			m.Ack()
+			js.Publish(ctx, "floor.ended."+id, []byte(`{"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{},"exit_code":0}}`))
+		}()
+	}, jetstream.PullMaxMessages(slots))
+	if err != nil {
+		return err
+	}
+	defer consume.Stop()
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// load is what a round of requests gave.
+type load struct {
+	perSecond float64
+	seconds   float64
+	p50, p99  time.Duration
+	errors    int
+}
+
+func (l load) String() string {
+	return fmt.Sprintf("%7.0f/s  p50 %-9s p99 %-9s", l.perSecond, round(l.p50), round(l.p99))
+}
+
+func round(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(100 * time.Microsecond)
+}
+
+func client(conns int) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conns, MaxConnsPerHost: conns}}
+}
+
+// closed keeps so many requests under way for a while: each client sends its next one when the answer is there.
+func closed(ctx context.Context, url string, body []byte, clients int, d time.Duration) load {
+	c := client(clients)
+	defer c.CloseIdleConnections()
+	end := time.Now().Add(d)
+	var mu sync.Mutex
+	var took []time.Duration
+	var errors atomic.Int64
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range clients {
+		wg.Go(func() {
+			var mine []time.Duration
+			for time.Now().Before(end) && ctx.Err() == nil {
+				t := time.Now()
+				if err := post(c, url, body); err != nil {
+					errors.Add(1)
+					continue
+				}
+				mine = append(mine, time.Since(t))
+			}
+			mu.Lock()
+			took = append(took, mine...)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	return sum(took, time.Since(begin), int(errors.Load()))
+}
+
+// burst sends n requests from so many clients, as fast as they are answered.
+func burst(ctx context.Context, url string, body []byte, clients, n int) load {
+	c := client(clients)
+	defer c.CloseIdleConnections()
+	var mu sync.Mutex
+	var took []time.Duration
+	var left, errors atomic.Int64
+	left.Store(int64(n))
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range clients {
+		wg.Go(func() {
+			var mine []time.Duration
+			for left.Add(-1) >= 0 && ctx.Err() == nil {
+				t := time.Now()
+				if err := post(c, url, body); err != nil {
+					errors.Add(1)
+					continue
+				}
+				mine = append(mine, time.Since(t))
+			}
+			mu.Lock()
+			took = append(took, mine...)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	return sum(took, time.Since(begin), int(errors.Load()))
+}
+
+func post(c *http.Client, url string, body []byte) error {
+	r, err := c.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode >= 300 {
+		err = fmt.Errorf("%s: %.200s", r.Status, text)
+	}
+	return err
+}
+
+func sum(took []time.Duration, all time.Duration, errors int) load {
+	if len(took) == 0 {
+		return load{errors: errors}
+	}
+	slices.Sort(took)
+	return load{float64(len(took)) / all.Seconds(), all.Seconds(), took[len(took)/2], took[len(took)*99/100], errors}
+}

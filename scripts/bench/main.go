@@ -1,0 +1,196 @@
+// Command bench measures the system beside its floor, in one paired run: floor, ours, floor, ours, … with the same
+// durable writes and the same fsync setting, each process on its own so that its CPU time can be told apart.
+//
+//	go run ./scripts/bench                # everything, about five minutes
+//	go run ./scripts/bench -only sync,spawn -seconds 5 -rounds 3
+//
+// All traffic stays on 127.0.0.1; data lies in a temporary folder that is removed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if role := os.Getenv("AO_BENCH_ROLE"); role != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if err := roles[role](ctx); err != nil {
+			fmt.Fprintln(os.Stderr, role+":", err)
+			os.Exit(1)
+		}
+		return
+	}
+	seconds := flag.Float64("seconds", 4, "length of a closed-loop round, in seconds")
+	rounds := flag.Int("rounds", 3, "rounds of each side; medians are shown")
+	only := flag.String("only", "sync,async,spawn,heap", "which parts, a comma list")
+	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC settings to measure, a comma list")
+	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
+	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b := bench{time.Duration(*seconds * float64(time.Second)), *rounds, *burstN, *kept}
+	for _, part := range strings.Split(*only, ",") {
+		for _, fsync := range strings.Split(*syncs, ",") {
+			if (part == "spawn" || part == "heap") && fsync != strings.Split(*syncs, ",")[0] {
+				continue // said once
+			}
+			if err := b.part(ctx, part, fsync); err != nil {
+				fmt.Fprintln(os.Stderr, "bench:", err)
+				os.Exit(1)
+			}
+		}
+	}
+}
+
+type bench struct {
+	length time.Duration
+	rounds int
+	burst  int
+	kept   int
+}
+
+func (b bench) part(ctx context.Context, part, fsync string) error {
+	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap}
+	f, ok := parts[part]
+	if !ok {
+		return fmt.Errorf("no part %q; there are sync, async, spawn, heap", part)
+	}
+	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
+	return f(ctx, fsync)
+}
+
+var body = map[string][]byte{
+	"sync":  []byte(`{"agent_name":"noop","parameters":{"text":"` + strings.Repeat("x", 600) + `"},"mode":"sync"}`),
+	"async": []byte(`{"agent_name":"noop","parameters":{"text":"` + strings.Repeat("x", 600) + `"}}`),
+	"true":  []byte(`{"agent_name":"true","parameters":{},"mode":"sync"}`),
+}
+
+// sync is the latency and throughput of waiting callers.
+func (b bench) sync(ctx context.Context, fsync string) error {
+	floor, err := launch(ctx, "floor", fsync, "")
+	if err != nil {
+		return err
+	}
+	defer floor.end()
+	ours, err := launch(ctx, "ours", fsync, "")
+	if err != nil {
+		return err
+	}
+	defer ours.end()
+	for _, clients := range []int{1, 16, 128} {
+		var f, o []load
+		var fc, oc [][]time.Duration
+		closed(ctx, floor.url, body["sync"], clients, time.Second) // warm
+		closed(ctx, ours.url, body["sync"], clients, time.Second)
+		for range b.rounds {
+			l, c := floor.measure(func() load { return closed(ctx, floor.url, body["sync"], clients, b.length) })
+			f, fc = append(f, l), append(fc, c)
+			l, c = ours.measure(func() load { return closed(ctx, ours.url, body["sync"], clients, b.length) })
+			o, oc = append(o, l), append(oc, c)
+		}
+		fm, om := median(f), median(o)
+		fmt.Printf("×%-4d floor %s  cpu/run %s\n", clients, fm, perRun(floor, fc, f))
+		fmt.Printf("      ours  %s  cpu/run %s   throughput ×%.2f  p50 ×%.2f\n", om, perRun(ours, oc, o), om.perSecond/fm.perSecond, float64(om.p50)/float64(fm.p50))
+		if n := om.errors + fm.errors; n > 0 {
+			fmt.Printf("      ERRORS: floor %d, ours %d\n", fm.errors, om.errors)
+		}
+	}
+	return nil
+}
+
+// async is how fast runs are accepted, and completed, when nobody waits.
+func (b bench) async(ctx context.Context, fsync string) error {
+	ours, err := launch(ctx, "ours", fsync, "")
+	if err != nil {
+		return err
+	}
+	defer ours.end()
+	burst(ctx, ours.url, body["async"], 64, 500)
+	if err := ours.drained(ctx); err != nil {
+		return err
+	}
+	var accepted, completed []load
+	for range b.rounds {
+		begin := time.Now()
+		l := burst(ctx, ours.url, body["async"], 64, b.burst)
+		if err := ours.drained(ctx); err != nil {
+			return err
+		}
+		accepted = append(accepted, l)
+		completed = append(completed, load{perSecond: float64(b.burst) / time.Since(begin).Seconds(), errors: l.errors})
+	}
+	fmt.Printf("accepted %s   completed %7.0f/s (from the first request to the last end)   errors %d\n", median(accepted), median(completed).perSecond, median(accepted).errors)
+	return nil
+}
+
+// spawn is runs with a real subprocess beside a bare loop that spawns the same program.
+func (b bench) spawn(ctx context.Context, fsync string) error {
+	ours, err := launch(ctx, "ours", fsync, "spawn")
+	if err != nil {
+		return err
+	}
+	defer ours.end()
+	const clients = 16
+	closed(ctx, ours.url, body["true"], clients, time.Second)
+	bare(ctx, clients, time.Second)
+	var o, f []load
+	var oc [][]time.Duration
+	for range b.rounds {
+		f = append(f, bare(ctx, clients, b.length))
+		l, c := ours.measure(func() load { return closed(ctx, ours.url, body["true"], clients, b.length) })
+		o, oc = append(o, l), append(oc, c)
+	}
+	fmt.Printf("bare loop of true ×%d %s\nours              ×%d %s  cpu/run %s   ×%.2f\n", clients, median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
+	return nil
+}
+
+// heap is what the coordinator keeps of an ended run.
+func (b bench) heap(ctx context.Context, fsync string) error {
+	ours, err := launch(ctx, "ours", fsync, "")
+	if err != nil {
+		return err
+	}
+	defer ours.end()
+	burst(ctx, ours.url, body["async"], 64, 2000)
+	if err := ours.drained(ctx); err != nil {
+		return err
+	}
+	before, err := ours.heap()
+	if err != nil {
+		return err
+	}
+	burst(ctx, ours.url, body["async"], 64, b.kept)
+	if err := ours.drained(ctx); err != nil {
+		return err
+	}
+	after, err := ours.heap()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("heap of the coordinator: %d bytes per ended run kept (%d runs, %.1f MiB more)\n", (after-before)/int64(b.kept), b.kept, float64(after-before)/(1<<20))
+	return nil
+}
+
+func median(all []load) load {
+	m := slices.SortedFunc(slices.Values(all), func(a, b load) int {
+		if a.perSecond < b.perSecond {
+			return -1
+		}
+		return 1
+	})[len(all)/2]
+	m.errors = 0
+	for _, l := range all {
+		m.errors += l.errors
+	}
+	return m
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// proc is a child: this program again in another role, so that every process's CPU time can be told apart.
+type proc struct {
+	role string
+	cmd  *exec.Cmd
+}
+
+func start(role string, env ...string) (*proc, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := &proc{role: role, cmd: exec.Command(self)}
+	p.cmd.Env = append(append(os.Environ(), env...), "AO_BENCH_ROLE="+role)
+	p.cmd.Stderr = os.Stderr
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return p, p.cmd.Start()
+}
+
+func (p *proc) end() {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() { p.cmd.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		p.cmd.Process.Kill()
+		<-done
+	}
+}
+
+// cpu is the processor time that the process has used.
+func (p *proc) cpu() time.Duration {
+	fields, err := stat(p.cmd.Process.Pid, "stat")
+	if err != nil || len(fields) < 15 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[13], 10, 64)
+	system, _ := strconv.ParseInt(fields[14], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on every Linux port of Go
+}
+
+func stat(pid int, file string) ([]string, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	return strings.Fields(string(raw)), err
+}
+
+// rss is the process's resident memory in bytes.
+func (p *proc) rss() int64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if kb, ok := strings.CutPrefix(s.Text(), "VmRSS:"); ok {
+			n, _ := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// freePort is a port of 127.0.0.1 that nobody has at this moment.
+func freePort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// until polls an address until it answers 200.
+func until(ctx context.Context, url string) error {
+	for ctx.Err() == nil {
+		if r, err := http.Get(url); err == nil {
+			r.Body.Close()
+			if r.StatusCode == 200 {
+				return nil
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return fmt.Errorf("%s did not answer: %w", url, ctx.Err())
+}

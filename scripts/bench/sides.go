@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	_ "net/http/pprof"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator/serve"
+	"ao/nats/bus"
+	"ao/nats/embed"
+	"ao/shared/agent"
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/worker"
+	"ao/worker/process"
+	"ao/worker/profile"
+)
+
+// roles are what this program is when it is started as a child.
+var roles = map[string]func(context.Context) error{
+	"nats": natsRole,
+	"floor-coordinator": func(ctx context.Context) error {
+		return floorCoordinator(ctx, os.Getenv("AO_BENCH_HTTP"), os.Getenv("AO_BENCH_NATS"))
+	},
+	"floor-worker":     func(ctx context.Context) error { return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slots) },
+	"ours-coordinator": ourCoordinator,
+	"ours-worker":      ourWorker,
+}
+
+// slots are the same on both sides.
+const slots = 128
+
+func natsRole(ctx context.Context) error {
+	s, err := embed.Start(embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: strings.TrimPrefix(os.Getenv("AO_BENCH_NATS"), "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), Log: quiet()})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	s.Close()
+	return nil
+}
+
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+func ourCoordinator(ctx context.Context) error {
+	go debug()
+	return serve.Run(ctx, serve.Config{HTTPAddr: os.Getenv("AO_BENCH_HTTP"), NATS: serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS")}, Log: quiet()})
+}
+
+// debug tells the live heap, and gives profiles, on a port of its own.
+func debug() {
+	mux := http.DefaultServeMux
+	mux.HandleFunc("/heap", func(w http.ResponseWriter, _ *http.Request) {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Fprint(w, m.HeapAlloc)
+	})
+	http.ListenAndServe(os.Getenv("AO_BENCH_DEBUG"), mux)
+}
+
+// noop does nothing, in-process.
+type noop struct{}
+
+func (noop) Run(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	code := 0
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{}`), ExitCode: &code}}
+}
+
+func ourWorker(ctx context.Context) error {
+	if err := process.Guard(); err != nil {
+		return err
+	}
+	go debug()
+	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", quiet())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	b, err := bus.Open(nc, bus.Config{Log: quiet()})
+	if err != nil {
+		return err
+	}
+	cfg := worker.Config{Bus: b, Log: quiet(), Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slots}}
+	if os.Getenv("AO_BENCH_KIND") == "spawn" {
+		dir := filepath.Join(os.Getenv("AO_BENCH_DIR"), "agents")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "true.json"), []byte(`{"name":"true","command":"true"}`), 0o644); err != nil {
+			return err
+		}
+		cfg.Profile.AgentsDir, cfg.Profile.MaxConcurrentRuns = dir, 16
+	} else {
+		cfg.Executor = noop{}
+		cfg.Agents = []agent.Blueprint{{Name: "noop", Type: run.Procedural, Command: "noop", Status: agent.Active}}
+	}
+	w, err := worker.New(cfg)
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}
+
+// side is one pipeline: three processes.
+type side struct {
+	url, base, debug string
+	dir              string
+	procs            []*proc // NATS, coordinator, worker
+}
+
+func launch(ctx context.Context, name, fsync, kind string) (*side, error) {
+	dir, err := os.MkdirTemp("", "ao-bench-")
+	if err != nil {
+		return nil, err
+	}
+	s := &side{dir: dir}
+	http, nats := freePort(), freePort()
+	s.base, s.debug = "http://"+http, freePort()
+	s.url = s.base + "/runs"
+	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=nats://" + nats, "AO_BENCH_SYNC=" + fsync, "AO_BENCH_KIND=" + kind}
+	for _, role := range []string{"nats", name + "-coordinator", name + "-worker"} {
+		extra := env
+		if role == name+"-coordinator" {
+			extra = append(extra, "AO_BENCH_DEBUG="+s.debug)
+		} else {
+			extra = append(extra, "AO_BENCH_DEBUG="+freePort())
+		}
+		p, err := start(role, extra...)
+		if err != nil {
+			s.end()
+			return nil, err
+		}
+		s.procs = append(s.procs, p)
+		if role == "nats" {
+			if err := dialable(ctx, nats); err != nil {
+				s.end()
+				return nil, err
+			}
+		}
+	}
+	probe := body["async"]
+	if kind == "spawn" {
+		probe = body["true"]
+	}
+	c := client(1)
+	wait, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for err = errors.New("not asked"); err != nil; time.Sleep(20 * time.Millisecond) {
+		if err = post(c, s.url, probe); err != nil && wait.Err() != nil {
+			s.end()
+			return nil, fmt.Errorf("%s does not take runs: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+func dialable(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if nc, err := bus.Connect(ctx, "nats://"+addr, "probe", quiet()); err == nil {
+			nc.Close()
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+func (s *side) end() {
+	for i := len(s.procs) - 1; i >= 0; i-- {
+		s.procs[i].end()
+	}
+	os.RemoveAll(s.dir)
+}
+
+// measure is a round, with the CPU time that each process used meanwhile.
+func (s *side) measure(f func() load) (load, []time.Duration) {
+	before := make([]time.Duration, len(s.procs))
+	for i, p := range s.procs {
+		before[i] = p.cpu()
+	}
+	l := f()
+	used := make([]time.Duration, len(s.procs))
+	for i, p := range s.procs {
+		used[i] = p.cpu() - before[i]
+	}
+	return l, used
+}
+
+// perRun is the CPU time of each process for a run, over all rounds.
+func perRun(s *side, used [][]time.Duration, loads []load) string {
+	var n float64
+	for _, l := range loads {
+		n += l.perSecond * l.seconds
+	}
+	var out []string
+	for i, p := range s.procs {
+		var all time.Duration
+		for _, u := range used {
+			all += u[i]
+		}
+		name := p.role[strings.LastIndexByte(p.role, '-')+1:]
+		out = append(out, fmt.Sprintf("%s %dµs", name, int64(float64(all.Microseconds())/max(n, 1))))
+	}
+	return strings.Join(out, ", ")
+}
+
+// drained waits until nothing waits or runs any more.
+func (s *side) drained(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		r, err := http.Get(s.url + "?status=pending,claimed,running,stopping&limit=1")
+		if err != nil {
+			return err
+		}
+		text, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if strings.HasPrefix(string(text), `{"runs":[]`) {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return fmt.Errorf("runs are left: %w", ctx.Err())
+}
+
+func (s *side) heap() (int64, error) {
+	r, err := http.Get("http://" + s.debug + "/heap")
+	if err != nil {
+		return 0, err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(text), 10, 64)
+}
+
+// bare spawns the program in a loop, with pipes for what it prints, and does nothing else.
+func bare(ctx context.Context, loops int, d time.Duration) load {
+	end := time.Now().Add(d)
+	var mu sync.Mutex
+	var took []time.Duration
+	var errs atomic.Int64
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range loops {
+		wg.Go(func() {
+			var mine []time.Duration
+			for time.Now().Before(end) && ctx.Err() == nil {
+				t := time.Now()
+				var out, err strings.Builder
+				cmd := exec.Command("true")
+				cmd.Stdout, cmd.Stderr = &out, &err
+				if cmd.Run() != nil {
+					errs.Add(1)
+				}
+				mine = append(mine, time.Since(t))
+			}
+			mu.Lock()
+			took = append(took, mine...)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	return sum(took, time.Since(begin), int(errs.Load()))
+}

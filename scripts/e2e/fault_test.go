@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// begun is how often each run's executor began: the stories' agents append their run id to a file (O_APPEND).
+func (s *stack) begun() map[string]int {
+	raw, err := os.ReadFile(filepath.Join(s.dir, "begun"))
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, id := range strings.Fields(string(raw)) {
+		n[id]++
+	}
+	return n
+}
+
+const note = `echo "$AGENT_ORCHESTRATOR_RUN_ID" >> begun
+`
+
+// judge: every accepted run has ended exactly once, the last word stays the same, and nothing was begun twice.
+func (s *stack) judge(ids []string) map[string]int {
+	s.t.Helper()
+	statuses := map[string]int{}
+	for _, id := range ids {
+		r := s.ended(id)
+		statuses[r.at("status")]++
+		if code := r.at("error.error"); r.at("status") == "failed" && code != "runner_disconnected" {
+			s.t.Errorf("run %s failed with %s: %s", id, code, r.text)
+		}
+	}
+	for id, n := range s.begun() {
+		if n != 1 {
+			s.t.Errorf("run %s was begun %d times", id, n)
+		}
+	}
+	return statuses
+}
+
+func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.agent("slow", note+`sleep 1; echo '{"ok":true}'`, "")
+	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
+	w := s.worker()
+	var ids []string
+	for range 5 {
+		ids = append(ids, s.run(`{"agent_name":"slow"}`))
+	}
+	s.status(ids[0], "running")
+	w.kill() // one is begun, four wait
+	s.worker()
+	statuses := s.judge(ids)
+	if statuses["completed"] < 4 || s.get("/runs/"+ids[0]).at("error.error") != "runner_disconnected" {
+		t.Errorf("statuses %v, the begun one: %s", statuses, s.get("/runs/"+ids[0]).text)
+	}
+}
+
+func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.agent("hang", note+`echo $$ > pid; sleep 60`, "")
+	w := s.worker()
+	id := s.run(`{"agent_name":"hang"}`)
+	s.status(id, "running")
+	var pid []byte
+	s.until("the executor has begun", func() bool {
+		pid, _ = os.ReadFile(filepath.Join(s.dir, "pid"))
+		return len(pid) > 0
+	})
+	killed := time.Now()
+	w.kill()
+	r := s.ended(id)
+	if r.at("status") != "failed" || r.at("error.error") != "runner_disconnected" || r.at("error.message") != "Runner disconnected during execution" {
+		t.Errorf("got %s", r.text)
+	}
+	if took := time.Since(killed); took > 5*time.Second { // lease 2 s, and 2 s; the rest is this machine's
+		t.Errorf("the lease of 2 s ended after %s", took)
+	}
+	s.until("the executor is gone with its worker", func() bool {
+		_, err := os.Stat("/proc/" + strings.TrimSpace(string(pid)))
+		return os.IsNotExist(err)
+	})
+	if got := s.get("/sessions/" + r.at("session_id")).at("status"); got != "failed" {
+		t.Errorf("the session is %s", got)
+	}
+}
+
+func TestWorkerThatComesBackIsTheSameRunnerAtOnce(t *testing.T) {
+	t.Parallel()
+	s := up(t, "RUN_LEASE=20s")
+	s.agent("hang", note+`sleep 60`, "")
+	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	w := s.worker()
+	before := s.get("/runners").at("runners.0.runner_id")
+	id := s.run(`{"agent_name":"hang"}`)
+	s.status(id, "running")
+	w.kill()
+	w.start()
+	if r := s.ended(id); r.at("error.error") != "runner_disconnected" { // long before the lease of 20 s
+		t.Errorf("got %s", r.text)
+	}
+	if r := s.ended(s.run(`{"agent_name":"quick"}`)); r.at("status") != "completed" {
+		t.Errorf("got %s", r.text)
+	}
+	if after := s.get("/runners").at("runners.0.runner_id"); after != before {
+		t.Errorf("it was %s and is %s", before, after)
+	}
+}
+
+func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.worker()
+	var mu sync.Mutex
+	var ids []string
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for c := range 8 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// The client repeats with its key until it has an answer: that is what the key is for.
+				key := fmt.Sprintf("client-%d-%d", c, i)
+				for {
+					r := s.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", key)
+					if r.code == 201 {
+						mu.Lock()
+						ids = append(ids, r.at("run_id"))
+						mu.Unlock()
+						break
+					}
+					if r.err == nil && r.code != 503 {
+						t.Errorf("POST /runs: %d %s", r.code, r.text)
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+		})
+	}
+	accepted := func() int { mu.Lock(); defer mu.Unlock(); return len(ids) }
+	for range 3 {
+		n := accepted() + 20
+		s.until("some more are accepted", func() bool { return accepted() >= n })
+		s.coordinator.kill()
+		s.coordinator.start()
+		s.ready()
+	}
+	close(stop)
+	wg.Wait()
+	if statuses := s.judge(ids); statuses["completed"] != len(ids) {
+		t.Errorf("statuses %v of %d", statuses, len(ids))
+	}
+	begun := s.begun()
+	if len(begun) != len(ids) {
+		t.Errorf("%d executors were begun for %d accepted runs", len(begun), len(ids))
+	}
+}
+
+func TestNATSKilledDuringAThousandRuns(t *testing.T) {
+	t.Parallel()
+	s := up(t, "RUN_LEASE=10s")
+	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.worker()
+	s.worker()
+	const all, clients = 1000, 16
+	var mu sync.Mutex
+	var ids []string
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for i := range all / clients {
+				key := fmt.Sprintf("n-%d-%d", c, i)
+				for {
+					r := s.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", key)
+					if r.code == 201 {
+						mu.Lock()
+						ids = append(ids, r.at("run_id"))
+						mu.Unlock()
+						break
+					}
+					if r.code != 503 {
+						t.Errorf("POST /runs: %d %s", r.code, r.text)
+						return
+					}
+					if r.header.Get("Retry-After") == "" {
+						t.Errorf("503 without Retry-After: %s", r.text)
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+		})
+	}
+	accepted := func() int { mu.Lock(); defer mu.Unlock(); return len(ids) }
+	for _, at := range []int{150, 500, 800} {
+		s.until("more are accepted", func() bool { return accepted() >= at })
+		s.nats.Kill()
+		if at == 500 { // reads go on while it is away
+			if r := s.get("/runs?limit=5&status=pending"); r.code != 200 {
+				t.Errorf("reading while NATS is away: %d %s", r.code, r.text)
+			}
+		}
+		s.nats.Start()
+	}
+	wg.Wait()
+	statuses := s.judge(ids)
+	if len(ids) != all/clients*clients || statuses["completed"]+statuses["failed"] != len(ids) {
+		t.Errorf("%d accepted, statuses %v", len(ids), statuses)
+	}
+	if statuses["failed"] > 0 {
+		t.Logf("%d runs were lost by their lease", statuses["failed"])
+	}
+}
+
+func TestAResultThatComesWhileNATSIsAwayIsDeliveredAfterwards(t *testing.T) {
+	t.Parallel()
+	s := up(t, "RUN_LEASE=3s")
+	s.agent("slow", note+`sleep 2; echo '{"late":true}'`, "")
+	s.worker()
+	id := s.run(`{"agent_name":"slow"}`)
+	s.status(id, "running")
+	s.nats.Kill()
+	time.Sleep(6 * time.Second) // NATS as a whole is away for two leases; the run ends meanwhile
+	s.nats.Start()
+	if r := s.ended(id); r.at("status") != "completed" {
+		t.Errorf("got %s", r.text)
+	}
+	if r := s.get("/runs/" + id + "/result"); r.at("result_data.late") != "true" {
+		t.Errorf("got %s", r.text)
+	}
+}

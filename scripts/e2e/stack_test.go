@@ -1,0 +1,339 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+)
+
+var bin string // where the programs are
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "ao-e2e-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		bin = dir
+		args := append([]string{"build", "-buildvcs=false"}, buildFlags...)
+		build := exec.Command("go", append(args, "-o", dir, "./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./scripts/allinone")...)
+		build.Dir = root()
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// root is the project's folder.
+func root() string {
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+}
+
+// program is a process of ours.
+type program struct {
+	t    testing.TB
+	name string
+	args []string
+	env  []string
+	dir  string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{}
+	log  lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start starts the process; it ends with the test, and its log is shown when the test has failed.
+func (p *program) start() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cmd = exec.Command(filepath.Join(bin, p.name), p.args...)
+	p.cmd.Env, p.cmd.Dir = append(os.Environ(), p.env...), p.dir
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	cmd, done := p.cmd, make(chan struct{})
+	p.done = done
+	go func() { cmd.Wait(); close(done) }()
+}
+
+func (p *program) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cmd.Process.Signal(s)
+}
+
+// kill ends it with SIGKILL, as a crash would.
+func (p *program) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// stop ends it as an operator would.
+func (p *program) stop() {
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		p.kill()
+	}
+}
+
+func launch(t testing.TB, name, dir string, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, name: name, args: args, env: env, dir: dir}
+	p.start()
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			t.Logf("--- %s %s\n%s", name, strings.Join(args, " "), tail(p.log.String(), 6000))
+		}
+		if strings.Contains(p.log.String(), "DATA RACE") {
+			t.Errorf("%s raced:\n%s", name, tail(p.log.String(), 6000))
+		}
+	})
+	return p
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+// stack is a deployment: NATS, a coordinator, and workers as the story needs them.
+type stack struct {
+	t           testing.TB
+	dir         string // the project_dir of its workers
+	nats        *natstest.Process
+	coordinator *program
+	url         string
+	env         []string
+	agents      string // folder of the workers' agents
+	profiles    string
+	workers     int
+}
+
+// up starts NATS and a coordinator with short times, and waits until it is ready.
+func up(t testing.TB, env ...string) *stack {
+	t.Helper()
+	dir := t.TempDir()
+	s := &stack{t: t, dir: dir, nats: natstest.Proc(t), agents: filepath.Join(dir, "agents"), profiles: filepath.Join(dir, "profiles")}
+	addr := natstest.FreeAddr(t)
+	s.url = "http://" + addr
+	s.env = append([]string{"AO_NATS_URL=" + s.nats.URL(), "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + filepath.Join(dir, "data"), "RUN_LEASE=2s", "AO_LOG_LEVEL=debug",
+		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(dir, "own"), "AO_PROFILES_DIR=" + s.profiles, "AO_URL=" + s.url}, env...)
+	for _, d := range []string{s.agents, s.profiles, filepath.Join(dir, "own")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":8}`)
+	s.coordinator = launch(t, "coordinator", dir, s.env)
+	s.ready()
+	return s
+}
+
+// write writes a file of the deployment; scripts may be run.
+func (s *stack) write(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// agent defines a procedural agent: a shell script and, optionally, members of its agent.json.
+func (s *stack) agent(name, script, more string) {
+	s.t.Helper()
+	if more != "" {
+		more = "," + more
+	}
+	s.write("agents/"+name+"/agent.json", fmt.Sprintf(`{"name":%q,"description":"of a story","command":"./run"%s}`, name, more))
+	s.write("agents/"+name+"/run", "#!/bin/sh\n"+script+"\n")
+}
+
+// worker starts a worker with the stack's profile and waits until its runner is online. more goes to its environment.
+func (s *stack) worker(more ...string) *program {
+	s.t.Helper()
+	s.workers++
+	host := fmt.Sprintf("host-%d", s.workers)
+	env := append(append([]string{}, s.env...), "AO_HOSTNAME="+host, "AO_PROFILES=test")
+	p := launch(s.t, "worker", s.dir, append(env, more...))
+	s.until("worker "+host+" is online", func() bool {
+		return strings.Contains(s.get("/runners").text, `"hostname":"`+host+`"`)
+	})
+	return p
+}
+
+func (s *stack) ready() {
+	s.t.Helper()
+	s.until("the coordinator is ready", func() bool { return s.get("/ready").code == 200 })
+}
+
+// until polls until ok, for half a minute at most.
+func (s *stack) until(what string, ok func() bool) {
+	s.t.Helper()
+	end := time.Now().Add(30 * time.Second)
+	for !ok() {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// reply is an HTTP answer.
+type reply struct {
+	code   int
+	header http.Header
+	text   string
+	err    error
+}
+
+// at gives a member of the JSON answer by its path ("result.result_data.x", "runs.0.run_id"), as a string; "" where it is not.
+func (r reply) at(path string) string {
+	var v any
+	d := json.NewDecoder(strings.NewReader(r.text))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return ""
+	}
+	for _, name := range strings.Split(path, ".") {
+		switch at := v.(type) {
+		case map[string]any:
+			v = at[name]
+		case []any:
+			var i int
+			if _, err := fmt.Sscan(name, &i); err != nil || i >= len(at) {
+				return ""
+			}
+			v = at[i]
+		default:
+			return ""
+		}
+	}
+	switch at := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return at
+	}
+	raw, _ := json.Marshal(v)
+	return string(raw)
+}
+
+var client = &http.Client{Timeout: 60 * time.Second}
+
+func (s *stack) do(method, path, body string, header ...string) reply {
+	req, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		return reply{err: err}
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	r, err := client.Do(req)
+	if err != nil {
+		return reply{err: err, text: err.Error()}
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return reply{r.StatusCode, r.Header, string(text), err}
+}
+
+func (s *stack) get(path string) reply { return s.do("GET", path, "") }
+
+func (s *stack) post(path, body string, header ...string) reply {
+	return s.do("POST", path, body, header...)
+}
+
+// run starts a run and gives its id.
+func (s *stack) run(body string) string {
+	s.t.Helper()
+	r := s.post("/runs", body)
+	if r.code != 201 {
+		s.t.Fatalf("POST /runs %s: %d %s", body, r.code, r.text)
+	}
+	return r.at("run_id")
+}
+
+// ended waits for a run's end and gives the run.
+func (s *stack) ended(id string) reply {
+	s.t.Helper()
+	var r reply
+	s.until("run "+id+" has ended", func() bool {
+		r = s.get("/runs/" + id)
+		switch r.at("status") {
+		case "completed", "failed", "stopped":
+			return true
+		}
+		return false
+	})
+	return r
+}
+
+// status waits until a run has a status.
+func (s *stack) status(id, want string) {
+	s.t.Helper()
+	s.until("run "+id+" is "+want, func() bool { return s.get("/runs/"+id).at("status") == want })
+}
+
+// ao runs the command line and gives its output and exit code.
+func (s *stack) ao(args ...string) (stdout, stderr string, code int) {
+	s.t.Helper()
+	cmd := exec.Command(filepath.Join(bin, "ao"), args...)
+	cmd.Env, cmd.Dir = append(os.Environ(), s.env...), s.dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		s.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
