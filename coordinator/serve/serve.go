@@ -32,6 +32,7 @@ type Config struct {
 	Replicas       int                // of the streams, default 1
 	NATS           NATSConfig         // used where Server is nil
 	Server         *NATS              // opened by the caller, and closed by it
+	HTTP           httpapi.Config     // limits; what it must know of its place is filled in
 	Serving        func(url string)   // called once when requests are served
 	Log            *slog.Logger       // default slog.Default()
 }
@@ -96,8 +97,9 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	cfg.Coordinator.Bus, cfg.Coordinator.Log = b, log
 	c := coordinator.New(cfg.Coordinator)
-	host, _, _ := net.SplitHostPort(cfg.HTTPAddr)
-	f.api.Store(httpapi.New(c, httpapi.Config{Host: host, AnyHost: open, NATSURL: n.URL(), Log: log}))
+	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
+	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Log = open, n.URL(), log
+	f.api.Store(httpapi.New(c, cfg.HTTP))
 
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -1,0 +1,371 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/serve"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+	"ao/shared/wire"
+
+	"github.com/nats-io/nats.go"
+)
+
+// stack is a coordinator as its program runs it, with a real NATS behind it.
+type stack struct {
+	t    testing.TB
+	url  string
+	nats *serve.NATS
+	nc   *nats.Conn // the test's own
+	bus  *bus.Bus
+	stop func() // ends the coordinator and waits
+}
+
+// start runs a coordinator that ends with the test.
+func start(t testing.TB, change ...func(*serve.Config)) *stack {
+	t.Helper()
+	log := natstest.Log(t)
+	cfg := serve.Config{
+		HTTPAddr: "127.0.0.1:0", Log: log,
+		NATS:        serve.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(), Log: log},
+		Coordinator: coordinator.Config{Lease: time.Second},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	n, err := serve.OpenNATS(cfg.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	serving := make(chan string, 1)
+	cfg.Server, cfg.Serving = n, func(url string) { serving <- url }
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve.Run(ctx, cfg) }()
+	s := &stack{t: t, nats: n, stop: sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the coordinator ended with %v", err)
+		}
+	})}
+	t.Cleanup(s.stop)
+	select {
+	case s.url = <-serving:
+	case err := <-ended:
+		ended <- nil
+		t.Fatalf("the coordinator did not start: %v", err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the coordinator does not serve")
+	}
+	if s.nc, err = n.Dial(t.Context(), t.Name(), log); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.nc.Close)
+	if s.bus, err = bus.Open(s.nc, bus.Config{Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// got is an HTTP answer.
+type got struct {
+	t      testing.TB
+	status int
+	header http.Header
+	body   string
+}
+
+// call makes a request; headers are given as "Name: value".
+func (s *stack) call(method, path, body string, headers ...string) got {
+	s.t.Helper()
+	return s.callReader(method, path, strings.NewReader(body), headers...)
+}
+
+func (s *stack) callReader(method, path string, body io.Reader, headers ...string) got {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			req.Host = value
+			continue
+		}
+		req.Header.Add(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	g := got{s.t, res.StatusCode, res.Header, string(bytes.TrimSpace(raw))}
+	if g.body != "" && res.Header.Get("Content-Type") == "application/json" {
+		if err := wire.Check([]byte(g.body)); err != nil { // a key twice, too
+			s.t.Errorf("%s %s answers what is no clean JSON: %v: %s", method, path, err, g.body)
+		}
+	}
+	return g
+}
+
+func (s *stack) get(path string, headers ...string) got {
+	s.t.Helper()
+	return s.call(http.MethodGet, path, "", headers...)
+}
+
+func (s *stack) post(path, body string, headers ...string) got {
+	s.t.Helper()
+	return s.call(http.MethodPost, path, body, headers...)
+}
+
+// want checks the status and gives the body's members.
+func (g got) want(status int) map[string]any {
+	g.t.Helper()
+	if g.status != status {
+		g.t.Fatalf("status %d, want %d: %s", g.status, status, g.body)
+	}
+	var m map[string]any
+	if g.body != "" {
+		if err := json.Unmarshal([]byte(g.body), &m); err != nil {
+			g.t.Fatalf("%v: %s", err, g.body)
+		}
+	}
+	return m
+}
+
+// into reads the body of an answer of this status.
+func into[T any](g got, status int) T {
+	g.t.Helper()
+	var v T
+	if g.status != status {
+		g.t.Fatalf("status %d, want %d: %s", g.status, status, g.body)
+	}
+	if err := json.Unmarshal([]byte(g.body), &v); err != nil {
+		g.t.Fatalf("%v: %s", err, g.body)
+	}
+	return v
+}
+
+// submit starts a run and gives its ids.
+func (s *stack) submit(body string, headers ...string) coordinator.Accepted {
+	s.t.Helper()
+	return into[coordinator.Accepted](s.post("/runs", body, headers...), http.StatusCreated)
+}
+
+// until polls a run until it has this status.
+func (s *stack) until(id string, status run.Status) run.Run {
+	s.t.Helper()
+	var r run.Run
+	natstest.Until(s.t, id+" is "+string(status), func() bool {
+		r = into[run.Run](s.get("/runs/"+id), http.StatusOK)
+		return r.Status == status
+	})
+	return r
+}
+
+// worker plays a worker's side of the protocol.
+type worker struct {
+	stack    *stack
+	id       string
+	runner   fleet.Runner
+	do       func(run.Queued) run.Outcome
+	mu       sync.Mutex
+	attempts []fleet.Attempt
+	stops    map[string]chan struct{} // by key: closed when the run is to stop
+	said     map[string]uint64        // by key: sequence of the attempt's last event
+	claims   int
+}
+
+// echo is an agent that takes anything.
+func echo(name string) agent.Blueprint {
+	return agent.Blueprint{Name: name, Type: run.Procedural, Command: "./" + name, Status: agent.Active}
+}
+
+// done is a completed run with this result.
+func done(data string) run.Outcome {
+	zero := 0
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(data), ExitCode: &zero}}
+}
+
+// work registers a worker with these agents, and takes runs until the test ends.
+func (s *stack) work(do func(run.Queued) run.Outcome, agents ...agent.Blueprint) *worker {
+	s.t.Helper()
+	return s.workAs(fleet.Runner{
+		Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+		Instance: "one", MaxConcurrentRuns: 8, Agents: agents,
+	}, do)
+}
+
+func (s *stack) workAs(r fleet.Runner, do func(run.Queued) run.Outcome) *worker {
+	s.t.Helper()
+	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	s.t.Cleanup(loops.Wait)
+	s.t.Cleanup(cancel)
+	loops.Go(func() { s.bus.Serve(ctx, subject.Commands(w.id), "", w.command) })
+	raw, err := json.Marshal(fleet.Registration{Runner: r})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var answer []byte
+	natstest.Until(s.t, "somebody takes registrations", func() bool {
+		answer, err = s.bus.Request(ctx, subject.Fleet(fleet.OpRegister), raw)
+		return !errors.Is(err, bus.ErrNobody)
+	})
+	if err != nil {
+		s.t.Fatalf("register: %v", err)
+	}
+	var reg fleet.Registered
+	if err := json.Unmarshal(answer, &reg); err != nil {
+		s.t.Fatal(err)
+	}
+	free := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return r.MaxConcurrentRuns - len(w.attempts)
+	}
+	var taker *bus.Taker
+	taker = s.bus.Taker(free, func(ctx context.Context, d bus.Delivery) {
+		var q run.Queued
+		if err := json.Unmarshal(d.Body, &q); err != nil {
+			s.t.Errorf("a queued record cannot be read: %v", err)
+			return
+		}
+		stop := w.enter(q)
+		loops.Go(func() {
+			defer taker.Wake()
+			w.attempt(ctx, d, q, stop)
+		})
+	})
+	for _, lane := range reg.Lanes {
+		loops.Go(func() { taker.Take(ctx, lane) })
+	}
+	loops.Go(func() {
+		for ctx.Err() == nil {
+			w.beat(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(reg.BeatEvery):
+			}
+		}
+	})
+	return w
+}
+
+func (w *worker) enter(q run.Queued) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.attempts = append(w.attempts, fleet.Attempt{RunID: q.ID, SessionID: q.SessionID, Key: q.Key, StartedAt: &now})
+	stop := make(chan struct{})
+	w.stops[q.Key] = stop
+	return stop
+}
+
+func (w *worker) leave(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.attempts = slices.DeleteFunc(w.attempts, func(a fleet.Attempt) bool { return a.Key == key })
+	delete(w.stops, key)
+}
+
+// attempt claims a run, does it, and says its last word.
+func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop chan struct{}) {
+	defer w.leave(q.Key)
+	t, b, part := w.stack.t, w.stack.bus, subject.Partition(q.SessionID)
+	claim, _ := json.Marshal(run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now()})
+	if _, err := b.Append(ctx, bus.Entry{Subject: subject.Claimed(part, q.ID, q.Key), Body: claim}); err != nil {
+		if errors.Is(err, bus.ErrTaken) {
+			d.Done()
+		}
+		return
+	}
+	d.Done()
+	w.mu.Lock()
+	w.claims++
+	w.mu.Unlock()
+	outcome := make(chan run.Outcome, 1)
+	go func() { outcome <- w.do(q) }()
+	var o run.Outcome
+	select {
+	case o = <-outcome:
+	case <-stop:
+		o = run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}
+	}
+	w.mu.Lock()
+	events := w.said[q.Key]
+	w.mu.Unlock()
+	now := time.Now()
+	ended, _ := json.Marshal(run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Nonce: "n" + q.Key, Attempt: q.Attempt,
+		Status: o.Status, Error: o.Error, Result: o.Result, Events: events, StartedAt: &now, At: now})
+	if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: subject.Ended(part, q.ID, q.Key), Body: ended}); err != nil && ctx.Err() == nil {
+		t.Logf("last word of %s: %v", q.ID, err)
+	}
+}
+
+// say writes a message into the run's session.
+func (w *worker) say(q run.Queued, text string) {
+	raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: run.Say("system", text)})
+	ctx, e := context.Background(), w.stack.bus.Emitter()
+	err := e.Emit(ctx, subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, run.EventMessage), raw)
+	if err != nil {
+		w.stack.t.Error(err)
+	}
+	seq, err := e.Flush(ctx)
+	if err != nil {
+		w.stack.t.Error(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said[q.Key] = seq
+}
+
+func (w *worker) beat(ctx context.Context) {
+	w.mu.Lock()
+	raw, _ := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: slices.Clone(w.attempts)})
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, _ = w.stack.bus.Request(ctx, subject.Beats(w.id), raw)
+}
+
+func (w *worker) command(_ context.Context, _ string, body []byte) ([]byte, error) {
+	var c fleet.Command
+	if err := json.Unmarshal(body, &c); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stop, has := w.stops[c.Key]
+	if c.Type == fleet.CommandStop && has {
+		select {
+		case <-stop:
+		default:
+			close(stop)
+		}
+	}
+	return json.Marshal(fleet.CommandReply{Instance: w.runner.Instance, Has: has})
+}
