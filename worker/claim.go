@@ -26,7 +26,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 		return false
 	}
 	e := bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+	for try, pause := 1, 100*time.Millisecond; ; try, pause = try+1, min(2*pause, 2*time.Second) {
 		switch _, err = w.bus.Win(w.dead, e, mine(nonce)); {
 		case err == nil:
 			d.Done()
@@ -44,7 +44,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 			w.log.Debug("another has the claim", "run", a)
 			return false
 		}
-		if time.Since(since) < pause {
+		if try == 1 {
 			w.log.Warn("not known whether the claim stands; asking again", "run", a, "err", err)
 		}
 		d.Later(again)

@@ -47,7 +47,9 @@ func (w *Worker) leave(why string, grace time.Duration) {
 		case <-say.C:
 			w.log.Info("waiting for runs to end", "runs", w.running())
 		case <-patience:
-			w.log.Warn("the grace is over; ending what still runs", "runs", w.running())
+			if w.used.Load() > 0 {
+				w.log.Warn("the grace is over; ending what still runs", "runs", w.running())
+			}
 			patience = nil
 			w.abandon(errShutdown)
 		case <-now:

@@ -167,7 +167,6 @@ func TestUnsureClaim(t *testing.T) {
 	if n, claimed := begun.Load(), w.Counts().Claimed; int(n) != len(all) || uint64(n) != claimed {
 		t.Errorf("%d runs, %d begun, %d claimed", len(all), n, claimed)
 	}
-	s.settled()
 }
 
 // TestLastWordAfterAbsence: a run that ends while NATS is away says so when it is back.
@@ -317,7 +316,7 @@ func TestLargeBodies(t *testing.T) {
 			o.Status, o.Error = run.Failed, fault.New(fault.Internal, "own", "own")
 		}
 		return o
-	}, func(c *Config) { c.MaxPayload = 2 << 20 })
+	}, func(c *Config) { c.MaxPayload = 1 << 20 })
 	input := func(id string, in any) *run.Payload {
 		raw, _ := json.Marshal(in)
 		sum := sha256.Sum256(raw)
@@ -331,7 +330,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 	large := func(size int) func(*run.Queued) {
 		return func(q *run.Queued) {
-			q.Input, q.Body = nil, input(q.ID, run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"size":%d,"filler":%q}`, size, strings.Repeat("f", 1<<20)))})
+			q.Input, q.Body = nil, input(q.ID, run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"size":%d,"filler":%q}`, size, strings.Repeat("f", 600<<10)))})
 		}
 	}
 	for _, tt := range []struct {
@@ -341,9 +340,9 @@ func TestLargeBodies(t *testing.T) {
 		want   string
 	}{
 		{"large input, small result", []func(*run.Queued){large(10)}, 0, `completed  "<<<<<<<<<<"`},
-		{"large input, large result", []func(*run.Queued){large(1 << 20)}, 1 << 20, "completed "},
-		{"too large a result", []func(*run.Queued){large(3 << 20)}, 0, "failed result_too_large"},
-		{"too large a result of a failed run", []func(*run.Queued){large(3 << 20), func(q *run.Queued) { q.Agent = "fails" }}, 0, "failed own"},
+		{"large input, large result", []func(*run.Queued){large(600 << 10)}, 600 << 10, "completed "},
+		{"too large a result", []func(*run.Queued){large(1 << 20)}, 0, "failed result_too_large"},
+		{"too large a result of a failed run", []func(*run.Queued){large(1 << 20), func(q *run.Queued) { q.Agent = "fails" }}, 0, "failed own"},
 		{"a forged input", []func(*run.Queued){large(1), func(q *run.Queued) { q.Body.SHA256 = "0" }}, 0, "failed payload_unavailable"},
 		{"an input of more parts than size", []func(*run.Queued){large(1), func(q *run.Queued) { q.Body.Parts = 1e9 }}, 0, "failed payload_unavailable"},
 	} {
