@@ -221,7 +221,6 @@ func (f *fold) claim(ch *Change, rec subject.Record, m bus.Message) (int, error)
 	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
 	a.Attempt = max(a.Attempt, 1)
 	r.claim, r.claimed, r.runner, r.attempt = m.Seq, nanos(c.At), c.RunnerID, uint16(min(a.Attempt, 1<<16-1))
-	r.session.began = r.session.began || c.RunnerID != ""
 	r.session.modified = max(r.session.modified, r.claimed)
 	f.move(r, run.MoveClaimed)
 	ch.Moved = true
@@ -348,13 +347,14 @@ func (f *fold) show(r *row) {
 }
 
 // startedAt is the overlay: what a runner says of its attempt. It decides nothing.
-func (f *fold) startedAt(id, key string, at time.Time) {
+func (f *fold) startedAt(id, key string, at time.Time) (changed bool) {
 	r := f.runs[identOf(runPrefix, id)]
 	if r == nil || r.live == nil || r.live.snap.Key != key || r.live.snap.Claim == nil || r.live.snap.Started != nil {
-		return
+		return false
 	}
 	f.change(r).Started = &at
 	f.show(r)
+	return true
 }
 
 // settle notes the session's next turn where it may be queued.

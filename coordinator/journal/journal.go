@@ -40,6 +40,7 @@ type Journal struct {
 	due     uint64                  // the smallest of them
 	empty   uint64                  // there is no record from the last one applied up to here
 	waiters map[ident]chan struct{} // closed at the end of a run
+	starts  starts
 }
 
 type await struct {
@@ -51,7 +52,7 @@ type await struct {
 func New(b *bus.Bus, cfg Config) *Journal {
 	return &Journal{
 		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
-		moved: make(chan struct{}, 1), waiters: map[ident]chan struct{}{},
+		moved: make(chan struct{}, 1), waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 }
 
@@ -188,6 +189,7 @@ const tail = 20 * time.Millisecond
 
 // Await waits until the fold has reached a sequence of the stream.
 func (j *Journal) Await(ctx context.Context, seq uint64) error {
+	seen := uint64(0) // nothing follows this one, somebody said
 	for d := tail; ; d = min(2*d, time.Second) {
 		done := j.await(seq)
 		t := time.NewTimer(d)
@@ -204,9 +206,14 @@ func (j *Journal) Await(ctx context.Context, seq uint64) error {
 		}
 		at := j.Seq()
 		rest, err := j.bus.Records(ctx, subject.AllRuns, at, 1)
-		if err == nil && (len(rest) == 0 || rest[0].Seq > seq) {
+		switch empty := err == nil && (len(rest) == 0 || rest[0].Seq > seq); {
+		case !empty:
+			seen = 0
+		case seen != at+1: // a replica that lags may have answered: ask once more
+			seen = at + 1
+		default:
 			j.mu.Lock()
-			j.empty = max(j.empty, seq) // not fold.seq: a replica that lags may have answered
+			j.empty = max(j.empty, seq) // never fold.seq: what comes all the same is applied
 			j.reached()
 			j.mu.Unlock()
 		}
@@ -405,7 +412,7 @@ func (j *Journal) Began(session string) bool {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	s := j.fold.sessions[identOf(sessionPrefix, session)]
-	return s != nil && s.began
+	return s != nil && s.began()
 }
 
 // Deleted tells whether a session of this id was deleted, and the deletion was honoured.
@@ -426,7 +433,9 @@ func (j *Journal) Started(id, key string, at time.Time) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.fold.startedAt(id, key, at)
+	if j.fold.startedAt(id, key, at) {
+		j.starts.add(id)
+	}
 }
 
 // Wait waits until a run has ended, and gives it. When ctx ends before, the run as it is comes with the context's error.

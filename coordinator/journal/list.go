@@ -43,7 +43,7 @@ type SessionPage struct {
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
-	listedParams = 16 << 10 // bytes of parameters that a list shows; larger ones are null there
+	listedParams = 16 << 10 // bytes of parameters that lists and live streams show; larger ones are null there
 	stride       = 4096     // rows looked at under one lock
 	readers      = 8        // records read at once
 )
@@ -171,14 +171,20 @@ func (j *Journal) ofSession(q Query, below uint64, n int) (found []sight) {
 	return found
 }
 
-// listed is the view of a run in a list. Where NATS is away it has what the index has.
-func (j *Journal) listed(ctx context.Context, s sight) (run.Run, error) {
+// brief is the view of a run among others: without large parameters.
+func (j *Journal) brief(ctx context.Context, s sight) (run.Run, error) {
 	r, err := j.view(ctx, s, false)
-	if fault.KindOf(err) == fault.Unavailable {
-		return s.bare(), nil
-	}
 	if len(r.Parameters) > listedParams {
 		r.Parameters = nil
+	}
+	return r, err
+}
+
+// listed is brief for a list: where NATS is away it has what the index has.
+func (j *Journal) listed(ctx context.Context, s sight) (run.Run, error) {
+	r, err := j.brief(ctx, s)
+	if fault.KindOf(err) == fault.Unavailable {
+		return s.bare(), nil
 	}
 	return r, err
 }

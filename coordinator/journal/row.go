@@ -113,7 +113,6 @@ type session struct {
 	live           []*row // those that have not ended, in that order
 	open           int32  // how many of these are queued or claimed
 	runs           int32
-	began          bool // a runner has begun a run of it
 }
 
 func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
@@ -137,6 +136,16 @@ func (s *session) turn() *row {
 		return nil
 	}
 	return s.live[0]
+}
+
+// began tells whether a runner has begun a run of the session.
+func (s *session) began() bool {
+	for r := s.firstRow; r != nil; r = r.next {
+		if r.claim != 0 && r.runner != "" || r.attempt > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // view is the session as readers see it.

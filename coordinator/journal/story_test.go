@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func draw(f *fold) string {
 		lines = append(lines, "deleted "+id.text(sessionPrefix))
 	}
 	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.begun, f.ended))
-	sortStrings(lines)
+	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
 

@@ -159,6 +159,7 @@ func (t *teller) run(ctx context.Context) error {
 	records := follow(subject.Runs, t.p.runs, t.records)
 	events := follow(subject.Events, t.p.events, []string{t.events})
 	var rec, ev *bus.Message
+	heard, began := t.j.starting()
 	for {
 		wantRec, wantEv := records, events
 		if rec != nil {
@@ -179,10 +180,60 @@ func (t *teller) run(ctx context.Context) error {
 			rec = &m
 		case m := <-wantEv:
 			ev = &m
+		case <-began:
+			if heard, began, err = t.began(ctx, heard); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// starts is which runs were seen running last: no record says it, so live readers are told apart from the streams.
+type starts struct {
+	ring  [256]string
+	count uint64        // how many there have been
+	more  chan struct{} // closed when there is one more
+}
+
+func (s *starts) add(id string) {
+	s.ring[s.count%uint64(len(s.ring))] = id
+	s.count++
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+// starting is where those that follow begin, and what is closed when there are any.
+func (j *Journal) starting() (count uint64, more <-chan struct{}) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.starts.count, j.starts.more
+}
+
+// began tells that runs are running since the reader looked last; what a slow reader misses of that, the next record shows.
+func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct{}, error) {
+	t.j.mu.RLock()
+	count, more := t.j.starts.count, t.j.starts.more
+	var ids []string
+	for i := max(heard, count-min(count, uint64(len(t.j.starts.ring)))); i < count; i++ {
+		ids = append(ids, t.j.starts.ring[i%uint64(len(t.j.starts.ring))])
+	}
+	t.j.mu.RUnlock()
+	for _, id := range ids {
+		s, ok := t.j.look(id)
+		if !ok || s.status != run.Running || s.claim > t.p.runs || t.session != "" && t.session != s.sessionID {
+			continue
+		}
+		r, err := t.j.brief(ctx, s)
+		if err != nil {
+			return count, more, err
+		}
+		if err := t.emit(Item{t.p.String(), ItemRunUpdated, r}); err != nil {
+			return count, more, err
+		}
+	}
+	return count, more, nil
 }
 
 // step tells one of the messages at hand, if one can be told now.
@@ -314,7 +365,7 @@ func (t *teller) items(ctx context.Context, a telling) (items []Item, err error)
 	if a.run.sessionFirst == a.seq {
 		name = ItemSessionCreated
 	}
-	r, err := t.j.view(ctx, a.run, true)
+	r, err := t.j.brief(ctx, a.run)
 	if err != nil {
 		return nil, err
 	}

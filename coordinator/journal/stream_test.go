@@ -227,6 +227,11 @@ func TestInitThenWhatHappens(t *testing.T) {
 	if len(snap.Sessions) != 1 || len(snap.Runs) != 1 || snap.Runs[0].Status != run.Claimed || snap.Sessions[0].Status != run.SessionRunning {
 		t.Errorf("%+v", snap)
 	}
+	b.Started("ses_old", "no key", time.Now())
+	b.Started(old.spec.ID, old.key(1), time.Now())
+	if r := next(ItemRunUpdated).Data.(run.Run); r.Status != run.Running {
+		t.Error(r.Status)
+	}
 	b.write(old.ended(1, run.Failed, 0))
 	next(ItemEvent)
 	if s := next(ItemSessionUpdated).Data.(run.Session); s.Status != run.SessionFailed {

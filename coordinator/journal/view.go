@@ -55,12 +55,20 @@ func (j *Journal) body(ctx context.Context, seq uint64) ([]byte, error) {
 	if raw := j.bodies.get(seq); raw != nil {
 		return raw, nil
 	}
-	m, err := j.bus.Get(ctx, seq)
-	if errors.Is(err, bus.ErrNone) {
-		return nil, errForgotten
+	for tries := 0; ; tries++ {
+		m, err := j.bus.Get(ctx, seq)
+		if !errors.Is(err, bus.ErrNone) {
+			return m.Body, err
+		}
+		if tries == 5 || seq+young < j.Seq() || ctx.Err() != nil {
+			return nil, errForgotten
+		}
+		pause(ctx, 20*time.Millisecond)
 	}
-	return m.Body, err
 }
+
+// young is how near to the end of the stream a record is that a replica may not have yet.
+const young = 1000
 
 // payload joins the parts of a body that was too large for its record.
 func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
