@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ao/nats/bus"
+	"ao/nats/embed"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -49,6 +50,15 @@ func TestSetupRefusesANewerLayout(t *testing.T) {
 		if err := natstest.Open(t, s).Setup(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q in it", tt.layout, err, tt.want)
 		}
+	}
+}
+
+func TestSetupOnASmallDisk(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t, func(c *embed.Config) { c.MaxStore = 300 << 20 })
+	s, err := b.State(t.Context())
+	if err != nil || s.MaxBytes < 16<<20 || s.MaxBytes > 300<<20 {
+		t.Errorf("got %+v, %v, want a size that fits", s, err)
 	}
 }
 
@@ -186,6 +196,12 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 	k.Put(t.Context(), "c", []byte("3"))
 	k.Delete(t.Context(), "a")
 	is("map[c:3]")
+	if err := b.Purge(t.Context(), "KV_"+subject.Lanes, "$KV."+subject.Lanes+".c", 0); err != nil { // gone without a word
+		t.Fatal(err)
+	}
+	p.Kill()
+	p.Start()
+	is("map[]")
 }
 
 func TestPayloads(t *testing.T) {

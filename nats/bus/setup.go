@@ -25,7 +25,7 @@ const (
 var layout = strconv.Itoa(layoutMajor) + "." + strconv.Itoa(layoutMinor)
 
 // least is the least room a stream is made with when the server has none for what was asked.
-const least = 64 << 20
+const least = 16 << 20
 
 // Setup makes streams, buckets and the object store, and brings older ones up to date. Any number of
 // coordinators may do it at the same time and as often as they like.
@@ -83,10 +83,8 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 // stream makes one stream, or looks at the one that is there.
 func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
 	made, err := b.js.CreateStream(ctx, want)
-	for code(err) == codeNoRoom && want.MaxBytes > least {
-		want.MaxBytes = max(want.MaxBytes/2, least)
-		b.log.WarnContext(ctx, "the server has no room for a stream of that size, making a smaller one", "stream", want.Name, "max_bytes", want.MaxBytes)
-		made, err = b.js.CreateStream(ctx, want)
+	if code(err) == codeNoRoom {
+		made, err = b.smaller(ctx, want)
 	}
 	if code(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		made, err = b.js.Stream(ctx, want.Name)
@@ -99,6 +97,23 @@ func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
 		return errors.New("the server does not know atomic batches: nats-server 2.12 or newer is needed")
 	}
 	return b.migrate(ctx, have, want)
+}
+
+// smaller makes a stream on a server that has no room for the size asked for: a quarter of what it has room for,
+// since there are others to come.
+func (b *Bus) smaller(ctx context.Context, want jetstream.StreamConfig) (made jetstream.Stream, err error) {
+	for {
+		want.MaxBytes = max(want.MaxBytes/2, least)
+		if made, err = b.js.CreateStream(ctx, want); code(err) != codeNoRoom || want.MaxBytes == least {
+			break
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	want.MaxBytes = max(want.MaxBytes/4, least)
+	b.log.WarnContext(ctx, "the server has little room, a stream is smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
+	return b.js.UpdateStream(ctx, want)
 }
 
 // migrate is the one way from an older layout to this one, and to another number of replicas. What an operator
