@@ -202,6 +202,23 @@ func TestAtMostAHundred(t *testing.T) {
 	}
 }
 
+// TestFirstUseTogether: even the first use of a schema writes nothing that others read.
+func TestFirstUseTogether(t *testing.T) {
+	s := compile(t, `{"$comment":"used nowhere else","properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"enum":[1,{"b":2}]}}}`)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for range 64 {
+		wg.Go(func() {
+			<-start
+			if got := s.Check(json.RawMessage(`{"a":{"b":2.0}}`)); got != nil {
+				t.Error(got)
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
 // TestTogether: schemas with names of their own are compiled and used at once, and none answers another's references.
 func TestTogether(t *testing.T) {
 	const schemas, rounds = 64, 40

@@ -63,6 +63,7 @@ func TestMessages(t *testing.T) {
 		{`{"maxItems":1}`, `[1,2]`, `$ | [1, 2] is too long | maxItems`},
 		{`{"maxItems":0}`, `[1]`, `$ | [1] is expected to be empty | maxItems`},
 		{`{"uniqueItems":true}`, `[1,1.0]`, `$ | [1, 1.0] has non-unique elements | uniqueItems`},
+		{`{"uniqueItems":true}`, `[["a","b"],["a\"b"],["a\"1:b"],["a\":b"],{"a":"b"},{"a\"b":""},[1,23],[12,3],"1",1,true,"true",null,"n",[],{},""]`, ``},
 		{`{"contains":{"type":"null"}}`, `[1]`, `$ | [1] does not contain items matching the given schema | contains`},
 		{`{"items":[true],"additionalItems":false}`, `[1,2,"x"]`, "$[1] | Additional items are not allowed (2 was unexpected) | additionalItems\n" +
 			`$[2] | Additional items are not allowed ('x' was unexpected) | additionalItems`},
@@ -81,6 +82,9 @@ func TestMessages(t *testing.T) {
 		{`{"if":true,"then":{"type":"null"}}`, `1`, `$ | 1 is not of type 'null' | then.type`},
 		{`{"if":false,"else":{"type":"null"}}`, `1`, `$ | 1 is not of type 'null' | else.type`},
 		{`{"properties":{"a":{"$ref":"#/definitions/n"}},"definitions":{"n":{"type":"null"}}}`, `{"a":1}`, `$.a | 1 is not of type 'null' | properties.a.$ref.type`},
+		// a pointer through a schema with a name of its own: what it leads to is relative to that
+		{`{"$id":"http://x/","items":{"$ref":"#/definitions/d/$defs/e"},"definitions":{"d":{"$id":"d","$defs":{"e":{"$ref":"#/definitions/f"}},"definitions":{"f":{"type":"null"}}}}}`,
+			`[1]`, `$[0] | 1 is not of type 'null' | items.$ref.$ref.type`},
 		{`false`, `1`, `$ | False schema does not allow 1 | `},
 		{`{"properties":{"a":false}}`, `{"a":"x"}`, `$.a | False schema does not allow 'x' | properties.a`},
 		// formats

@@ -79,11 +79,21 @@ func propertySet(name string, negated bool) (string, bool) {
 
 // ranges writes tables as the inside of a class.
 func ranges(negated bool, tables ...*unicode.RangeTable) string {
+	in := make([]bool, unicode.MaxRune+2) // the last stays out, and ends the last range
+	for r := range in[:unicode.MaxRune+1] {
+		in[r] = negated
+	}
+	for _, t := range tables {
+		for _, r := range t.R16 {
+			mark(in, rune(r.Lo), rune(r.Hi), rune(r.Stride), !negated)
+		}
+		for _, r := range t.R32 {
+			mark(in, rune(r.Lo), rune(r.Hi), rune(r.Stride), !negated)
+		}
+	}
 	var b strings.Builder
-	in := !negated
-	start := rune(-1)
-	for r := rune(0); r <= unicode.MaxRune+1; r++ {
-		hit := r <= unicode.MaxRune && unicode.In(r, tables...) == in
+	start := -1
+	for r, hit := range in {
 		switch {
 		case hit && start < 0:
 			start = r
@@ -93,4 +103,10 @@ func ranges(negated bool, tables ...*unicode.RangeTable) string {
 		}
 	}
 	return b.String()
+}
+
+func mark(in []bool, low, high, stride rune, as bool) {
+	for r := low; r <= high; r += stride {
+		in[r] = as
+	}
 }
