@@ -101,15 +101,16 @@ func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
 
 // smaller makes a stream on a server that has no room for the size asked for: a quarter of what it has room for,
 // since there are others to come.
-func (b *Bus) smaller(ctx context.Context, want jetstream.StreamConfig) (made jetstream.Stream, err error) {
+func (b *Bus) smaller(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	for {
 		want.MaxBytes = max(want.MaxBytes/2, least)
-		if made, err = b.js.CreateStream(ctx, want); code(err) != codeNoRoom || want.MaxBytes == least {
+		_, err := b.js.CreateStream(ctx, want)
+		if err == nil {
 			break
 		}
-	}
-	if err != nil {
-		return nil, err
+		if code(err) != codeNoRoom || want.MaxBytes == least {
+			return nil, err
+		}
 	}
 	want.MaxBytes = max(want.MaxBytes/4, least)
 	b.log.WarnContext(ctx, "the server has little room, a stream is smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
