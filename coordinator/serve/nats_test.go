@@ -1,0 +1,327 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/journal"
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+)
+
+// request asks over NATS, as `nats request` does.
+func (s *stack) request(subj, body string, headers ...string) got {
+	s.t.Helper()
+	m := &nats.Msg{Subject: subj, Data: []byte(body), Header: nats.Header{}}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		m.Header.Set(name, value)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := s.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		s.t.Fatalf("%s: %v", subj, err)
+	}
+	return answered(s.t, r)
+}
+
+func answered(t testing.TB, r *nats.Msg) got {
+	var status int
+	if _, err := fmt.Sscan(r.Header.Get("status"), &status); err != nil {
+		t.Fatalf("header status: %v: %v", err, r.Header)
+	}
+	return got{t, status, http.Header(r.Header), string(r.Data)}
+}
+
+// TestTheServiceIsDiscoverable: `nats micro ls` and `info` show it (contract section 10).
+func TestTheServiceIsDiscoverable(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var info micro.Info
+	natstest.Until(t, "the service answers", func() bool {
+		r, err := s.nc.Request("$SRV.INFO.ao", nil, time.Second)
+		return err == nil && json.Unmarshal(r.Data, &info) == nil
+	})
+	var subjects []string
+	for _, e := range info.Endpoints {
+		subjects = append(subjects, e.Subject)
+		if e.QueueGroup != subject.Coordinators {
+			t.Errorf("%s: queue group %q", e.Subject, e.QueueGroup)
+		}
+	}
+	slices.Sort(subjects)
+	if want := []string{"ao.api.agents.list", "ao.api.runs.create", "ao.api.runs.get", "ao.api.runs.stop"}; !slices.Equal(subjects, want) {
+		t.Errorf("endpoints %v, want %v", subjects, want)
+	}
+	s.request(subject.APIRunsGet, "run_none").want(404)
+	var stats micro.Stats
+	natstest.Until(t, "the refusal is counted", func() bool {
+		r, err := s.nc.Request("$SRV.STATS.ao", nil, time.Second)
+		if err != nil || json.Unmarshal(r.Data, &stats) != nil {
+			return false
+		}
+		return slices.ContainsFunc(stats.Endpoints, func(e *micro.EndpointStats) bool {
+			return e.Subject == subject.APIRunsGet && strings.Contains(string(e.Data), `"refused":1`)
+		})
+	})
+}
+
+// TestSameAnswersOverNATS: both doors give the same body and the same code for the same request.
+func TestSameAnswersOverNATS(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", crawler).want(201)
+	s.post("/agents", `{"name":"asleep","status":"inactive"}`).want(201)
+	natstest.Until(t, "the service is there", func() bool {
+		_, err := s.nc.Request(subject.APIAgentsList, nil, time.Second)
+		return err == nil
+	})
+	for _, body := range []string{
+		`{"agent_name":"web-crawler","parameters":{"url":"x","y":1}}`, `{"agent_name":"asleep"}`, `{"agent_name":"nobody"}`, `{}`, `nonsense`, `{"a":1}`, ``,
+		`{"agent_name":"web-crawler","callback_url":"x"}`, `{"type":"resume_session","session_id":"ses_none"}`,
+		`{"agent_name":"web-crawler","parameters":{"url":"http://` + strings.Repeat("x", 900<<10) + ` "}}`,
+	} {
+		over := s.request(subject.APIRunsCreate, body)
+		http := s.post("/runs", body)
+		if over.status != http.status || over.body != http.body {
+			t.Errorf("%.60s: over NATS %d %.300s\nover HTTP %d %.300s", body, over.status, over.body, http.status, http.body)
+		}
+		if over.header[micro.ErrorCodeHeader] == nil {
+			t.Errorf("%.60s: micro does not see the error", body)
+		}
+	}
+	if a, b := s.request(subject.APIAgentsList, ""), s.get("/agents"); a.body != b.body || a.status != 200 {
+		t.Errorf("agents over NATS %s\nover HTTP %s", a.body, b.body)
+	}
+	if a, b := s.request(subject.APIAgentsList, `{"status":"inactive"}`), s.get("/agents?status=inactive"); a.body != b.body {
+		t.Errorf("inactive ones over NATS %s\nover HTTP %s", a.body, b.body)
+	}
+	s.request(subject.APIAgentsList, `{"state":1}`).want(400)
+	s.request(subject.APIRunsGet, `run_a*b`).want(400)
+	s.request(subject.APIRunsGet, `{"id":"run_1"}`).want(400)
+	s.request(subject.APIRunsStop, `{"run_id":"run_none"}`).want(404)
+}
+
+// TestRunsOverNATS: created once per key, shown, waited for, stopped.
+func TestRunsOverNATS(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(parrot, echo("tool"))
+	const body = `{"agent_name":"tool","parameters":{"a":1}}`
+	first := s.request(subject.APIRunsCreate, body, "Nats-Msg-Id: m1")
+	acc := into[coordinator.Accepted](first, 201)
+	if again := s.request(subject.APIRunsCreate, body, "Idempotency-Key: m1"); again.body != first.body {
+		t.Errorf("one key, two answers: %s %s", first.body, again.body)
+	}
+	s.until(acc.RunID, run.Completed)
+	shown := into[coordinator.Outcome](s.request(subject.APIRunsGet, acc.RunID), 200)
+	if shown.Result == nil || string(shown.Result.Data) != `{"a":1}` {
+		t.Errorf("%+v", shown)
+	}
+	out := into[coordinator.Outcome](s.request(subject.APIRunsCreate, `{"agent_name":"tool","mode":"sync"}`), 200)
+	if out.Status != run.Completed || string(out.Result.Data) != `{}` {
+		t.Errorf("%+v", out)
+	}
+	s.request(subject.APIRunsStop, `{"run_id":"`+out.ID+`"}`).want(409)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	waiting := into[coordinator.Accepted](s.request(subject.APIRunsCreate, `{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`), 202)
+	if m := s.request(subject.APIRunsStop, `{"run_id":"`+waiting.RunID+`"}`).want(200); m["status"] != "stopped" {
+		t.Errorf("%v", m)
+	}
+}
+
+// TestInbox: what publishers leave becomes a run, once, or is kept with the reason; both is told where they ask for it.
+func TestInbox(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	keep := func(c *serve.Config) { c.NATS.DataDir = dir }
+	s := start(t, keep)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	s.stop() // nobody is up
+	leave := func(body string, headers ...string) {
+		t.Helper()
+		m := &nats.Msg{Subject: subject.InboxRuns, Data: []byte(body), Header: nats.Header{}}
+		for _, h := range headers {
+			name, value, _ := strings.Cut(h, ": ")
+			m.Header.Set(name, value)
+		}
+		if r, err := s.nc.RequestMsg(m, 5*time.Second); err != nil || strings.Contains(string(r.Data), "error") {
+			t.Fatalf("publish: %v %s", err, r.Data)
+		}
+	}
+	answers, err := s.nc.SubscribeSync("answers.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave(`{"agent_name":"plain","prompt":"left"}`, "Ao-Reply-To: answers.good")
+	leave(`{"agent_name":"plain"}`, "Ao-Reply-To: answers.bad")
+	leave(`{"agent_name":"plain","prompt":"x","mode":"sync"}`)
+	leave(`{"agent_name":"plain","prompt":"x"}`, "Ao-Reply-To: ao.commands.rnr_1")
+	leave(`{"agent_name":"plain","prompt":"once"}`, "Idempotency-Key: k")
+	leave(`{"agent_name":"plain","prompt":"once"}`, "Idempotency-Key: k")
+
+	// Another coordinator comes up on the same server.
+	serving := make(chan string, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", Log: natstest.Log(t), Server: s.nats, Serving: func(url string) { serving <- url }})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	s.url = <-serving
+	told := map[string]got{}
+	for range 2 {
+		m, err := answers.NextMsg(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[m.Subject] = answered(t, m)
+	}
+	acc := into[coordinator.Accepted](told["answers.good"], 201)
+	if m := told["answers.bad"].want(400); m["error"] != "parameter_validation_failed" {
+		t.Errorf("%v", m)
+	}
+	var page journal.Page
+	natstest.Until(t, "both runs are there", func() bool {
+		page = into[journal.Page](s.get("/runs"), 200)
+		return len(page.Runs) >= 2
+	})
+	var rejected map[string]string
+	natstest.Until(t, "three are rejected", func() bool {
+		rejected = s.rejected()
+		return len(rejected) == 3
+	})
+	if page = into[journal.Page](s.get("/runs"), 200); len(page.Runs) != 2 || !slices.ContainsFunc(page.Runs, func(r run.Run) bool { return r.ID == acc.RunID }) {
+		t.Errorf("%d runs, want 2: %+v", len(page.Runs), page.Runs)
+	}
+	for body, reason := range map[string]string{
+		`{"agent_name":"plain"}`:                            "Parameters do not match agent's parameters_schema",
+		`{"agent_name":"plain","prompt":"x","mode":"sync"}`: "Nobody waits at the inbox: use mode async_poll, or request ao.api.runs.create",
+		`{"agent_name":"plain","prompt":"x"}`:               `Ao-Reply-To "ao.commands.rnr_1" is no subject to answer on: no wildcards or spaces, and not below ao. or $`,
+	} {
+		if rejected[body] != reason {
+			t.Errorf("%s rejected with %q, want %q", body, rejected[body], reason)
+		}
+	}
+}
+
+// rejected is what the stream of refused messages holds: bodies with their reasons.
+func (s *stack) rejected() map[string]string {
+	js, err := s.nc.JetStream()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	info, err := js.StreamInfo(subject.Rejected)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[string]string{}
+	for seq := info.State.FirstSeq; seq <= info.State.LastSeq && seq > 0; seq++ {
+		if m, err := js.GetMsg(subject.Rejected, seq); err == nil {
+			all[string(m.Data)] = m.Header.Get("Ao-Reason")
+		}
+	}
+	return all
+}
+
+// TestNATSAway: writes are refused for the moment, reads go on, and all is well again by itself.
+func TestNATSAway(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	s := start(t, func(c *serve.Config) { c.NATS = serve.NATSConfig{URL: p.URL()} })
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	acc := s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.until(acc.RunID, run.Pending)
+	p.Kill()
+	natstest.Until(t, "the coordinator notices", func() bool { return s.get("/ready").status == 503 })
+	g := s.post("/runs", `{"agent_name":"plain","prompt":"x"}`)
+	if m := g.want(503); m["error"] != "unavailable" || g.header.Get("Retry-After") == "" {
+		t.Errorf("%s", g.body)
+	}
+	if g := s.post("/agents", `{"name":"other"}`); g.status != 503 {
+		t.Errorf("agents: %d %s", g.status, g.body)
+	}
+	for _, path := range []string{"/health", "/runs", "/runs/" + acc.RunID, "/sessions", "/sessions/" + acc.SessionID, "/agents", "/agents/plain", "/runners", "/runs/" + acc.RunID + "/wait?timeout_seconds=0"} {
+		if g := s.get(path); g.status != 200 && g.status != 202 {
+			t.Errorf("GET %s: %d %s", path, g.status, g.body)
+		}
+	}
+	p.Start()
+	natstest.Until(t, "a run is taken again", func() bool { return s.post("/runs", `{"agent_name":"plain","prompt":"x"}`).status == 201 })
+}
+
+// TestNATSNotThereAtStart: the coordinator waits, and HTTP says what for.
+func TestNATSNotThereAtStart(t *testing.T) {
+	t.Parallel()
+	at := natstest.FreeAddr(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serve.Run(ctx, serve.Config{HTTPAddr: at, NATS: serve.NATSConfig{URL: "nats://" + natstest.FreeAddr(t)}, Log: natstest.Log(t)})
+	}()
+	s := &stack{t: t, url: "http://" + at}
+	natstest.Until(t, "HTTP answers", func() bool {
+		res, err := http.Get(s.url + "/health")
+		if err == nil {
+			res.Body.Close()
+		}
+		return err == nil && res.StatusCode == 200
+	})
+	g := s.post("/runs", `{}`)
+	literal(t, g, 503, `{"error":"unavailable","message":"Starting: NATS is being looked for; try again in a moment"}`)
+	if g.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	cancel()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "nats-server -js") {
+		t.Errorf("the error does not say how to start one: %v", err)
+	}
+}
+
+// TestEnding: waits are answered that the run goes on, streams end, and nobody new is taken.
+func TestEnding(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	next, _ := s.listen("GET", "/sse/sessions", "")
+	if e, ok := next(); !ok || e.name != journal.ItemInit {
+		t.Fatalf("%v", e)
+	}
+	answers := make(chan got, 1)
+	go func() { answers <- s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`) }()
+	natstest.Until(t, "the run waits", func() bool { return len(into[journal.Page](s.get("/runs"), 200).Runs) == 1 })
+	began := time.Now()
+	s.stop()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	if m := (<-answers).want(202); m["run_id"] == nil {
+		t.Errorf("%v", m)
+	}
+	for {
+		if _, more := next(); !more {
+			break
+		}
+	}
+	if _, err := http.Get(s.url + "/health"); err == nil {
+		t.Error("somebody still answers")
+	}
+}
