@@ -97,7 +97,11 @@ func agree(t *testing.T, f *fold) {
 	}
 	for s, rows := range bySession {
 		var speaker, oldest, last *row
+		open := 0
 		for _, r := range rows {
+			if r.live != nil && r.live.snap.open() {
+				open++
+			}
 			switch {
 			case r.live == nil:
 				if last == nil || r.end > last.end {
@@ -108,6 +112,9 @@ func agree(t *testing.T, f *fold) {
 			case oldest == nil:
 				oldest = r
 			}
+		}
+		if int(s.open) != open {
+			t.Fatalf("session %s has %d open runs, want %d", s.sessionID(), s.open, open)
 		}
 		for _, r := range []*row{oldest, last} {
 			if speaker == nil {
