@@ -76,9 +76,11 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	w.mu.Unlock()
 	w.log.Debug("run begins", "run", a)
 	o := w.guarded(ctx, w.invocation(a), ev)
+	why := context.Cause(ctx)
+	_, late := errors.AsType[timeout](why)
 	switch {
-	case ctx.Err() != nil && (o.Status == run.Stopped || o.Error != nil && o.Error.Code == "timeout"):
-		o = w.cutOff(context.Cause(ctx), o)
+	case why != nil && o.Status == run.Stopped, late && o.Error != nil && o.Error.Code == procedural.CodeTimeout:
+		o = w.cutOff(why, o)
 	case o.Status == run.Stopped:
 		o.Status, o.Error = run.Failed, fault.New(fault.Internal, "executor_stopped", "The executor stopped by itself")
 	case o.Status == run.Failed && o.Error == nil:
@@ -109,11 +111,7 @@ func crashed(what string) run.Outcome {
 // cutOff is the outcome of an executor that was ended, by the reason; what it had come to by then is kept.
 func (w *Worker) cutOff(why error, o run.Outcome) run.Outcome {
 	if t, ok := errors.AsType[timeout](why); ok {
-		f := fault.New(fault.Internal, "timeout", t.Error()).With("timeout_seconds", t.limit.Seconds()).With("timeout_by", t.by)
-		if o.Result != nil && o.Result.ExitCode != nil {
-			code := procedural.ExitTimeout
-			o.Result.ExitCode = &code
-		}
+		f := fault.New(fault.Internal, procedural.CodeTimeout, t.Error()).With("timeout_seconds", t.limit.Seconds()).With("timeout_by", t.by)
 		return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
 	}
 	if errors.Is(why, errStopped) {

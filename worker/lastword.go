@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -16,6 +17,9 @@ import (
 
 // maxMessage is the longest message of an error that a record carries, in bytes.
 const maxMessage = 32 << 10
+
+// maxRecord is the largest record that fits into a message, in bytes.
+const maxRecord = 900 << 10
 
 // finish says the last word of an attempt: exactly one, tried again until it stands, is refused, or the worker dies.
 func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
@@ -61,7 +65,7 @@ func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, n
 		short.Message = string(process.Cut([]byte(short.Message), maxMessage))
 		r.Error = &short
 	}
-	if r.Result != nil && size(r.Result) > MaxInline/2 { // it may be too large: look
+	if r.Result != nil && size(r.Result) > MaxInline/6 { // with its escapes it may be too large: look
 		w.outsource(a, &r)
 	}
 	body, err = encode(r)
@@ -70,7 +74,19 @@ func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, n
 		r.Error = fault.New(fault.Internal, "result_unreadable", "The executor's result is not valid JSON")
 		body, err = encode(r)
 	}
+	if len(body) > maxRecord {
+		r.Error = fault.New(fault.Internal, cmp.Or(codeOf(r.Error), "result_too_large"), "The end of the run is too large to be told")
+		r.Status, r.Result = run.Failed, nil
+		body, err = encode(r)
+	}
 	return body, r.Nonce, err
+}
+
+func codeOf(f *fault.Fault) string {
+	if f == nil {
+		return ""
+	}
+	return f.Code
 }
 
 // encode is json.Marshal that leaves <, > and & as they are: results are kept as they came.

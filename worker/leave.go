@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -17,44 +18,49 @@ func (w *Worker) going() {
 	w.leaving.Store(true)
 }
 
-// leave takes no more, hands back what has come and not begun, and returns when every attempt has its last word. After the
-// grace (negative: endless) the executors are ended.
-func (w *Worker) leave(why string, grace time.Duration) {
+// leave takes no more, hands back what has come and not begun, and returns when every attempt has its last word. From the
+// moment that told ends the executors have the grace and are ended after it; until then they have all the time they
+// need.
+func (w *Worker) leave(told context.Context, why string) {
+	w.going()
+	w.log.Info("takes no more", "why", why, "running", w.used.Load())
 	w.beatNow()
+	var bye sync.WaitGroup
+	defer bye.Wait()
+	farewell := sync.OnceFunc(func() { bye.Go(w.deregister) })
+	defer farewell()
+	if told.Err() != nil {
+		farewell() // at once; the leases of what runs go on
+	}
 	w.lanes.close()
 	over := make(chan struct{})
 	go func() {
 		w.runs.Wait()
 		close(over)
 	}()
-	w.log.Info("takes no more", "why", why, "running", w.used.Load())
 	say := time.NewTicker(5 * time.Second)
 	defer say.Stop()
+	end, now := told.Done(), w.now
 	var patience <-chan time.Time
-	if grace >= 0 {
-		t := time.NewTimer(grace)
-		defer t.Stop()
-		patience = t.C
-		if w.used.Load() > 0 && grace > 0 {
-			w.log.Info("waiting for runs to end", "runs", w.running(), "grace", grace)
-		}
-	}
-	now := w.now
 	for {
 		select {
 		case <-over:
 			return
 		case <-say.C:
 			w.log.Info("waiting for runs to end", "runs", w.running())
-		case <-patience:
+		case <-end:
+			end, patience = nil, time.After(w.Grace)
+			farewell()
 			if w.used.Load() > 0 {
-				w.log.Warn("the grace is over; ending what still runs", "runs", w.running())
+				w.log.Info("waiting for runs to end", "runs", w.running(), "grace", w.Grace)
 			}
+		case <-patience:
 			patience = nil
+			w.log.Warn("the grace is over; ending what still runs", "runs", w.running())
 			w.abandon(errShutdown)
 		case <-now:
-			w.log.Warn("told to end at once; ending what still runs", "runs", w.running())
 			now, patience = nil, nil
+			w.log.Warn("told to end at once; ending what still runs", "runs", w.running())
 			w.abandon(errShutdown)
 		}
 	}

@@ -303,6 +303,27 @@ func TestToldToEnd(t *testing.T) {
 	}
 }
 
+// TestToldToEndWhileDraining: a drain has no limit, but that of who ends the process.
+func TestToldToEndWhileDraining(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, untilCut)
+	q := s.queue()
+	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+	s.tell(w.Worker, fleet.Command{Type: fleet.CommandDrain})
+	natstest.Until(t, "it drains", func() bool { return w.leaving.Load() })
+	w.end(t)
+	if e := s.ended(q); code(e) != "runner_disconnected" {
+		t.Errorf("got %s %s", e.Status, code(e))
+	}
+	s.with(func() {
+		if len(s.byes) != 1 {
+			t.Errorf("%d farewells", len(s.byes))
+		}
+	})
+}
+
 // TestNothingIsLeft: a worker that has ended leaves no goroutine of its own.
 func TestNothingIsLeft(t *testing.T) {
 	b := natstest.Bus(t)

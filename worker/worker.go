@@ -31,8 +31,8 @@ import (
 )
 
 // Executor does a run. ctx ends when the run is to end early: nothing of it may be left when Run returns, and an
-// outcome that was cut off so has the status run.Stopped, which the worker replaces by the reason (a time limit,
-// a stop); what the executor came to by itself before counts as it is. emit shows an event to the session's readers
+// outcome that was cut off so has the status run.Stopped (at ctx's deadline also failed with the code timeout), which
+// the worker replaces by the reason; what the executor came to by itself before counts as it is. emit shows an event to the session's readers
 // (kind is run.EventMessage, run.EventPreTool or run.EventPostTool, body an object); it may be called from several
 // goroutines, waits while NATS cannot take it, and must not be called after Run has returned.
 type Executor interface {
@@ -180,13 +180,9 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	select {
 	case <-ctx.Done():
-		w.going()
-		wg.Go(w.deregister)
-		w.leave("told to end", w.Grace)
+		w.leave(ctx, "told to end")
 	case <-w.drain:
-		w.going()
-		w.leave("drained", -1)
-		w.deregister()
+		w.leave(ctx, "drained")
 	case err := <-w.fatal:
 		w.going()
 		w.log.Error("ending", "err", err)

@@ -230,6 +230,8 @@ func TestEnds(t *testing.T) {
 			panic("ouch")
 		case "fails":
 			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", strings.Repeat("x", 1<<20)), Result: done("3").Result}
+		case "rambles":
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "odd", "odd").With("all", strings.Repeat("x", 2<<20))}
 		case "mute":
 			return run.Outcome{Status: run.Failed}
 		case "none":
@@ -241,10 +243,10 @@ func TestEnds(t *testing.T) {
 		case "natural": // the stop comes, and it ends by itself all the same
 			<-ctx.Done()
 			return done("1")
-		case "late": // it has an exit code
+		case "late": // it says itself that it took too long, with an exit code
 			<-ctx.Done()
-			n := 143
-			return run.Outcome{Status: run.Stopped, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage("1"), ExitCode: &n}}
+			n := 124
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "timeout", "own words"), Result: &run.Result{Type: run.Procedural, Data: json.RawMessage("1"), ExitCode: &n}}
 		}
 		return untilCut(ctx, v, emit)
 	}, func(c *Config) { c.Profile.TimeoutSeconds = 1 })
@@ -255,6 +257,7 @@ func TestEnds(t *testing.T) {
 	}{
 		{"panics", "", 60, "failed executor_crashed"},
 		{"fails", "", 60, "failed command_failed 3"},
+		{"rambles", "", 60, "failed odd"},
 		{"mute", "", 60, "failed executor_failed"},
 		{"none", "", 60, "failed executor_crashed"},
 		{"stops", "", 60, "failed executor_stopped"},
