@@ -9,7 +9,7 @@ import (
 // cache keeps compiled schemas by the hash of their text and forgets those that were not used for longest.
 type cache struct {
 	mu     sync.Mutex
-	room   int // bytes of schema text; a compiled schema takes some twenty times as much
+	room   int // bytes of schema text; a compiled schema takes twenty to forty times as much
 	byHash map[[sha256.Size]byte]*list.Element
 	recent list.List // of entry, the last used in front
 }
