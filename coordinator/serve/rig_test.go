@@ -195,7 +195,9 @@ type worker struct {
 	attempts []fleet.Attempt
 	stops    map[string]chan struct{} // by key: closed when the run is to stop
 	said     map[string]uint64        // by key: sequence of the attempt's last event
-	claims   int
+	silent   bool
+	lanes    map[string]bool
+	take     func(lane string)
 }
 
 // echo is an agent that takes anything.
@@ -220,12 +222,11 @@ func (s *stack) work(do func(run.Queued) run.Outcome, agents ...agent.Blueprint)
 
 func (s *stack) workAs(r fleet.Runner, do func(run.Queued) run.Outcome) *worker {
 	s.t.Helper()
-	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{}}
+	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{}, lanes: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	s.t.Cleanup(loops.Wait)
 	s.t.Cleanup(cancel)
-	loops.Go(func() { s.bus.Serve(ctx, subject.Commands(w.id), "", w.command) })
 	raw, err := json.Marshal(fleet.Registration{Runner: r})
 	if err != nil {
 		s.t.Fatal(err)
@@ -260,9 +261,9 @@ func (s *stack) workAs(r fleet.Runner, do func(run.Queued) run.Outcome) *worker 
 			w.attempt(ctx, d, q, stop)
 		})
 	})
-	for _, lane := range reg.Lanes {
-		loops.Go(func() { taker.Take(ctx, lane) })
-	}
+	w.take = func(lane string) { loops.Go(func() { taker.Take(ctx, lane) }) }
+	w.serves(reg.Lanes)
+	loops.Go(func() { s.bus.Serve(ctx, subject.Commands(w.id), "", w.command) })
 	loops.Go(func() {
 		for ctx.Err() == nil {
 			w.beat(ctx)
@@ -304,9 +305,6 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 		return
 	}
 	d.Done()
-	w.mu.Lock()
-	w.claims++
-	w.mu.Unlock()
 	outcome := make(chan run.Outcome, 1)
 	go func() { outcome <- w.do(q) }()
 	var o run.Outcome
@@ -343,13 +341,40 @@ func (w *worker) say(q run.Queued, text string) {
 	w.said[q.Key] = seq
 }
 
+// serves begins to take from lanes that are new.
+func (w *worker) serves(lanes []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, lane := range lanes {
+		if !w.lanes[lane] {
+			w.lanes[lane] = true
+			w.take(lane)
+		}
+	}
+}
+
+// silence is the worker's death: it beats and answers no more.
+func (w *worker) silence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = true
+}
+
 func (w *worker) beat(ctx context.Context) {
 	w.mu.Lock()
+	if w.silent {
+		w.mu.Unlock()
+		return
+	}
 	raw, _ := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: slices.Clone(w.attempts)})
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, _ = w.stack.bus.Request(ctx, subject.Beats(w.id), raw)
+	answer, err := w.stack.bus.Request(ctx, subject.Beats(w.id), raw)
+	var reply fleet.BeatReply
+	if err == nil && json.Unmarshal(answer, &reply) == nil {
+		w.serves(reply.Lanes)
+	}
 }
 
 func (w *worker) command(_ context.Context, _ string, body []byte) ([]byte, error) {
@@ -357,8 +382,12 @@ func (w *worker) command(_ context.Context, _ string, body []byte) ([]byte, erro
 	if err := json.Unmarshal(body, &c); err != nil {
 		return nil, err
 	}
+	w.serves(c.Lanes)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.silent {
+		return nil, errors.New("dead")
+	}
 	stop, has := w.stops[c.Key]
 	if c.Type == fleet.CommandStop && has {
 		select {
