@@ -69,10 +69,11 @@ func (j *Journal) Stream(ctx context.Context, session, after string, emit func(I
 	if session != "" {
 		t.records, t.events = []string{"ao.runs." + subject.Partition(session) + ".>"}, subject.SessionEvents(session)
 	}
+	heard, began := j.starting() // before the snapshot, so that none is missed in between
 	if err := t.begin(ctx, after); err != nil {
 		return err
 	}
-	return t.run(ctx)
+	return t.run(ctx, heard, began)
 }
 
 // teller is one reader of the live stream.
@@ -137,7 +138,7 @@ func (t *teller) begin(ctx context.Context, after string) error {
 }
 
 // run merges the two streams: of either it has one message at hand and decides which goes first.
-func (t *teller) run(ctx context.Context) error {
+func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -159,7 +160,6 @@ func (t *teller) run(ctx context.Context) error {
 	records := follow(subject.Runs, t.p.runs, t.records)
 	events := follow(subject.Events, t.p.events, []string{t.events})
 	var rec, ev *bus.Message
-	heard, began := t.j.starting()
 	for {
 		wantRec, wantEv := records, events
 		if rec != nil {
