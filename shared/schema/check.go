@@ -52,23 +52,23 @@ var checks = sync.Pool{New: func() any {
 // Check says in which ways a value does not fit: nil if it fits, else at most 100 violations, sorted by path and schema path. A value that
 // cannot be read, is too large, or takes too long to check is a violation at "$"; a member given twice is one at its own path.
 func (s *Schema) Check(value json.RawMessage) (out []Violation) {
+	defer func() {
+		if r := recover(); r != nil { // ours to mend, but never a reason to take the process down or to let the value pass
+			out = []Violation{{Path: "$", Message: crashed}}
+		}
+	}()
 	v, count, bad := read(value, limits{MaxValueBytes, MaxDepth, MaxValues})
 	if bad != nil {
 		return []Violation{bad.violation()}
 	}
 	c := checks.Get().(*check)
-	defer func() {
-		if r := recover(); r != nil { // ours to mend, but never a reason to take the process down or to let the value pass
-			out = []Violation{{Path: "$", Message: crashed}}
-			return // c may be in any state: it is not put back
-		}
-		c.reset()
-		checks.Put(c)
-	}()
 	c.nodes = s.nodes
 	c.steps = steps + stepsPerValue*count + len(value)/bytesPerStep
 	c.node(0, &v)
-	return c.result()
+	out = c.result()
+	c.reset()
+	checks.Put(c) // not after a panic: it may be in any state
+	return out
 }
 
 const (
@@ -76,10 +76,17 @@ const (
 	exhausted = "takes too many steps to check against this schema: simplify the schema or send less at once"
 )
 
+// reset makes ready for the next value and lets go of this one.
 func (c *check) reset() {
+	clear(c.at[:cap(c.at)])
 	c.nodes, c.at, c.under, c.quiet, c.failed, c.found = nil, c.at[:0], c.under[:0], 0, false, nil
 	c.state.Local = nil
+	if cap(c.buffer) > keptBuffer {
+		c.buffer = nil
+	}
 }
+
+const keptBuffer = 64 << 10
 
 func (c *check) result() []Violation {
 	switch {

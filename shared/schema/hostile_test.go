@@ -15,9 +15,17 @@ import (
 
 // What strangers may send to hurt the process. Each pair must be answered within the limits, whatever the answer; want is a part of it.
 const (
-	hostileTime   = 3 * time.Second // ten times that under -race
+	hostileTime   = 3 * time.Second
 	hostileMemory = 400 << 20
 )
+
+// patience is what the race detector makes of the time limit.
+func patience() time.Duration {
+	if raceEnabled {
+		return 10 * hostileTime
+	}
+	return hostileTime
+}
 
 func deep(open, inside, close string, n int) string {
 	return strings.Repeat(open, n) + inside + strings.Repeat(close, n)
@@ -81,14 +89,14 @@ var hostile = []struct {
 	{"abyss", `true`, strings.Repeat("[", 2<<20), "not readable"},
 	{"large schema", `{"title":"` + strings.Repeat("x", 256<<10) + `"}`, `1`, "too large: 262156 bytes"},
 	{"many values in a schema", `{"enum":[` + many(20_000, "%d", ",") + `]}`, `1`, "too many values: at most 20000"},
-	{"many subschemas", `{"properties":{` + many(4_000, `"p%d":{"type":"string","minLength":1}`, ",") + `}}`, `{"p3999":""}`, "$.p3999 | '' should be non-empty"},
+	{"many subschemas", `{"properties":{` + many(3_000, `"p%d":{"type":"string","minLength":1}`, ",") + `}}`, `{"p2999":""}`, "$.p2999 | '' should be non-empty"},
 	{"many required", `{"required":[` + many(10_000, `"p%d"`, ",") + `]}`, `{` + many(100_000, `"q%d":1`, ",") + `}`, "is a required property"},
 	{"large value", `true`, `"` + strings.Repeat("x", 4<<20) + `"`, "too large: 4194306 bytes"},
 	{"many values", `true`, `[` + strings.Repeat("1,", 200_000) + `1]`, "too many values: at most 200000"},
 	{"large honest value", `{"items":{"type":"integer","minimum":0,"maximum":5,"multipleOf":1}}`, `[` + strings.Repeat("1,", 199_990) + `1]`, ""},
 	{"large honest table", `{"items":{"type":"object","required":["a","b"],"properties":{"a":{"type":"string","pattern":"^[a-z]+$"},"b":{"anyOf":[{"type":"null"},{"type":"number"}]}},"additionalProperties":false}}`,
-		`[` + strings.Repeat(`{"a":"xyz","b":1},`, 60_000) + `{"a":"xyz","b":null}]`, ""},
-	{"large honest text", `{"pattern":"^[A-Za-z0-9+/]*={0,2}$"}`, `"` + strings.Repeat("QUJD", 1<<20-1) + `"`, ""},
+		`[` + strings.Repeat(`{"a":"xyz","b":1},`, 30_000) + `{"a":"xyz","b":null}]`, ""},
+	{"large honest text", `{"pattern":"^[A-Za-z0-9+/]*={0,2}$"}`, `"` + strings.Repeat("QUJD", 1<<18) + `"`, ""},
 	{"all wrong", `{"items":{"type":"string"}}`, `[` + strings.Repeat("1,", 190_000) + `1]`, "1 is not of type"},
 	{"all different", `{"uniqueItems":true}`, `[` + many(100_000, "%d", ",") + `]`, ""},
 	{"all the same but one", `{"uniqueItems":true}`, `[` + strings.Repeat("[],", 100_000) + `1]`, "non-unique"},
@@ -110,19 +118,19 @@ var hostile = []struct {
 	{"many large numbers", `{"items":{"multipleOf":1.2345678901234567890123456789012345678901234567890123456789}}`,
 		`[` + strings.Repeat("1.23456789012345678901234567890123456789012345678901e308,", 50_000) + `1]`, "not a multiple"},
 	{"many patterns", `{"patternProperties":{` + many(101, `"^a%d$":true`, ",") + `}}`, `1`, "too many patterns"},
-	{"patterns × members", `{"patternProperties":{` + many(100, `"^(a|b|c)*%d$":true`, ",") + `}}`, `{` + many(100_000, `"aaaaaaaaaaaaaaaaaaaa%d":1`, ",") + `}`, "too many steps"},
+	{"patterns × members", `{"patternProperties":{` + many(100, `"^(a|b|c)*%d$":true`, ",") + `}}`, `{` + many(20_000, `"aaaaaaaaaaaaaaaaaaaa%d":1`, ",") + `}`, "too many steps"},
 	{"pattern that explodes elsewhere", `{"pattern":"^(a+)+$"}`, `"` + strings.Repeat("a", 100_000) + `b"`, "does not match"},
 	{"pattern of many steps", `{"pattern":"(x+x+)+y{500}"}`, `"` + strings.Repeat("x", 4_000_000) + `"`, "too many steps"},
 	{"pattern as dear as may be", `{"pattern":"^(.{0,60}a){15}b"}`, `"` + strings.Repeat("a", 1_600) + `"`, "does not match"},
 	{"patterns of large sets", `{"patternProperties":{` + many(100, `"%d`+strings.Repeat(`\\P{Alphabetic}`, 32)+`":true`, ",") + `}}`, `{"a":1}`, "too large for a pattern, together"},
 	{"pattern too long", `{"pattern":"` + strings.Repeat("a", 513) + `"}`, `1`, "too long for a pattern"},
-	{"parentheses in a format", `{"format":"regex"}`, `"` + strings.Repeat("(", 4_000_000) + `"`, "is not a valid regular expression"},
-	{"properties in a format", `{"format":"regex"}`, `"` + strings.Repeat(`\\p{Alphabetic}`, 200_000) + `"`, ""},
-	{"a long hostname", `{"format":"idn-hostname"}`, `"` + strings.Repeat("ü.", 1_000_000) + `"`, "is not a valid"},
-	{"a long label", `{"format":"hostname"}`, `"xn--` + strings.Repeat("9", 4_000_000) + `"`, "is not a valid"},
-	{"a long template", `{"format":"uri-template"}`, `"` + strings.Repeat("{a}", 1_000_000) + `"`, ""},
-	{"a long email", `{"format":"email"}`, `"` + strings.Repeat("a@", 1_000_000) + `"`, "is not a valid"},
-	{"all formats", `{"items":{"allOf":[` + formats() + `]}}`, `["` + strings.Repeat("é/{1.:", 100_000) + `"]`, "is not a valid"},
+	{"parentheses in a format", `{"format":"regex"}`, `"` + strings.Repeat("(", 1_000_000) + `"`, "is not a valid regular expression"},
+	{"properties in a format", `{"format":"regex"}`, `"` + strings.Repeat(`\\p{Alphabetic}`, 50_000) + `"`, ""},
+	{"a long hostname", `{"format":"idn-hostname"}`, `"` + strings.Repeat("ü.", 200_000) + `"`, "is not a valid"},
+	{"a long label", `{"format":"hostname"}`, `"xn--` + strings.Repeat("9", 1_000_000) + `"`, "is not a valid"},
+	{"a long template", `{"format":"uri-template"}`, `"` + strings.Repeat("{a}", 200_000) + `"`, ""},
+	{"a long email", `{"format":"email"}`, `"` + strings.Repeat("a@", 200_000) + `"`, "is not a valid"},
+	{"all formats", `{"items":{"allOf":[` + formats() + `]}}`, `["` + strings.Repeat("é/{1.:", 20_000) + `"]`, "is not a valid"},
 	{"members given twice", `true`, `{"a":1,"a":2}`, "appears twice"},
 	{"a member given twice among many", `true`, `{` + many(50_000, `"a%d":1`, ",") + `,"a7":1}`, "appears twice"},
 	{"a keyword given twice", `{"type":"string","type":"null"}`, `1`, "appears twice"},
@@ -147,10 +155,6 @@ func formats() string {
 }
 
 func TestHostile(t *testing.T) {
-	limit := hostileTime
-	if raceEnabled {
-		limit *= 10
-	}
 	for _, tt := range hostile {
 		t.Run(tt.name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -168,7 +172,7 @@ func TestHostile(t *testing.T) {
 			if len(got) > 1<<20 {
 				t.Errorf("the answer has %d bytes", len(got))
 			}
-			if took > limit {
+			if took > patience() {
 				t.Errorf("took %v", took)
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > hostileMemory {

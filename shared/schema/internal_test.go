@@ -18,7 +18,7 @@ func TestNumbers(t *testing.T) {
 	literals := []string{"0", "-0", "0.0", "0e5", "1", "1.0", "10e-1", "100", "1e2", "-1", "0.01", "0.07", "1.1", "3", "0.3", "1e308", "1e-308",
 		"18446744073709551615", "18446744073709551616", "9007199254740993", "9007199254740992", "972783798187987123879878123.18878137",
 		"972783798187987123879878123.188781371", "4294967296", "4294967295", "123456789012345678901234567890", "0.0000001", "1000000.0000001"}
-	for range 300 {
+	for range 120 {
 		s := fmt.Sprint(random.IntN(2000))
 		if random.IntN(2) == 0 {
 			s += fmt.Sprintf(".%0*d", 1+random.IntN(4), random.IntN(10000))
@@ -222,7 +222,7 @@ func TestMetaSchema(t *testing.T) {
 		"minProperties", "required", "additionalProperties", "definitions", "properties", "patternProperties", "dependencies", "propertyNames", "const", "enum",
 		"type", "format", "contentMediaType", "contentEncoding", "if", "then", "else", "allOf", "anyOf", "oneOf", "not", "unknown"}
 	verdicts := map[bool]int{}
-	for i := range 20_000 {
+	for i := range 8_000 {
 		raw := `{"` + keywords[random.IntN(len(keywords))] + `":` + odd[random.IntN(len(odd))]
 		if i%2 == 0 {
 			raw = `{"properties":{"p":` + raw + `}`
@@ -235,7 +235,7 @@ func TestMetaSchema(t *testing.T) {
 		}
 		verdicts[want]++
 	}
-	if verdicts[true] < 1000 || verdicts[false] < 1000 {
+	if verdicts[true] < 500 || verdicts[false] < 500 {
 		t.Errorf("hardly any of one kind: %v", verdicts)
 	}
 	for k := range shapes {
