@@ -34,6 +34,8 @@ type Journal struct {
 	live   atomic.Bool
 	moved  chan struct{}
 
+	probing atomic.Bool // somebody asks whether the tail was purged
+
 	mu      sync.RWMutex
 	fold    *fold
 	awaits  []await                 // who waits for a sequence
@@ -184,8 +186,8 @@ func (j *Journal) Stats() Stats {
 }
 
 // tail is how long a wait for a sequence takes before it is asked whether there is anything at all up to it: the last
-// records of a stream may have been purged.
-const tail = 20 * time.Millisecond
+// records of a stream may have been purged. One of those who wait asks for all.
+const tail = 100 * time.Millisecond
 
 // Await waits until the fold has reached a sequence of the stream.
 func (j *Journal) Await(ctx context.Context, seq uint64) error {
@@ -204,6 +206,9 @@ func (j *Journal) Await(ctx context.Context, seq uint64) error {
 		case <-t.C:
 			j.unawait(done)
 		}
+		if !j.probing.CompareAndSwap(false, true) {
+			continue
+		}
 		at := j.Seq()
 		rest, err := j.bus.Records(ctx, subject.AllRuns, at, 1)
 		switch empty := err == nil && (len(rest) == 0 || rest[0].Seq > seq); {
@@ -217,6 +222,7 @@ func (j *Journal) Await(ctx context.Context, seq uint64) error {
 			j.reached()
 			j.mu.Unlock()
 		}
+		j.probing.Store(false)
 	}
 }
 
@@ -251,13 +257,16 @@ func (j *Journal) unawait(done chan struct{}) {
 
 // catchUp makes reads follow writes: it waits, at most two seconds, for what the stream holds now.
 func (j *Journal) catchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	state, err := j.bus.State(ctx)
+	state, err := j.bus.State(short)
 	if err == nil {
-		err = j.Await(ctx, state.Last)
+		err = j.Await(short, state.Last)
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(fault.Unavailable, "", "the history is being read; try again in a moment", err).After(time.Second)
 	}
 	return err
@@ -438,28 +447,38 @@ func (j *Journal) Started(id, key string, at time.Time) {
 	}
 }
 
-// Wait waits until a run has ended, and gives it. When ctx ends before, the run as it is comes with the context's error.
+// Wait waits until a run has ended. When ctx ends before, the run comes as it is, with ctx's error.
 func (j *Journal) Wait(ctx context.Context, id string) (run.Run, error) {
 	if _, err := j.row(ctx, id); err != nil {
 		return run.Run{}, err
 	}
+	if err := j.Done(ctx, id); err != nil {
+		r, gone := j.Get(context.WithoutCancel(ctx), id)
+		return r, cmp.Or(gone, err)
+	}
+	return j.Get(ctx, id)
+}
+
+// Done waits until a run has ended that stands on the stream, also if the fold has not come to it yet: who has just written
+// it needs to ask nobody.
+func (j *Journal) Done(ctx context.Context, id string) error {
 	key := identOf(runPrefix, id)
 	j.mu.Lock()
 	var ended chan struct{}
-	if r := j.fold.runs[key]; r != nil && r.live != nil {
+	if r := j.fold.runs[key]; r == nil || r.live != nil {
 		if ended = j.waiters[key]; ended == nil {
 			ended = make(chan struct{})
 			j.waiters[key] = ended
 		}
 	}
 	j.mu.Unlock()
-	if ended != nil {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			r, err := j.Get(context.WithoutCancel(ctx), id)
-			return r, cmp.Or(err, ctx.Err())
-		}
+	if ended == nil {
+		return nil
 	}
-	return j.Get(ctx, id)
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

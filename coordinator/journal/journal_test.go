@@ -194,7 +194,7 @@ func TestLargeBodies(t *testing.T) {
 func TestWait(t *testing.T) {
 	b := start(t, Config{})
 	a := b.actor(run.NewSessionID())
-	b.write(a.queued(1), a.claimed(1))
+	b.Await(t.Context(), b.write(a.queued(1), a.claimed(1)))
 	const waiters = 2000
 	got := make(chan run.Status, waiters)
 	for range waiters {

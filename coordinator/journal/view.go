@@ -178,9 +178,11 @@ func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec,
 		if err != nil {
 			return spec, err
 		}
-		if err := json.Unmarshal(raw, &spec); err != nil {
+		q, err := run.DecodeQueued(raw, nil)
+		if err != nil {
 			return spec, fmt.Errorf("run %s: record %d: %w", s.id, s.whole, err)
 		}
+		spec = q.Spec
 	}
 	if spec.Body == nil || !large {
 		return spec, nil
