@@ -402,3 +402,36 @@ func TestPagesAreStableWhileRunsArrive(t *testing.T) {
 		t.Errorf("got\n%q\n%q\nwant\n%q", runs, sessions, want)
 	}
 }
+
+func TestReadsGoOnWhileNATSIsAway(t *testing.T) {
+	p := natstest.Proc(t)
+	server := p.Bus(t)
+	b := &bench{follow(t, server, Config{Cache: -1}), t, server, server.Emitter()}
+	ended, waiting := b.actor(run.NewSessionID()), b.actor(run.NewSessionID())
+	b.Await(t.Context(), b.write(ended.queued(1), ended.ended(1, run.Failed, 0), waiting.queued(1)))
+	p.Kill()
+	natstest.Until(t, "the loss is noticed", func() bool { return !server.Connected() })
+	if r, err := b.Get(t.Context(), waiting.spec.ID); err != nil || r.Status != run.Pending || r.Parameters == nil {
+		t.Error(r, err)
+	}
+	if s, err := b.Session(t.Context(), ended.spec.SessionID); err != nil || s.Status != run.SessionFailed {
+		t.Error(s, err)
+	}
+	if l, err := b.Runs(t.Context(), Query{}); err != nil || len(l.Runs) != 2 || l.Runs[1].Status != run.Failed {
+		t.Error(l, err)
+	}
+	for _, id := range []string{ended.spec.ID, run.NewID()} {
+		if _, err := b.Get(t.Context(), id); fault.KindOf(err) != fault.Unavailable {
+			t.Error(err)
+		}
+	}
+	p.Start()
+	natstest.Until(t, "the connection is back", server.Connected)
+	b.Await(t.Context(), b.write(waiting.ended(1, run.Stopped, 0)))
+	if r, err := b.Get(t.Context(), ended.spec.ID); err != nil || r.Error == nil {
+		t.Error(r, err)
+	}
+	if r, err := b.Get(t.Context(), waiting.spec.ID); err != nil || r.Status != run.Stopped {
+		t.Error(r, err)
+	}
+}
