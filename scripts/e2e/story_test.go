@@ -1,0 +1,328 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+)
+
+// story tells one of the stories that share a stack; what fails in it, fails there.
+func (s *stack) story(name string, tell func(*stack)) {
+	s.t.Helper()
+	s.t.(*testing.T).Run(name, func(t *testing.T) {
+		own := *s
+		own.t = t
+		tell(&own)
+	})
+}
+
+// is wants an answer to be literally this.
+func (s *stack) is(r reply, code int, body string) {
+	s.t.Helper()
+	if text := strings.TrimSuffix(r.text, "\n"); r.code != code || text != body {
+		s.t.Errorf("got  %d %s\nwant %d %s", r.code, text, code, body)
+	}
+}
+
+// has wants an answer to have a status and these parts.
+func (s *stack) has(r reply, code int, parts ...string) {
+	s.t.Helper()
+	if r.code != code {
+		s.t.Errorf("got %d %.2000s, want %d", r.code, r.text, code)
+	}
+	s.contains(r.text, parts...)
+}
+
+// contains wants a text to have these parts.
+func (s *stack) contains(text string, parts ...string) {
+	s.t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			s.t.Errorf("got %.4000s\nwithout %s", text, p)
+		}
+	}
+}
+
+// same wants two texts to be one.
+func (s *stack) same(what, got, want string) {
+	s.t.Helper()
+	if got != want {
+		s.t.Errorf("%s:\ngot  %.4000s\nwant %.4000s", what, got, want)
+	}
+}
+
+var (
+	times = regexp.MustCompile(`"20\d\d-[^"]*Z"`)
+	ids   = regexp.MustCompile(`\b(run|ses|rnr)_[0-9a-f]{8,32}\b`)
+)
+
+// bare is a text without what differs each time: times, ids, the end of the line.
+func bare(text string) string {
+	text = strings.TrimSuffix(text, "\n")
+	return ids.ReplaceAllString(times.ReplaceAllString(text, `"T"`), `${1}_ID`)
+}
+
+// sync runs a body in mode sync, and gives the run with its result.
+func (s *stack) sync(agent, parameters string) reply {
+	s.t.Helper()
+	r := s.post("/runs", fmt.Sprintf(`{"agent_name":%q,"parameters":%s,"mode":"sync"}`, agent, parameters))
+	if r.code != 200 {
+		s.t.Fatalf("sync run of %s: %d %s", agent, r.code, r.text)
+	}
+	return r
+}
+
+// result is the result document of a run, as it stands in the answer.
+func (s *stack) result(run string) string {
+	s.t.Helper()
+	r := s.get("/runs/" + run + "/result")
+	if r.code != 200 {
+		s.t.Errorf("result of %s: %d %s", run, r.code, r.text)
+	}
+	return strings.TrimSuffix(r.text, "\n")
+}
+
+// runs is how many runs there are, of all that the coordinator knows.
+func (s *stack) runs(filter string) int {
+	s.t.Helper()
+	var page struct{ Runs []json.RawMessage }
+	if r := s.get("/runs?limit=1000&" + filter); r.code != 200 || json.Unmarshal([]byte(r.text), &page) != nil {
+		s.t.Errorf("GET /runs: %d %s", r.code, r.text)
+	}
+	return len(page.Runs)
+}
+
+// runner starts a worker as this host and does not wait for it.
+func (s *stack) runner(host string, more ...string) *program {
+	s.t.Helper()
+	env := append(append([]string{}, s.env...), "AO_HOSTNAME="+host, "AO_PROFILES=test")
+	return launch(s.t, "worker", s.dir, append(env, more...))
+}
+
+// online waits until a host's runner is, and gives its id.
+func (s *stack) online(host string) (id string) {
+	s.t.Helper()
+	s.until("runner "+host+" is online", func() bool {
+		id = s.runnerOf(host, "runner_id")
+		return id != "" && s.runnerOf(host, "status") == "online"
+	})
+	return id
+}
+
+// runnerOf is a member of a host's runner; "" where there is none.
+func (s *stack) runnerOf(host, member string) string {
+	r := s.get("/runners")
+	for i := 0; ; i++ {
+		at := fmt.Sprintf("runners.%d.", i)
+		switch r.at(at + "hostname") {
+		case "":
+			return ""
+		case host:
+			return r.at(at + member)
+		}
+	}
+}
+
+// says waits until a program has said something.
+func (p *program) says(s *stack, what string) {
+	s.t.Helper()
+	s.until(p.name+" says "+what, func() bool { return strings.Contains(p.log.String(), what) })
+}
+
+// ends waits until a program has ended by itself, and gives its exit code.
+func (p *program) ends(s *stack) int {
+	s.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		s.t.Fatalf("%s did not end: %s", p.name, tail(p.log.String(), 2000))
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// another starts one more coordinator on the same NATS, and gives the stack as it is seen there.
+func (s *stack) another(env ...string) *stack {
+	s.t.Helper()
+	own := *s
+	addr := natstest.FreeAddr(s.t)
+	own.url = "http://" + addr
+	own.env = append(append(append([]string{}, s.env...), "AO_HTTP_ADDR="+addr, "AO_URL="+own.url), env...)
+	own.coordinator = launch(s.t, "coordinator", s.dir, own.env)
+	own.ready()
+	return &own
+}
+
+// exec runs one of our programs to its end.
+func (s *stack) exec(name, stdin string, env []string, args ...string) (stdout, stderr string, code int) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
+	cmd.Env, cmd.Dir = append(append(os.Environ(), s.env...), env...), s.dir
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		s.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// lines are those of a file that a story's agents write; none while there is no file.
+func (s *stack) lines(name string) []string {
+	raw, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	return strings.Fields(string(raw))
+}
+
+// gone waits until none of these processes lives.
+func (s *stack) gone(pids []string) {
+	s.t.Helper()
+	for _, pid := range pids {
+		s.until("process "+pid+" is gone", func() bool {
+			_, err := os.Stat("/proc/" + pid)
+			return os.IsNotExist(err)
+		})
+	}
+}
+
+// piece is one event of a live stream.
+type piece struct{ id, name, data string }
+
+func (p piece) at(path string) string { return reply{text: p.data}.at(path) }
+
+// stream is a live stream that is being read.
+type stream struct {
+	s      *stack
+	header http.Header
+	code   int
+	stop   context.CancelFunc
+
+	mu    sync.Mutex
+	all   []piece
+	ended bool
+}
+
+// listen opens a live stream; it ends with the story.
+func (s *stack) listen(method, path, body string, header ...string) *stream {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	st := &stream{s: s, header: res.Header, code: res.StatusCode, stop: cancel}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		st.read(res.Body)
+	}()
+	s.t.Cleanup(func() { cancel(); <-done })
+	return st
+}
+
+// sessions is GET /sse/sessions.
+func (s *stack) sessions(query, after string) *stream {
+	s.t.Helper()
+	if after != "" {
+		return s.listen("GET", "/sse/sessions"+query, "", "Last-Event-ID", after)
+	}
+	return s.listen("GET", "/sse/sessions"+query, "")
+}
+
+func (st *stream) read(body io.ReadCloser) {
+	defer body.Close()
+	var p piece
+	for in := bufio.NewReader(body); ; {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			st.mu.Lock()
+			st.ended = true
+			st.mu.Unlock()
+			return
+		}
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch {
+		case line == "\n" && p.name != "":
+			st.mu.Lock()
+			st.all = append(st.all, p)
+			st.mu.Unlock()
+			p = piece{}
+		case name == "id":
+			p.id = value
+		case name == "event":
+			p.name = value
+		case name == "data":
+			p.data = value
+		}
+	}
+}
+
+func (st *stream) pieces() []piece {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.all[:len(st.all):len(st.all)]
+}
+
+func (st *stream) over() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.ended
+}
+
+// find waits for a piece.
+func (st *stream) find(what string, is func(piece) bool) (found piece) {
+	st.s.t.Helper()
+	st.s.until("the stream tells "+what, func() bool {
+		for _, p := range st.pieces() {
+			if is(p) {
+				found = p
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// event waits for a session event of a run.
+func (st *stream) event(run, kind string) piece {
+	st.s.t.Helper()
+	return st.find(kind+" of "+run, func(p piece) bool {
+		return p.name == "event" && p.at("run_id") == run && p.at("event_type") == kind
+	})
+}
+
+// told are the session events of a stream, in their order.
+func (st *stream) told() (kinds []string) {
+	for _, p := range st.pieces() {
+		if p.name == "event" {
+			kinds = append(kinds, p.at("event_type"))
+		}
+	}
+	return kinds
+}
