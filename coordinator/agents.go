@@ -45,6 +45,15 @@ type known struct {
 	owners         map[string]string // runner-owned: the agent set of the owner; who announced exactly these may run it
 	profile        string            // likewise its profile
 	profileTimeout int               // and the profile's upper bound, seconds
+	raw            json.RawMessage   // the blueprint as a run carries it, where it was made before
+}
+
+// snapshot is the blueprint as a run carries it.
+func (k known) snapshot() (json.RawMessage, error) {
+	if k.raw != nil {
+		return k.raw, nil
+	}
+	return json.Marshal(k.Blueprint)
 }
 
 func (k known) ownerDemands() run.Demands {

@@ -74,7 +74,7 @@ func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accept
 	if err != nil {
 		return Accepted{}, err
 	}
-	again := Accepted{first.Run, first.Session, run.Pending, req.Mode, req.WaitSeconds}
+	again := Accepted{first.Run, first.Session, run.Pending, req.Mode, req.WaitSeconds, false}
 	if _, err := c.Journal.Get(ctx, first.Run); err == nil {
 		return again, nil
 	} else if fault.KindOf(err) != fault.NotFound {

@@ -30,6 +30,18 @@ func (c *Coordinator) Await(ctx context.Context, id string) (o Outcome, ended bo
 	return o, err == nil, err
 }
 
+// Finish is Await of a run that was accepted a moment ago.
+func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
+	if !a.fresh {
+		return c.Await(ctx, a.RunID)
+	}
+	if c.Journal.Done(ctx, a.RunID) != nil {
+		return o, false, nil
+	}
+	o, err = c.Outcome(context.WithoutCancel(ctx), a.RunID)
+	return o, err == nil, err
+}
+
 // Outcome is a run with its result as it is now.
 func (c *Coordinator) Outcome(ctx context.Context, id string) (Outcome, error) {
 	res, r, err := c.Journal.Result(ctx, id)

@@ -181,7 +181,9 @@ func (r *roster) ownedNow() map[string]known {
 				continue
 			}
 			a.RunnerID = m.id
-			owned[a.Name] = known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds}
+			k := known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds}
+			k.raw, _ = k.snapshot() // it was read from JSON
+			owned[a.Name] = k
 		}
 	}
 	return owned

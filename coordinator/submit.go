@@ -22,6 +22,7 @@ type Accepted struct {
 	Status    run.Status `json:"status"`
 	Mode      string     `json:"-"` // as asked for: who waits, an ingress decides
 	Wait      *int       `json:"-"` // seconds, as asked for
+	fresh     bool       // stored by this request
 }
 
 // plan is a request that passed every check: what will be stored, and what its run wants.
@@ -71,7 +72,7 @@ func (c *Coordinator) place(ctx context.Context, p plan, runID, sessionID string
 	if err := c.store(ctx, p); err != nil {
 		return Accepted{}, err
 	}
-	return Accepted{p.spec.ID, p.spec.SessionID, run.Pending, p.spec.Mode, p.wait}, nil
+	return Accepted{p.spec.ID, p.spec.SessionID, run.Pending, p.spec.Mode, p.wait, true}, nil
 }
 
 // Validation answers POST /runs/validate.
@@ -169,7 +170,7 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	p.spec.Agent, p.spec.AgentType, p.spec.Owner = name, a.Type, a.ownerHash()
 	p.spec.Timeout, p.spec.TimeoutBy = timeout(req, a)
 	p.want = fleet.WantOf(a.Type, p.spec.Demands, a.owners)
-	snapshot, err := json.Marshal(a.Blueprint)
+	snapshot, err := a.snapshot()
 	if err != nil {
 		return p, err
 	}
@@ -258,13 +259,13 @@ func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry
 		}
 		return c.queued(part, lane, p.spec, 1)
 	}
-	body, err := json.Marshal(run.Accepted{V: run.Version, Spec: p.spec})
+	body, err := run.Accepted{V: run.Version, Spec: p.spec}.Encode()
 	return bus.Entry{Subject: subject.Accepted(part, p.spec.SessionID, p.spec.ID), Body: body}, err
 }
 
 // queued is the record that lets a worker take the attempt.
 func (c *Coordinator) queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
-	body, err := json.Marshal(run.Queued{V: run.Version, Attempt: attempt, Key: c.keys.of(s.ID, attempt), Spec: s})
+	body, err := run.Queued{V: run.Version, Attempt: attempt, Key: c.keys.of(s.ID, attempt), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
 }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -92,7 +91,7 @@ func read(d bus.Delivery) (q run.Queued, partition string, err error) {
 	if err != nil {
 		return q, "", err
 	}
-	if err := json.Unmarshal(d.Body, &q); err != nil {
+	if q, err = run.DecodeQueued(d.Body, nil); err != nil {
 		return q, "", fmt.Errorf("queued record: %w", err)
 	}
 	switch {

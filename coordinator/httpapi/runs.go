@@ -48,7 +48,7 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	if wantsStream(g.Request.Header) {
 		return a.streamRun(g, acc, wait)
 	}
-	out, ended, err := a.await(g.Request.Context(), acc.RunID, wait)
+	out, ended, err := a.await(g.Request.Context(), wait, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })
 	switch {
 	case err != nil:
 		return nil, err
@@ -59,11 +59,11 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 }
 
 // await waits for a run's end, at most so long, and no longer than we are there.
-func (a *API) await(ctx context.Context, id string, most time.Duration) (coordinator.Outcome, bool, error) {
+func (a *API) await(ctx context.Context, most time.Duration, end func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	defer context.AfterFunc(a.waiting, cancel)()
-	return a.c.Await(waiting, id)
+	return end(waiting)
 }
 
 // idempotencyKey reads the header; none is no key.
@@ -150,7 +150,7 @@ func (a *API) waitRun(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, ended, err := a.await(g.Request.Context(), id, time.Duration(seconds)*time.Second)
+	out, ended, err := a.await(g.Request.Context(), time.Duration(seconds)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Await(ctx, id) })
 	switch {
 	case err != nil:
 		return nil, err

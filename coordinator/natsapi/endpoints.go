@@ -40,7 +40,7 @@ func (s *service) create(ctx context.Context, h nats.Header, body []byte) (reply
 	}
 	waiting, cancel := context.WithTimeout(s.ended, wait)
 	defer cancel()
-	v, ended, err := s.c.Await(waiting, acc.RunID)
+	v, ended, err := s.c.Finish(waiting, acc)
 	if err != nil || !ended {
 		return reply{202, acc}, err
 	}

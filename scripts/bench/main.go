@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,10 +36,20 @@ func main() {
 	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC settings to measure, a comma list")
 	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
 	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
+	profile := flag.String("profile", "", "folder for CPU profiles of our coordinator and worker at the last concurrency of part sync")
+	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := bench{time.Duration(*seconds * float64(time.Second)), *rounds, *burstN, *kept}
+	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, profile: *profile}
+	for _, c := range strings.Split(*clients, ",") {
+		n, err := strconv.Atoi(c)
+		if err != nil || n < 1 {
+			fmt.Fprintf(os.Stderr, "bench: -clients %q: use numbers such as 1,16,128\n", *clients)
+			os.Exit(2)
+		}
+		b.clients = append(b.clients, n)
+	}
 	for _, part := range strings.Split(*only, ",") {
 		for _, fsync := range strings.Split(*syncs, ",") {
 			if (part == "spawn" || part == "heap") && fsync != strings.Split(*syncs, ",")[0] {
@@ -53,10 +64,12 @@ func main() {
 }
 
 type bench struct {
-	length time.Duration
-	rounds int
-	burst  int
-	kept   int
+	length  time.Duration
+	rounds  int
+	burst   int
+	kept    int
+	profile string
+	clients []int
 }
 
 func (b bench) part(ctx context.Context, part, fsync string) error {
@@ -87,7 +100,7 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 		return err
 	}
 	defer ours.end()
-	for _, clients := range []int{1, 16, 128} {
+	for i, clients := range b.clients {
 		var f, o []load
 		var fc, oc [][]time.Duration
 		closed(ctx, floor.url, body["sync"], clients, time.Second) // warm
@@ -95,6 +108,9 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 		for range b.rounds {
 			l, c := floor.measure(func() load { return closed(ctx, floor.url, body["sync"], clients, b.length) })
 			f, fc = append(f, l), append(fc, c)
+			if i == len(b.clients)-1 {
+				ours.profile(b.profile, b.length)
+			}
 			l, c = ours.measure(func() load { return closed(ctx, ours.url, body["sync"], clients, b.length) })
 			o, oc = append(o, l), append(oc, c)
 		}

@@ -122,6 +122,7 @@ func ourWorker(ctx context.Context) error {
 // side is one pipeline: three processes.
 type side struct {
 	url, base, debug string
+	workerDebug      string
 	dir              string
 	procs            []*proc // NATS, coordinator, worker
 }
@@ -141,7 +142,8 @@ func launch(ctx context.Context, name, fsync, kind string) (*side, error) {
 		if role == name+"-coordinator" {
 			extra = append(extra, "AO_BENCH_DEBUG="+s.debug)
 		} else {
-			extra = append(extra, "AO_BENCH_DEBUG="+freePort())
+			s.workerDebug = freePort()
+			extra = append(extra, "AO_BENCH_DEBUG="+s.workerDebug)
 		}
 		p, err := start(role, extra...)
 		if err != nil {
@@ -221,6 +223,24 @@ func perRun(s *side, used [][]time.Duration, loads []load) string {
 		out = append(out, fmt.Sprintf("%s %dµs", name, int64(float64(all.Microseconds())/max(n, 1))))
 	}
 	return strings.Join(out, ", ")
+}
+
+// profile writes CPU profiles of our coordinator and worker while a load goes on.
+func (s *side) profile(dir string, d time.Duration) {
+	if dir == "" {
+		return
+	}
+	for name, addr := range map[string]string{"coordinator": s.debug, "worker": s.workerDebug} {
+		go func() {
+			r, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, int(d.Seconds())))
+			if err != nil {
+				return
+			}
+			defer r.Body.Close()
+			raw, _ := io.ReadAll(r.Body)
+			os.WriteFile(filepath.Join(dir, name+".pprof"), raw, 0o644)
+		}()
+	}
 }
 
 // drained waits until nothing waits or runs any more.

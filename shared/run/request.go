@@ -48,22 +48,24 @@ func Later(field string) *fault.Fault {
 // short forms are gone.
 func ReadRequest(raw []byte) (Request, error) {
 	var r Request
-	if err := wire.Check(raw); err != nil {
-		return r, err
+	if err := wire.Decode(raw, &r); err != nil {
+		return r, better(raw, err)
 	}
-	members, err := wire.Members(raw)
-	if err != nil {
-		return r, fault.New(fault.Invalid, "", `The body must be a JSON object such as {"agent_name":"…","parameters":{…}}`)
+	return r.normal()
+}
+
+// better says more of what Decode refused: a field that comes later, or what a request looks like.
+func better(raw []byte, err error) error {
+	members, scan := wire.Members(raw)
+	if scan != nil && wire.Check(raw) == nil {
+		return fault.New(fault.Invalid, "", `The body must be a JSON object such as {"agent_name":"…","parameters":{…}}`)
 	}
 	for _, m := range members {
 		if f := Later(m.Key); f != nil {
-			return r, f
+			return f
 		}
 	}
-	if err := wire.Decode(raw, &r); err != nil {
-		return r, err
-	}
-	return r.normal()
+	return err
 }
 
 func (r Request) normal() (Request, error) {

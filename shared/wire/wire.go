@@ -28,55 +28,79 @@ type Member struct {
 // Check tells whether raw is exactly one JSON value, no deeper than MaxDepth, without a key twice in one object.
 // The error is an Invalid fault that names the place.
 func Check(raw []byte) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := check(d, "$", 0); err != nil {
-		return err
+	if !json.Valid(raw) {
+		return unreadable(raw)
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return fault.Newf(fault.Invalid, "The body must be one JSON value; something follows it at byte %d", d.InputOffset())
+	return check(raw, nil)
+}
+
+// check looks at a value that is JSON; at is where it stands.
+func check(raw []byte, at []string) error {
+	raw = raw[space(raw, 0):]
+	if raw[0] != '{' && raw[0] != '[' {
+		return nil
+	}
+	if len(at) > MaxDepth {
+		return fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", place(at), MaxDepth)
+	}
+	if raw[0] == '[' {
+		return items(raw, func(item []byte) error { return check(item, append(at, "")) })
+	}
+	var few [16]string // the keys of most objects, compared one by one
+	keys, many := few[:0], map[string]bool(nil)
+	var wrong error
+	Scan(raw, func(name, value []byte) {
+		if wrong != nil {
+			return
+		}
+		key, twice := string(name), false
+		switch {
+		case many != nil:
+			twice = many[key]
+			many[key] = true
+		case len(keys) == cap(few):
+			many = make(map[string]bool, 4*len(keys))
+			for _, k := range keys {
+				many[k] = true
+			}
+			twice = many[key]
+			many[key] = true
+		default:
+			twice = slices.Contains(keys, key)
+			keys = append(keys, key)
+		}
+		if twice {
+			wrong = fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", place(at), key).With("field", key)
+		} else if c := value[0]; c == '{' || c == '[' {
+			wrong = check(value, append(at, key))
+		}
+	})
+	return wrong
+}
+
+// items calls f with the items of an array that is JSON.
+func items(raw []byte, f func(item []byte) error) error {
+	for i := space(raw, 1); raw[i] != ']'; {
+		end := valueEnd(raw, i)
+		if err := f(raw[i:end]); err != nil {
+			return err
+		}
+		if i = space(raw, end); raw[i] == ',' {
+			i = space(raw, i+1)
+		}
 	}
 	return nil
 }
 
-func check(d *json.Decoder, path string, depth int) error {
-	if depth > MaxDepth {
-		return fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", short(path), MaxDepth)
-	}
-	t, err := d.Token()
-	if err != nil {
-		return unreadable(err, d.InputOffset())
-	}
-	switch t {
-	case json.Delim('{'):
-		seen := map[string]bool{}
-		for d.More() {
-			k, err := d.Token()
-			if err != nil {
-				return unreadable(err, d.InputOffset())
-			}
-			key := k.(string)
-			if seen[key] {
-				return fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", short(path), key).With("field", key)
-			}
-			seen[key] = true
-			if err := check(d, path+"."+key, depth+1); err != nil {
-				return err
-			}
+// place writes where a value stands, as $.a.b; items of arrays count for their array.
+func place(at []string) string {
+	p := "$"
+	for _, key := range at {
+		if key != "" {
+			p += "." + key
 		}
-	case json.Delim('['):
-		for i := 0; d.More(); i++ {
-			if err := check(d, path, depth+1); err != nil {
-				return err
-			}
-		}
-	default:
-		return nil
 	}
-	if _, err := d.Token(); err != nil { // the closing bracket
-		return unreadable(err, d.InputOffset())
-	}
-	return nil
+	return short(p)
 }
 
 func short(path string) string {
@@ -86,30 +110,30 @@ func short(path string) string {
 	return path
 }
 
-func unreadable(err error, at int64) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+// unreadable says why bytes are not one JSON value.
+func unreadable(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	var v json.RawMessage
+	switch err := d.Decode(&v); {
+	case err == nil:
+		return fault.Newf(fault.Invalid, "The body must be one JSON value; something follows it at byte %d", d.InputOffset())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Invalid, "", "The body is not JSON: it ends too early")
+	default:
+		at := d.InputOffset()
+		if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+			at = s.Offset - 1
+		}
+		return fault.Newf(fault.Invalid, "The body is not JSON: %s (at byte %d)", strings.TrimPrefix(err.Error(), "json: "), at)
 	}
-	return fault.Newf(fault.Invalid, "The body is not JSON: %s (at byte %d)", strings.TrimPrefix(err.Error(), "json: "), at)
 }
 
-// Members gives an object's members in the order they were sent. raw has been checked before.
+// Members gives an object's members in the order they were sent. raw has been checked before; the values are parts of it.
 func Members(raw json.RawMessage) ([]Member, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	all := make([]Member, 0, 8)
+	err := Scan(raw, func(key, value []byte) { all = append(all, Member{string(key), value}) })
+	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "A JSON object is needed here")
-	}
-	var all []Member
-	for d.More() {
-		k, err := d.Token()
-		if err != nil {
-			return nil, unreadable(err, d.InputOffset())
-		}
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
-			return nil, unreadable(err, d.InputOffset())
-		}
-		all = append(all, Member{k.(string), v})
 	}
 	return all, nil
 }

@@ -1,0 +1,113 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"ao/shared/wire"
+)
+
+// A record's parameters and agent are most of its bytes, and are the same bytes on the whole way. So records are written by
+// putting them in as they stand, and read by stepping over them.
+
+// Encode writes the record.
+func (q Queued) Encode() ([]byte, error) {
+	in := q.Input
+	q.Input = nil
+	return encode(q, in)
+}
+
+// Encode writes the record.
+func (a Accepted) Encode() ([]byte, error) {
+	in := a.Input
+	a.Input = nil
+	return encode(a, in)
+}
+
+func encode(head any, in *Input) ([]byte, error) {
+	raw, err := json.Marshal(head)
+	if err != nil || in == nil {
+		return raw, err
+	}
+	out := make([]byte, 0, len(raw)+len(in.Parameters)+len(in.Blueprint)+40)
+	out = append(out, raw[:len(raw)-1]...)
+	for _, m := range []struct {
+		name  string
+		value json.RawMessage
+	}{{`,"parameters":`, in.Parameters}, {`,"agent_blueprint":`, in.Blueprint}} {
+		if len(m.value) > 0 {
+			out = append(append(out, m.name...), m.value...)
+		}
+	}
+	return append(out, '}'), nil
+}
+
+// DecodeQueued reads a queued or an accepted record (that has neither attempt nor key). Parameters and agent are parts of raw.
+// Names that come again and again go through name, which may give equal ones the same memory; nil: as they are.
+func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
+	if name == nil {
+		name = func(v []byte) string { return string(v) }
+	}
+	s := &q.Spec
+	var in Input
+	var wrong error
+	err = wire.Scan(raw, func(key, v []byte) {
+		switch string(key) {
+		case "v":
+			q.V = int(wire.Number(v))
+		case "attempt":
+			q.Attempt = int(wire.Number(v))
+		case "key":
+			q.Key = wire.Text(v)
+		case "run_id":
+			s.ID = wire.Text(v)
+		case "type":
+			s.Type = name(wire.Inside(v))
+		case "session_id":
+			s.SessionID = wire.Text(v)
+		case "agent_name":
+			s.Agent = name(wire.Inside(v))
+		case "agent_type":
+			s.AgentType = name(wire.Inside(v))
+		case "mode":
+			s.Mode = name(wire.Inside(v))
+		case "parent_session_id":
+			s.Parent = wire.Text(v)
+		case "project_dir":
+			s.ProjectDir = name(wire.Inside(v))
+		case "demands":
+			if len(v) > 2 {
+				wrong = errors.Join(wrong, json.Unmarshal(v, &s.Demands))
+			}
+		case "owner":
+			s.Owner = name(wire.Inside(v))
+		case "timeout_seconds":
+			s.Timeout = int(wire.Number(v))
+		case "timeout_by":
+			s.TimeoutBy = name(wire.Inside(v))
+		case "created_at":
+			s.CreatedAt = Instant(v)
+		case "payload":
+			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Body))
+		case "parameters":
+			in.Parameters = v
+		case "agent_blueprint":
+			in.Blueprint = v
+		}
+	})
+	if in.Parameters != nil || in.Blueprint != nil {
+		s.Input = &in
+	}
+	return q, errors.Join(err, wrong)
+}
+
+// Instant is the time of a JSON value, zero for anything else.
+func Instant(v []byte) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, strings.Trim(string(v), `"`))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

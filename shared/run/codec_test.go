@@ -1,0 +1,102 @@
+package run
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+func full() Queued {
+	return Queued{V: 1, Attempt: 2, Key: "k", Spec: Spec{
+		ID: "run_1", Type: Start, SessionID: "ses_1", Agent: `odd "name" é`, AgentType: Procedural, Mode: Sync, Parent: "ses_0", ProjectDir: "/a\\b",
+		Demands: Demands{Hostname: "h", Tags: []string{"a", "b"}}, Owner: "o", Timeout: 300, TimeoutBy: "agent", CreatedAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
+		Input: &Input{Parameters: json.RawMessage(`{"z":1,"a":"}\"{","n":12345678901234567890}`), Blueprint: json.RawMessage(`{"name":"x","command":"<&>"}`)},
+	}}
+}
+
+func TestARecordIsReadAsItWasWritten(t *testing.T) {
+	q := full()
+	raw, err := q.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := DecodeQueued(raw, nil)
+	if err != nil || !reflect.DeepEqual(back, q) {
+		t.Errorf("got %+v %v from\n%s", back, err, raw)
+	}
+	var plain Queued
+	if err := json.Unmarshal(raw, &plain); err != nil || !reflect.DeepEqual(plain, q) {
+		t.Errorf("encoding/json reads %+v %v from\n%s", plain, err, raw)
+	}
+	large := full()
+	large.Input, large.Body = nil, &Payload{Name: "run_1.in", Parts: 2, Size: 9, SHA256: "s"}
+	raw, err = Accepted{V: 1, Spec: large.Spec}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err = DecodeQueued(raw, nil); err != nil || !reflect.DeepEqual(back.Spec, large.Spec) {
+		t.Errorf("got %+v %v from\n%s", back, err, raw)
+	}
+}
+
+// TestEveryMemberIsRead fails when a member is added to the record that DecodeQueued does not know.
+func TestEveryMemberIsRead(t *testing.T) {
+	var set func(v reflect.Value)
+	set = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString("x")
+		case reflect.Int, reflect.Int64:
+			v.SetInt(7)
+		case reflect.Slice:
+			if v.Type() == reflect.TypeFor[json.RawMessage]() {
+				v.SetBytes([]byte(`{"x":1}`))
+				return
+			}
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			set(v.Index(0))
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			set(v.Elem())
+		case reflect.Struct:
+			if v.Type() == reflect.TypeFor[time.Time]() {
+				v.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+				return
+			}
+			for i := range v.NumField() {
+				set(v.Field(i))
+			}
+		}
+	}
+	var q Queued
+	set(reflect.ValueOf(&q).Elem())
+	raw, err := q.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := DecodeQueued(raw, nil); err != nil || !reflect.DeepEqual(back, q) {
+		t.Errorf("got %+v %v\nwant %+v", back, err, q)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	q := full()
+	raw, _ := q.Encode()
+	b.Run("encode", func(b *testing.B) {
+		for b.Loop() {
+			q.Encode()
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		for b.Loop() {
+			DecodeQueued(raw, nil)
+		}
+	})
+	b.Run("request", func(b *testing.B) {
+		body := []byte(`{"agent_name":"noop","parameters":{"text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},"mode":"sync"}`)
+		for b.Loop() {
+			ReadRequest(body)
+		}
+	})
+}
