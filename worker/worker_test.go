@@ -169,30 +169,39 @@ func TestUnsureClaim(t *testing.T) {
 	}
 }
 
-// TestLastWordAfterAbsence: a run that ends while NATS is away says so when it is back.
+// TestLastWordAfterAbsence: a run that ends while NATS is away says so when it is back, with its events or without any.
 func TestLastWordAfterAbsence(t *testing.T) {
 	t.Parallel()
-	p := natstest.Proc(t)
-	s := newBoss(t, p.Bus(t))
-	started, goOn := make(chan struct{}), make(chan struct{})
-	w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
-		emit(run.EventMessage, run.Say("system", "before"))
-		close(started)
-		<-goOn
-		emit(run.EventMessage, run.Say("system", "while away"))
-		return done(`"late"`)
-	})
-	q := s.queue()
-	<-started
-	p.Kill()
-	natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
-	close(goOn)
-	p.Start()
-	if e := s.ended(q); e.Status != run.Completed || string(e.Result.Data) != `"late"` || e.Events == 0 {
-		t.Errorf("got %s %+v, last event %d", e.Status, e.Result, e.Events)
-	}
-	if c := w.Counts(); c.Refused != 0 {
-		t.Errorf("%d last words refused", c.Refused)
+	for _, events := range []bool{true, false} {
+		t.Run(fmt.Sprint("events ", events), func(t *testing.T) {
+			t.Parallel()
+			p := natstest.Proc(t)
+			s := newBoss(t, p.Bus(t))
+			started, goOn := make(chan struct{}), make(chan struct{})
+			w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+				if events {
+					emit(run.EventMessage, run.Say("system", "before"))
+				}
+				close(started)
+				<-goOn
+				if events {
+					emit(run.EventMessage, run.Say("system", "while away"))
+				}
+				return done(`"late"`)
+			})
+			q := s.queue()
+			<-started
+			p.Kill()
+			natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
+			close(goOn)
+			p.Start()
+			if e := s.ended(q); e.Status != run.Completed || string(e.Result.Data) != `"late"` || (e.Events > 0) != events {
+				t.Errorf("got %s %+v, last event %d", e.Status, e.Result, e.Events)
+			}
+			if c := w.Counts(); c.Refused != 0 {
+				t.Errorf("%d last words refused", c.Refused)
+			}
+		})
 	}
 }
 
@@ -223,8 +232,7 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	var w life
-	w = start(t, b, func(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
 		switch v.AgentName {
 		case "panics":
 			panic("ouch")
