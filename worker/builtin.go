@@ -17,7 +17,8 @@ import (
 )
 
 // builtin is the executor of a profile and the agents it serves. What is broken of them is told of in the log and left out.
-func builtin(p profile.Profile, log *slog.Logger) (Executor, []agent.Blueprint, error) {
+// most is the largest result, in bytes.
+func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent.Blueprint, error) {
 	if err := p.Runnable(); err != nil {
 		return nil, nil, err
 	}
@@ -31,7 +32,7 @@ func builtin(p profile.Profile, log *slog.Logger) (Executor, []agent.Blueprint, 
 	if len(good) == 0 {
 		log.Warn("the profile has no agent that can be run", "profile", p.Name, "agents_dir", p.AgentsDir)
 	}
-	programs := commands{p, make(map[string]string, len(good))}
+	programs := commands{p, int(most), make(map[string]string, len(good))}
 	agents := make([]agent.Blueprint, len(good))
 	for i, a := range good {
 		programs.of[a.Name], agents[i] = a.Program, a.Blueprint
@@ -42,6 +43,7 @@ func builtin(p profile.Profile, log *slog.Logger) (Executor, []agent.Blueprint, 
 // commands executes procedural agents inside the worker.
 type commands struct {
 	profile profile.Profile
+	most    int               // bytes of a result
 	of      map[string]string // the agents' programs by name
 }
 
@@ -53,6 +55,7 @@ func (c commands) Run(ctx context.Context, inv executor.Invocation, emit func(ki
 	}
 	return procedural.Run(ctx, procedural.Job{
 		Invocation: inv, Command: program, Env: c.profile.Environ(inv, os.LookupEnv), Tell: emit,
-		Timeout: 2 * run.MaxTimeout * time.Second, // ctx has the limit
+		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the limit
+		MaxResult: c.most,
 	})
 }

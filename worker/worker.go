@@ -119,7 +119,7 @@ func New(cfg Config) (*Worker, error) {
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, 16<<20)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	if cfg.Executor == nil {
-		if cfg.Executor, cfg.Agents, err = builtin(cfg.Profile, cfg.Log); err != nil {
+		if cfg.Executor, cfg.Agents, err = builtin(cfg.Profile, cfg.MaxPayload, cfg.Log); err != nil {
 			return nil, err
 		}
 	}

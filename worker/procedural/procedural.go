@@ -48,8 +48,9 @@ const (
 	// ExitTimeout is the exit code of a run that took too long.
 	ExitTimeout = 124
 
-	maxText    = 1 << 20 // bytes kept of stdout and stderr that are told as text
-	maxMessage = 2000    // bytes of an error's message
+	maxResult  = 16 << 20 // default of Job.MaxResult
+	maxText    = 1 << 20  // bytes told of stdout and of stderr where they are text
+	maxMessage = 2000     // bytes of an error's message
 )
 
 // Job is one run of a command.
@@ -59,6 +60,7 @@ type Job struct {
 	Env        []string      // the whole environment
 	Timeout    time.Duration // default 5 minutes; a deadline of ctx holds, too
 	Grace      time.Duration // between SIGTERM and SIGKILL; default 5 s
+	MaxResult  int           // bytes of stdout that a JSON value may have; default 16 MiB. More is told as text that is cut.
 	// Tell gets session events while the command runs: each line on stderr is a message of the system, at most
 	// EventsPerSecond of them on average. It is called by one goroutine at a time; nil: nobody listens.
 	Tell func(kind string, body json.RawMessage)
@@ -80,7 +82,8 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.Timeout, DefaultTimeout), errTimeout)
 	defer cancel()
-	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace}
+	most := cmp.Or(j.MaxResult, maxResult)
+	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace, MaxOutput: most}
 	var p *progress
 	if j.Tell != nil {
 		p = &progress{tell: j.Tell, now: time.Now}
@@ -101,29 +104,30 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	switch {
 	case err != nil && exit.Began && errors.Is(timed.Err(), context.DeadlineExceeded):
 		exit.Code = ExitTimeout
-		return failed(exit, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+spoken(limit)).With("timeout_seconds", limit.Seconds()))
+		return failed(exit, most, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+spoken(limit)).With("timeout_seconds", limit.Seconds()))
 	case err != nil && !exit.Began:
 		return run.Outcome{Status: run.Stopped}
 	case err != nil:
-		return run.Outcome{Status: run.Stopped, Result: result(exit)}
+		return run.Outcome{Status: run.Stopped, Result: result(exit, most)}
 	case exit.Code != 0:
-		return failed(exit, fault.New(fault.Internal, CodeFailed, message(exit)).With("exit_code", exit.Code))
+		return failed(exit, most, fault.New(fault.Internal, CodeFailed, message(exit)).With("exit_code", exit.Code))
 	}
-	return run.Outcome{Status: run.Completed, Result: result(exit)}
+	return run.Outcome{Status: run.Completed, Result: result(exit, most)}
 }
 
-func failed(exit process.Exit, why *fault.Fault) run.Outcome {
-	return run.Outcome{Status: run.Failed, Error: why, Result: result(exit)}
+func failed(exit process.Exit, most int, why *fault.Fault) run.Outcome {
+	return run.Outcome{Status: run.Failed, Error: why, Result: result(exit, most)}
 }
 
-// result is the result document of a command that ran.
-func result(exit process.Exit) *run.Result {
+// result is the result document of a command that ran; most is the largest, in bytes.
+func result(exit process.Exit, most int) *run.Result {
 	r := run.Result{Type: run.Procedural, ExitCode: &exit.Code}
 	out := bytes.TrimSpace(exit.Stdout)
 	if json.Valid(out) && utf8.Valid(out) {
 		r.Data = out
 		return &r
 	}
+	limit := min(maxText, most/16) // escaped and twice, it still fits
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -131,7 +135,7 @@ func result(exit process.Exit) *run.Result {
 		Code   int    `json:"return_code"`
 		Stdout string `json:"stdout"`
 		Stderr string `json:"stderr"`
-	}{exit.Code, plain(process.Cut(exit.Stdout, maxText)), plain(process.Cut(exit.Stderr, maxText))})
+	}{exit.Code, plain(process.Cut(exit.Stdout, limit)), plain(process.Cut(exit.Stderr, limit))})
 	r.Data = bytes.TrimSpace(b.Bytes())
 	return &r
 }
