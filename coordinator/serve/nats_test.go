@@ -305,8 +305,7 @@ func TestEnding(t *testing.T) {
 	if e, ok := next(); !ok || e.name != journal.ItemInit {
 		t.Fatalf("%v", e)
 	}
-	answers := make(chan got, 1)
-	go func() { answers <- s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`) }()
+	answers := s.later(func() got { return s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`) })
 	natstest.Until(t, "the run waits", func() bool { return len(into[journal.Page](s.get("/runs"), 200).Runs) == 1 })
 	began := time.Now()
 	s.stop()

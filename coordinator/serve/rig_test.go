@@ -140,6 +140,16 @@ func (s *stack) post(path, body string, headers ...string) got {
 	return s.call(http.MethodPost, path, body, headers...)
 }
 
+// later makes a request beside the test; it gives an answer in any case.
+func (s *stack) later(f func() got) <-chan got {
+	answer := make(chan got, 2)
+	go func() {
+		defer func() { answer <- got{t: s.t} }() // f may have ended this goroutine
+		answer <- f()
+	}()
+	return answer
+}
+
 // want checks the status and gives the body's members.
 func (g got) want(status int) map[string]any {
 	g.t.Helper()

@@ -96,8 +96,7 @@ func TestWaiting(t *testing.T) {
 	if m := s.get("/sessions/" + acc.SessionID).want(200); m["status"] != "running" {
 		t.Errorf("%v", m)
 	}
-	answers := make(chan got, 1)
-	go func() { answers <- s.get("/runs/" + acc.RunID + "/wait?timeout_seconds=30") }()
+	answers := s.later(func() got { return s.get("/runs/" + acc.RunID + "/wait?timeout_seconds=30") })
 	free()
 	if m := (<-answers).want(200); m["status"] != "completed" {
 		t.Errorf("%v", m)
