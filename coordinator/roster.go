@@ -319,7 +319,11 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 
 // lane makes sure that the queue for w exists, and gives its name.
 func (r *roster) lane(ctx context.Context, w fleet.Want) (string, error) {
-	lane := w.Lane()
+	return r.ensure(ctx, w.Lane(), w)
+}
+
+// ensure is lane for who knows its name already.
+func (r *roster) ensure(ctx context.Context, lane string, w fleet.Want) (string, error) {
 	r.mu.RLock()
 	done, count := r.ensured[lane], len(r.lanes)
 	r.mu.RUnlock()

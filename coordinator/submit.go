@@ -252,8 +252,8 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 
 // first is the run's first record.
 func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
-	if p.spec.Type == run.Start && c.fleet.matches(p.want) {
-		lane, err := c.fleet.lane(ctx, p.want)
+	if lane := p.want.Lane(); p.spec.Type == run.Start && c.fleet.laneMatches(lane, p.want) {
+		lane, err := c.fleet.ensure(ctx, lane, p.want)
 		if err != nil {
 			return bus.Entry{}, err
 		}

@@ -111,6 +111,10 @@ func (j *Journal) apply(m bus.Message) {
 		}
 	}
 	fresh := len(j.fold.fresh) > 0
+	var spec *run.Spec
+	if r := j.fold.runs[identOf(runPrefix, ch.RunID)]; live && r != nil && r.live != nil {
+		spec = r.live.snap.Spec
+	}
 	j.mu.Unlock()
 	if err != nil {
 		j.log.Error("record is unreadable", "seq", m.Seq, "subject", m.Subject, "err", err)
@@ -119,7 +123,7 @@ func (j *Journal) apply(m bus.Message) {
 		return
 	}
 	if live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.After.Final()) {
-		j.bodies.put(m.Seq, m.Body)
+		j.bodies.put(m.Seq, m.Body, spec)
 	}
 	if j.tell != nil {
 		j.tell(ch)

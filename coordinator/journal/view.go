@@ -21,22 +21,29 @@ type bodies struct {
 	most  int
 	size  int
 	bySeq map[uint64][]byte
+	specs map[uint64]*run.Spec // what some of them say, decoded
 	order []uint64
 }
 
-func newBodies(most int) *bodies { return &bodies{most: most, bySeq: map[uint64][]byte{}} }
+func newBodies(most int) *bodies {
+	return &bodies{most: most, bySeq: map[uint64][]byte{}, specs: map[uint64]*run.Spec{}}
+}
 
-func (b *bodies) put(seq uint64, body []byte) {
+func (b *bodies) put(seq uint64, body []byte, spec *run.Spec) {
 	if len(body) > b.most/8 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bySeq[seq] = body
+	if spec != nil {
+		b.specs[seq] = spec
+	}
 	b.order = append(b.order, seq)
 	for b.size += len(body); b.size > b.most; {
 		b.size -= len(b.bySeq[b.order[0]])
 		delete(b.bySeq, b.order[0])
+		delete(b.specs, b.order[0])
 		b.order = b.order[1:]
 	}
 }
@@ -45,6 +52,12 @@ func (b *bodies) get(seq uint64) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bySeq[seq]
+}
+
+func (b *bodies) spec(seq uint64) *run.Spec {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.specs[seq]
 }
 
 // errForgotten says that the record is no longer in the stream.
@@ -173,6 +186,8 @@ func gone(id string, err error) error {
 func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec, err error) {
 	if s.snap != nil {
 		spec = *s.snap.Spec
+	} else if known := j.bodies.spec(s.whole); known != nil {
+		spec = *known
 	} else {
 		raw, err := j.body(ctx, s.whole)
 		if err != nil {
@@ -201,7 +216,7 @@ func (j *Journal) word(ctx context.Context, s sight) (e run.Ended, err error) {
 	if err != nil {
 		return e, err
 	}
-	if err := json.Unmarshal(raw, &e); err != nil || e.Status != s.status {
+	if e, err = run.DecodeEnded(raw); err != nil || e.Status != s.status {
 		e = run.Ended{Status: s.status, Error: fault.New(fault.Internal, "unreadable_end", "What the runner reported at the end of this run cannot be read")}
 	}
 	return e, nil

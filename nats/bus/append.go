@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
@@ -58,8 +59,26 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("JetStream: %s (%d)", r.text, r.code) }
 
+// written reads the usual answer, {"stream":…,"seq":N}, without more work than it needs.
+func written(answer []byte) (seq uint64, ok bool) {
+	members := 0
+	err := wire.Scan(answer, func(key, value []byte) {
+		switch string(key) {
+		case "seq":
+			seq = wire.Number(value)
+		case "stream", "domain":
+		default: // an error, or a batch
+			members++
+		}
+	})
+	return seq, err == nil && members == 0 && seq > 0
+}
+
 // verdict reads the answer to a publish: ErrTaken, a fault, or a *refusal with nothing said about why.
 func verdict(r *nats.Msg) (pubAck, error) {
+	if seq, ok := written(r.Data); ok {
+		return pubAck{Seq: seq}, nil
+	}
 	var a pubAck
 	if err := json.Unmarshal(r.Data, &a); err != nil {
 		return a, unreachable(fmt.Errorf("answer to a publish: %w", err))

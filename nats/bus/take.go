@@ -128,8 +128,9 @@ func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnecte
 func (t *Taker) ask(l *line) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	want := min(t.free(), lineRoom) - l.p.asked
-	if want <= 0 {
+	free := min(t.free(), lineRoom)
+	want := free - l.p.asked
+	if want <= 0 || 2*l.p.asked > free { // what is asked for goes a long way yet: one request for many, not one for each
 		return nil
 	}
 	now := time.Now()

@@ -22,6 +22,7 @@ func main() {
 	if err := process.Guard(); err != nil {
 		fail(err)
 	}
+	setting.Collect()
 	var c coordinator.Config
 	var w worker.Config
 	var level, format string

@@ -25,6 +25,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/run"
+	"ao/shared/setting"
 	"ao/worker"
 	"ao/worker/process"
 	"ao/worker/profile"
@@ -59,6 +60,7 @@ func quiet() *slog.Logger {
 }
 
 func ourCoordinator(ctx context.Context) error {
+	setting.Collect()
 	go debug()
 	return serve.Run(ctx, serve.Config{HTTPAddr: os.Getenv("AO_BENCH_HTTP"), NATS: serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS")}, Log: quiet()})
 }
@@ -88,6 +90,7 @@ func ourWorker(ctx context.Context) error {
 	if err := process.Guard(); err != nil {
 		return err
 	}
+	setting.Collect()
 	go debug()
 	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", quiet())
 	if err != nil {

@@ -103,6 +103,68 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	return q, errors.Join(err, wrong)
 }
 
+// DecodeEnded reads an ended record. The result's data are parts of raw.
+func DecodeEnded(raw []byte) (e Ended, err error) {
+	var wrong error
+	read := func(v []byte, into any) { wrong = errors.Join(wrong, json.Unmarshal(v, into)) }
+	err = wire.Scan(raw, func(key, v []byte) {
+		switch string(key) {
+		case "v":
+			e.V = int(wire.Number(v))
+		case "session_id":
+			e.SessionID = wire.Text(v)
+		case "runner_id":
+			e.RunnerID = wire.Text(v)
+		case "nonce":
+			e.Nonce = wire.Text(v)
+		case "attempt":
+			e.Attempt = int(wire.Number(v))
+		case "status":
+			e.Status = Status(wire.Text(v))
+		case "error":
+			read(v, &e.Error)
+		case "result":
+			if string(v) != "null" {
+				e.Result = &Result{}
+				wrong = errors.Join(wrong, decodeResult(v, e.Result))
+			}
+		case "payload":
+			read(v, &e.Body)
+		case "events":
+			e.Events = wire.Number(v)
+		case "started_at":
+			if at := Instant(v); !at.IsZero() {
+				e.StartedAt = &at
+			}
+		case "at":
+			e.At = Instant(v)
+		}
+	})
+	return e, errors.Join(err, wrong)
+}
+
+func decodeResult(raw []byte, r *Result) error {
+	var wrong error
+	read := func(v []byte, into any) { wrong = errors.Join(wrong, json.Unmarshal(v, into)) }
+	err := wire.Scan(raw, func(key, v []byte) {
+		switch string(key) {
+		case "result_type":
+			r.Type = wire.Text(v)
+		case "result_text":
+			read(v, &r.Text)
+		case "result_data":
+			r.Data = v
+		case "exit_code":
+			read(v, &r.ExitCode)
+		case "schema_validation":
+			r.SchemaValidation = v
+		case "raw_output":
+			read(v, &r.RawOutput)
+		}
+	})
+	return errors.Join(err, wrong)
+}
+
 // Instant is the time of a JSON value, zero for anything else.
 func Instant(v []byte) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, strings.Trim(string(v), `"`))

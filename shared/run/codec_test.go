@@ -65,7 +65,9 @@ func TestEveryMemberIsRead(t *testing.T) {
 				return
 			}
 			for i := range v.NumField() {
-				set(v.Field(i))
+				if v.Type().Field(i).IsExported() && v.Field(i).Kind() != reflect.Interface {
+					set(v.Field(i))
+				}
 			}
 		}
 	}
@@ -77,6 +79,18 @@ func TestEveryMemberIsRead(t *testing.T) {
 	}
 	if back, err := DecodeQueued(raw, nil); err != nil || !reflect.DeepEqual(back, q) {
 		t.Errorf("got %+v %v\nwant %+v", back, err, q)
+	}
+	var e Ended
+	set(reflect.ValueOf(&e).Elem())
+	if raw, err = json.Marshal(e); err != nil {
+		t.Fatal(err)
+	}
+	var plain Ended
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := DecodeEnded(raw); err != nil || !reflect.DeepEqual(back, plain) {
+		t.Errorf("got %+v %v\nwant %+v", back, err, plain)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 )
 
 func main() {
+	setting.Collect()
 	var cfg serve.Config
 	var level, format string
 	setting.Load(setting.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},

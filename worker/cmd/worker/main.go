@@ -21,6 +21,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
+	setting.Collect()
 	var c serve.Config
 	var natsURL, level, format string
 	setting.Load(setting.Program{Name: "worker", About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
