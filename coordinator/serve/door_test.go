@@ -1,10 +1,12 @@
 package serve_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"ao/coordinator"
 	"ao/coordinator/serve"
@@ -230,7 +232,9 @@ func TestForeignPagesAreTurnedAway(t *testing.T) {
 
 func TestListeningBeyondLoopback(t *testing.T) {
 	t.Parallel()
-	err := serve.Run(t.Context(), serve.Config{HTTPAddr: "0.0.0.0:0", NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := serve.Run(ctx, serve.Config{HTTPAddr: "0.0.0.0:0", NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
 	if err == nil || !strings.Contains(err.Error(), "AO_INSECURE_LISTEN=yes") {
 		t.Fatalf("listening everywhere: %v", err)
 	}

@@ -400,6 +400,48 @@ func TestSyncAsAStream(t *testing.T) {
 	}
 }
 
+// TestAStreamTellsOfItsOwnRun, not of the turn before it in the session.
+func TestAStreamTellsOfItsOwnRun(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	do, free := hold()
+	defer free()
+	s.workAs(thinker("brain"), do)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	before := s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.until(before.RunID, run.Running)
+	next, _ := s.listen("POST", "/runs", `{"session_id":"`+before.SessionID+`","prompt":"y","mode":"sync"}`, "Accept: text/event-stream")
+	first, _ := next()
+	var acc coordinator.Accepted
+	if err := json.Unmarshal([]byte(first.data), &acc); err != nil {
+		t.Fatal(err)
+	}
+	free()
+	for {
+		e, ok := next()
+		if !ok || strings.Contains(e.data, before.RunID) {
+			t.Fatalf("more: %v, piece %v", ok, e)
+		}
+		if e.name == "result" {
+			break
+		}
+	}
+	if r := s.until(acc.RunID, run.Completed); r.Type != run.Resume {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestNothingIsEscaped: nothing here is HTML, and what was sent is shown as it was.
+func TestNothingIsEscaped(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	acc := s.submit(`{"agent_name":"plain","parameters":{"prompt":"<a href='x'> & more"}}`)
+	if r := s.until(acc.RunID, run.Pending); string(r.Parameters) != `{"prompt":"<a href='x'> & more"}` {
+		t.Errorf("%s", r.Parameters)
+	}
+}
+
 // TestAStreamThatWaitsTooLong says so, and the run goes on.
 func TestAStreamThatWaitsTooLong(t *testing.T) {
 	t.Parallel()
