@@ -64,7 +64,7 @@ func floorCoordinator(ctx context.Context, addr, url string) error {
 			err = json.Unmarshal(body, &in)
 		}
 		if err != nil {
-			http.Error(w, err.Error(), 400)
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		id := nats.NewInbox()[7:]
@@ -73,12 +73,12 @@ func floorCoordinator(ctx context.Context, addr, url string) error {
 			waiting.Store(id, ch)
 		}
 		if _, err := js.Publish(r.Context(), "floor.queued."+id, body); err != nil {
-			http.Error(w, err.Error(), 503)
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if in.Mode != "sync" {
-			w.WriteHeader(201)
+			w.WriteHeader(http.StatusCreated)
 			io.Copy(w, bytes.NewReader([]byte(`{"run_id":"`+id+`"}`)))
 			return
 		}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -60,22 +57,6 @@ func stat(pid int, file string) ([]string, error) {
 	return strings.Fields(string(raw)), err
 }
 
-// rss is the process's resident memory in bytes.
-func (p *proc) rss() int64 {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if kb, ok := strings.CutPrefix(s.Text(), "VmRSS:"); ok {
-			n, _ := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
-			return n << 10
-		}
-	}
-	return 0
-}
-
 // freePort is a port of 127.0.0.1 that nobody has at this moment.
 func freePort() string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,18 +65,4 @@ func freePort() string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// until polls an address until it answers 200.
-func until(ctx context.Context, url string) error {
-	for ctx.Err() == nil {
-		if r, err := http.Get(url); err == nil {
-			r.Body.Close()
-			if r.StatusCode == 200 {
-				return nil
-			}
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return fmt.Errorf("%s did not answer: %w", url, ctx.Err())
 }

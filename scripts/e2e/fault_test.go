@@ -147,7 +147,7 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 						t.Errorf("POST /runs: %d %s", r.code, r.text)
 						return
 					}
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(5 * time.Millisecond)
 				}
 			}
 		})
@@ -200,7 +200,7 @@ func TestNATSKilledDuringAThousandRuns(t *testing.T) {
 					if r.header.Get("Retry-After") == "" {
 						t.Errorf("503 without Retry-After: %s", r.text)
 					}
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(5 * time.Millisecond)
 				}
 			}
 		})
@@ -234,7 +234,8 @@ func TestAResultThatComesWhileNATSIsAwayIsDeliveredAfterwards(t *testing.T) {
 	id := s.run(`{"agent_name":"slow"}`)
 	s.status(id, "running")
 	s.nats.Kill()
-	time.Sleep(6 * time.Second) // NATS as a whole is away for two leases; the run ends meanwhile
+	away := time.Now()
+	s.until("NATS as a whole was away for two leases; the run ended meanwhile", func() bool { return time.Since(away) > 6*time.Second })
 	s.nats.Start()
 	if r := s.ended(id); r.at("status") != "completed" {
 		t.Errorf("got %s", r.text)

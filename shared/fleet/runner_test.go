@@ -69,10 +69,10 @@ func TestPatience(t *testing.T) {
 
 func TestSameIdentitySameRunner(t *testing.T) {
 	a := Identity{"h", "/p", "text", "procedural"}
-	b := a
-	b.ExecutorProfile = "data"
-	if a.ID() != a.ID() || a.ID() == b.ID() {
-		t.Errorf("ids: %s %s", a.ID(), b.ID())
+	again, other := a, a
+	other.ExecutorProfile = "data"
+	if a.ID() != again.ID() || a.ID() == other.ID() {
+		t.Errorf("ids: %s %s %s", a.ID(), again.ID(), other.ID())
 	}
 }
 
