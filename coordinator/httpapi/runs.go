@@ -33,6 +33,14 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	streaming := wantsStream(g.Request.Header)
+	if streaming { // before anything is stored
+		leave, err := a.seat()
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	acc, err := a.c.Submit(context.WithoutCancel(g.Request.Context()), body, "http", key)
 	if err != nil {
 		return nil, err
@@ -45,7 +53,7 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	if acc.Wait != nil {
 		wait = time.Duration(*acc.Wait) * time.Second
 	}
-	if wantsStream(g.Request.Header) {
+	if streaming {
 		return a.streamRun(g, acc, wait)
 	}
 	out, ended, err := a.await(g.Request.Context(), wait, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })

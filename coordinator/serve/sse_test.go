@@ -1,0 +1,252 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/journal"
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/shared/run"
+)
+
+// sseEvent is one piece of a live stream.
+type sseEvent struct{ id, name, data string }
+
+// listen opens a live stream; next gives its pieces, heartbeats left out.
+func (s *stack) listen(method, path, body string, headers ...string) (next func() (sseEvent, bool), hangUp func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if ct := res.Header.Get("Content-Type"); res.StatusCode != 200 || ct != "text/event-stream" || res.Header.Get("X-Accel-Buffering") != "no" {
+		s.t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, ct, res.Header)
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 32<<20)
+	return func() (sseEvent, bool) {
+			var e sseEvent
+			for lines.Scan() {
+				field, value, _ := strings.Cut(lines.Text(), ": ")
+				switch field {
+				case "id":
+					e.id = value
+				case "event":
+					e.name = value
+				case "data":
+					e.data = value
+				case "":
+					if e.name != "" {
+						return e, true
+					}
+				}
+			}
+			return e, false
+		}, func() {
+			cancel()
+			res.Body.Close()
+		}
+}
+
+// TestSyncAsAStream: the run's own events, then its result (contract section 4).
+func TestSyncAsAStream(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var w *worker
+	ready := make(chan struct{})
+	w = s.work(func(q run.Queued) run.Outcome {
+		<-ready
+		w.say(q, "half way")
+		return done(`{"ok":true}`)
+	}, echo("tool"))
+	close(ready)
+	next, _ := s.listen("POST", "/runs", `{"agent_name":"tool","mode":"sync"}`, "Accept: text/event-stream")
+	var story []string
+	var last sseEvent
+	for {
+		e, ok := next()
+		if !ok {
+			break
+		}
+		last = e
+		var body struct {
+			Type string `json:"event_type"`
+		}
+		_ = json.Unmarshal([]byte(e.data), &body)
+		story = append(story, strings.TrimSpace(e.name+" "+body.Type))
+	}
+	if got, want := strings.Join(story, ", "), "accepted, event run_start, event message, event result, event run_completed, result"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	var out coordinator.Outcome
+	if err := json.Unmarshal([]byte(last.data), &out); err != nil || out.Status != run.Completed || string(out.Result.Data) != `{"ok":true}` {
+		t.Errorf("%v %s", err, last.data)
+	}
+	events := into[struct {
+		Events []run.Event
+		Next   string
+	}](s.get("/sessions/"+out.SessionID+"/events?limit=3"), 200)
+	if len(events.Events) != 3 || events.Events[1].Type != run.EventMessage {
+		t.Errorf("%+v", events)
+	}
+	if rest := s.get("/sessions/" + out.SessionID + "/events?after=" + events.Next); !strings.Contains(rest.body, `{"events":[{"event_type":"run_completed"`) {
+		t.Errorf("the rest: %s", rest.body)
+	}
+}
+
+// TestAStreamTellsOfItsOwnRun, not of the turn before it in the session.
+func TestAStreamTellsOfItsOwnRun(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	do, free := hold()
+	defer free()
+	s.workAs(thinker("brain"), do)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	before := s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.until(before.RunID, run.Running)
+	next, _ := s.listen("POST", "/runs", `{"session_id":"`+before.SessionID+`","prompt":"y","mode":"sync"}`, "Accept: text/event-stream")
+	first, _ := next()
+	var acc coordinator.Accepted
+	if err := json.Unmarshal([]byte(first.data), &acc); err != nil {
+		t.Fatal(err)
+	}
+	free()
+	for {
+		e, ok := next()
+		if !ok || strings.Contains(e.data, before.RunID) {
+			t.Fatalf("more: %v, piece %v", ok, e)
+		}
+		if e.name == "result" {
+			break
+		}
+	}
+	if r := s.until(acc.RunID, run.Completed); r.Type != run.Resume {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestNothingIsEscaped: nothing here is HTML, and what was sent is shown as it was.
+func TestNothingIsEscaped(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	acc := s.submit(`{"agent_name":"plain","parameters":{"prompt":"<a href='x'> & more"}}`)
+	if r := s.until(acc.RunID, run.Pending); string(r.Parameters) != `{"prompt":"<a href='x'> & more"}` {
+		t.Errorf("%s", r.Parameters)
+	}
+}
+
+// TestAStreamThatWaitsTooLong says so, and the run goes on.
+func TestAStreamThatWaitsTooLong(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	next, _ := s.listen("POST", "/runs", `{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`, "Accept: text/event-stream")
+	first, _ := next()
+	second, _ := next()
+	if first.name != "accepted" || second.name != "timeout" || first.data != second.data {
+		t.Errorf("%v, %v", first, second)
+	}
+	if _, more := next(); more {
+		t.Error("the stream goes on")
+	}
+}
+
+// TestLastEventID: a reader that comes back misses nothing and gets nothing twice (contract section 9).
+func TestLastEventID(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(parrot, echo("tool"))
+	next, hangUp := s.listen("GET", "/sse/sessions", "")
+	first, _ := next()
+	if first.name != journal.ItemInit || first.id == "" {
+		t.Fatalf("%v", first)
+	}
+	for range 3 {
+		into[coordinator.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
+	}
+	enough := func(all []sseEvent) bool {
+		n := 0
+		for _, e := range all {
+			if e.name == journal.ItemRunUpdated && strings.Contains(e.data, `"status":"completed"`) {
+				n++
+			}
+		}
+		return n == 3
+	}
+	var whole []sseEvent
+	for !enough(whole) {
+		e, ok := next()
+		if !ok {
+			t.Fatal("the stream ended")
+		}
+		whole = append(whole, e)
+	}
+	hangUp()
+	for cut := 0; cut < len(whole); cut += 2 { // as if the connection had broken here
+		next, hangUp := s.listen("GET", "/sse/sessions", "", "Last-Event-ID: "+whole[cut].id)
+		for i := cut + 1; i < len(whole); i++ {
+			e, ok := next()
+			if !ok || e.name != whole[i].name || e.id != whole[i].id {
+				t.Fatalf("behind %d: piece %d is %v, want %v", cut, i, e, whole[i])
+			}
+		}
+		hangUp()
+	}
+	next, hangUp = s.listen("GET", "/sse/sessions", "", "Last-Event-ID: 999999-0")
+	gap, _ := next()
+	init, _ := next()
+	if gap.name != journal.ItemGap || init.name != journal.ItemInit {
+		t.Errorf("a position that is not kept: %v, %v", gap, init)
+	}
+	hangUp()
+}
+
+// TestSeats: live streams have an end to their number, and leave their seat.
+func TestSeats(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) { c.HTTP.Streams = 4 })
+	var hangUps []func()
+	for range 4 {
+		_, hangUp := s.listen("GET", "/sse/sessions", "")
+		hangUps = append(hangUps, hangUp)
+	}
+	g := s.get("/sse/sessions")
+	if m := g.want(503); m["error"] != "unavailable" || g.header.Get("Retry-After") == "" {
+		t.Errorf("%s", g.body)
+	}
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`, "Accept: text/event-stream").want(503)
+	literal(t, s.get("/runs"), 200, `{"runs":[]}`) // refused before anything was stored
+	for _, hangUp := range hangUps {
+		hangUp()
+	}
+	natstest.Until(t, "a seat is free", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		req, _ := http.NewRequestWithContext(ctx, "GET", s.url+"/sse/sessions", nil)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return res.StatusCode == 200
+	})
+}
