@@ -175,7 +175,16 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 
 // queue makes an attempt the current one.
 func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
-	if r.live == nil || rec.N <= r.live.snap.Attempt {
+	if r.live == nil || rec.N < r.live.snap.Attempt {
+		return
+	}
+	if now := r.live.snap; rec.N == now.Attempt {
+		if now.Claim == nil && rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
+			a := f.change(r)
+			a.Lane, a.QueuedSeq = strings.Clone(rec.Lane), ch.Seq
+			r.whole = ch.Seq
+			ch.Moved = true
+		}
 		return
 	}
 	// The first attempt of a run that was claimed unqueued, to end it, is under way already.

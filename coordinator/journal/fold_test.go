@@ -240,6 +240,22 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// Decision 0004: the lane of a run that waits may be served by nobody any more.
+func TestAWaitingAttemptMovesToAnotherLane(t *testing.T) {
+	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
+	other := a.queued(1)
+	other.Subject = subject.Queued(a.part, "procedural.x.other", a.spec.ID, 1)
+	f := folded(t, []entry{a.accepted(), a.queued(1), other})
+	agree(t, f)
+	if got := f.runs[identOf(runPrefix, a.spec.ID)].live.snap; got.Lane != "procedural.x.other" || got.QueuedSeq != 3 || got.Attempt != 1 || got.Key != a.key(1) {
+		t.Errorf("the attempt did not move: %+v", got)
+	}
+	begun := []entry{a.queued(1), a.claimed(1)}
+	if got, want := draw(folded(t, append(begun, other))), draw(folded(t, begun)); got != want {
+		t.Errorf("a begun attempt moved\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestAKeyIsNeededToEndARunThatWasNeverQueued(t *testing.T) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
 	f := newFold(func(id string, attempt int) string { return "right" })
