@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ao/shared/fault"
@@ -42,6 +43,7 @@ const (
 type Client struct {
 	base     string
 	http     *http.Client
+	reached  *atomic.Bool // somebody answered before, so silence is an outage and not a wrong address
 	pause    time.Duration
 	patience time.Duration
 	notice   func(string)
@@ -65,7 +67,8 @@ func New(c Config) (*Client, error) {
 		base: strings.TrimRight(raw, "/"),
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 
-		pause: cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, 5*time.Minute), notice: notice,
+		reached: new(atomic.Bool),
+		pause:   cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, 5*time.Minute), notice: notice,
 	}, nil
 }
 
@@ -100,7 +103,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	res, err := c.http.Do(req)
+	res, err := c.send(req)
 	if err != nil {
 		return Answer{}, c.trouble(ctx, err)
 	}
@@ -116,6 +119,15 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 func (c *Client) Get(ctx context.Context, query url.Values, path ...string) (json.RawMessage, error) {
 	a, err := c.Do(ctx, Call{Path: path, Query: query})
 	return a.Doc, err
+}
+
+// send is the one place that talks to the coordinator.
+func (c *Client) send(req *http.Request) (*http.Response, error) {
+	res, err := c.http.Do(req)
+	if err == nil {
+		c.reached.Store(true)
+	}
+	return res, err
 }
 
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
@@ -199,5 +211,6 @@ func (c *Client) trouble(ctx context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
+	c.reached.Store(true) // there was a connection
 	return &Lost{URL: c.base, Cause: err}
 }

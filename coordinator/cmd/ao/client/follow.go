@@ -171,7 +171,7 @@ func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*htt
 		req.Header.Set("Last-Event-ID", f.after)
 	}
 	silent := time.AfterFunc(patience, cancel)
-	res, err := f.c.http.Do(req)
+	res, err := f.c.send(req)
 	switch inTime := silent.Stop(); {
 	case !inTime:
 		return nil, &Lost{URL: f.c.base, Cause: context.DeadlineExceeded}

@@ -78,11 +78,10 @@ func Passing(err error) bool {
 
 // tries is a row of new tries after trouble that passes.
 type tries struct {
-	c       *Client
-	reached bool      // somebody answered before, so silence is an outage and not a wrong address
-	since   time.Time // of the outage; zero: none
-	pause   time.Duration
-	least   time.Duration // the server asks for that much between two connections
+	c     *Client
+	since time.Time // of the outage; zero: none
+	pause time.Duration
+	least time.Duration // the server asks for that much between two connections
 }
 
 // pauseAtLeast is what the server asks for; 0 asks nothing.
@@ -91,14 +90,13 @@ func (t *tries) pauseAtLeast(d time.Duration) { t.least = max(d, t.least) }
 func (c *Client) tries() *tries { return &tries{c: c} }
 
 // well ends an outage.
-func (t *tries) well() { t.reached, t.since, t.pause = true, time.Time{}, 0 }
+func (t *tries) well() { t.since, t.pause = time.Time{}, 0 }
 
 // again waits until it is time for another try; its error is the one to give up with.
 func (t *tries) again(ctx context.Context, err error) error {
-	if _, nobody := errors.AsType[*Unreachable](err); nobody && !t.reached {
+	if _, nobody := errors.AsType[*Unreachable](err); nobody && !t.c.reached.Load() {
 		return err
 	}
-	t.reached = true
 	if t.since.IsZero() {
 		t.since, t.pause = time.Now(), t.c.pause
 		t.c.notice(err.Error() + "; trying again")
