@@ -24,7 +24,27 @@ import (
 	"ao/worker/profile"
 )
 
+const help = `The executor of procedural agents, protocol 2.2: it reads one JSON document on stdin, runs the agent's command with the
+parameters as flags, and writes events and the result as JSON lines on stdout. It has no settings: the document says it all.
+
+Usage: ao-procedural-exec < invocation.json
+
+  {"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{"file":"README.md"},
+   "project_dir":"/srv","agent_name":"text-stats","agent_blueprint":{"command":"wc"},"executor_config":{"agents_dir":"agents"}}
+
+executor_config.agents_dir is where the agent is looked for; without it agent_blueprint.command is run: an absolute path, or a
+program on PATH. Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 124 timed out, 143 stopped, else the command's.
+`
+
 func main() {
+	if args := os.Args[1:]; len(args) > 0 {
+		if args[0] == "--help" || args[0] == "-h" || args[0] == "-help" {
+			fmt.Print(help)
+			return
+		}
+		fmt.Fprintf(os.Stderr, "unexpected argument %q; ao-procedural-exec --help tells what it reads\n", args[0])
+		os.Exit(executor.CodeInvalid)
+	}
 	if err := process.Guard(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(executor.CodeFailed)
