@@ -1,0 +1,232 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// The command line, as a person and as a program uses it.
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.agent("argv", argv, `"parameters_schema":{"type":"object","properties":{"n":{"type":"integer"},"big":{"type":"number"},"list":{"type":"array","items":{"type":"string"}},"on":{"type":"boolean"},"word":{"type":"string"},"obj":{"type":"object"}}}`)
+	s.agent("works", `echo 'step 1' >&2; echo '{"b":1.10,"a":"x"}'`, "")
+	s.agent("fails", `echo 'no such file' >&2; exit 7`, "")
+	s.agent("gate", gate, "")
+	s.worker()
+	s.has(s.post("/agents", `{"name":"plain"}`), 201)
+
+	// says runs ao, wants an exit code, and gives what it printed.
+	says := func(s *stack, code int, args ...string) (stdout, stderr string) {
+		s.t.Helper()
+		stdout, stderr, got := s.exec("ao", "", nil, args...)
+		if got != code {
+			s.t.Errorf("ao %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+		}
+		return stdout, stderr
+	}
+	field := func(document, path string) string { return reply{text: document}.at(path) }
+
+	s.story("run: waits, tells, prints the result", func(s *stack) {
+		out, told := says(s, 0, "run", "works")
+		s.same("the result", out, "{\n  \"b\": 1.10,\n  \"a\": \"x\"\n}\n")
+		s.contains(told, "run_", "ses_", "step 1", "completed")
+		out, told = says(s, 1, "run", "fails")
+		s.contains(out, `"return_code": 7`)
+		s.contains(told, "failed", "exit code 7", "no such file")
+		_, told = says(s, 0, "run", "-q", "works")
+		if strings.Contains(told, "step 1") {
+			t.Errorf("quiet, it says %s", told)
+		}
+		out, told = says(s, 0, "--json", "run", "works")
+		if !json.Valid([]byte(out)) || strings.Count(out, "\n") != 1 || told != "" {
+			t.Errorf("as JSON: %s and %s", out, told)
+		}
+		s.same("its data", field(out, "result.result_data.a"), "x")
+		out, _ = says(s, 1, "--json", "run", "fails")
+		s.same("its code", field(out, "error.error"), "command_failed")
+	})
+
+	s.story("parameters are typed by the agent's schema", func(s *stack) {
+		out, _ := says(s, 0, "--json", "run", "argv", "-p", "word=5", "-p", "n=3", "-p", "big=12345678901234567890.10", "-p", "list=a,b", "-p", "list=c", "-p", "on", "-p", `obj:={"b":1,"a":2.50}`)
+		s.contains(out, `"parameters":{"word":"5","n":3,"big":12345678901234567890.10,"list":["a","b","c"],"on":true,"obj":{"b":1,"a":2.50}}`)
+		s.same("the arguments", field(out, "result.result_data.stdout"), "<--word>\n<5>\n<--n>\n<3>\n<--big>\n<12345678901234567890.10>\n<--list>\n<a,b,c>\n<--on>\n<--obj>\n<{\"b\":1,\"a\":2.50}>\n")
+		out, errs, code := s.exec("ao", `{"word":"from stdin","n":1.0}`, nil, "--json", "run", "argv", "--params", "-")
+		if code != 0 {
+			t.Errorf("%d %s", code, errs)
+		}
+		s.contains(out, `"parameters":{"word":"from stdin","n":1.0}`)
+		s.write("params.json", `{"word":"from a file","n":1}`)
+		out, _ = says(s, 0, "--json", "run", "argv", "--params", "params.json", "-p", "n=2")
+		s.contains(out, `"parameters":{"word":"from a file","n":2}`)
+
+		_, told := says(s, 2, "run", "argv", "-p", "n=many")
+		s.contains(told, "n", "--help")
+		_, told = says(s, 1, "run", "argv", "--params", `{"n":"x","on":5}`)
+		s.contains(told, "Parameters do not match agent's parameters_schema", "$.n: 'x' is not of type 'integer'", "$.on: 5 is not of type 'boolean'", "ao agents show argv")
+		_, told = says(s, 1, "run", "nobody")
+		s.contains(told, `There is no agent "nobody"`, "'ao agents' lists what there is")
+		says(s, 2, "run")
+		says(s, 2, "run", "argv", "works")
+		says(s, 2, "run", "argv", "--colour")
+		says(s, 2, "nonsense")
+		says(s, 2, "run", "argv", "--params", "no-such-file.json")
+		_, told = says(s, 1, "--json", "run", "nobody")
+		s.same("an error for programs", field(told, "error"), "not_found")
+	})
+
+	s.story("detached, watched, waited for, stopped", func(s *stack) {
+		out, _ := says(s, 0, "run", "-d", "gate", "-p", "n=cli")
+		id, session, _ := strings.Cut(strings.TrimSpace(out), "\t")
+		s.began("cli")
+		out, told := says(s, 4, "wait", id, "--timeout", "1s")
+		s.same("what it printed", out, "")
+		s.contains(told, "goes on", "ao wait "+id)
+		says(s, 1, "result", id)
+
+		// Ctrl-C ends the waiting, not the run.
+		cmd := exec.Command(filepath.Join(bin, "ao"), "wait", id)
+		cmd.Env, cmd.SysProcAttr = append(os.Environ(), s.env...), &syscall.SysProcAttr{Setpgid: true}
+		var errs lockedBuffer
+		cmd.Stderr = &errs
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.until("it waits", func() bool {
+			return strings.Contains(errs.String(), "started on")
+		})
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		if cmd.ProcessState.ExitCode() != 130 {
+			t.Errorf("interrupted: exit code %d, %s", cmd.ProcessState.ExitCode(), errs.String())
+		}
+		if st := s.get("/runs/" + id).at("status"); st != "running" && st != "claimed" {
+			t.Errorf("after Ctrl-C the run is %s", st)
+		}
+
+		s.open("cli")
+		out, _ = says(s, 0, "wait", id)
+		s.same("its result", out, "{\n  \"gate\": \"cli\"\n}\n")
+		for _, of := range []string{id, session} {
+			out, _ = says(s, 0, "result", of)
+			s.same("its result again", out, "{\n  \"gate\": \"cli\"\n}\n")
+			out, _ = says(s, 0, "show", of)
+			s.contains(out, "gate", id)
+			out, _ = says(s, 0, "events", of)
+			s.contains(out, "started on rnr_", "result", "completed")
+		}
+		out, _ = says(s, 0, "--json", "events", session)
+		s.same("events, one a line", field(strings.Split(out, "\n")[0], "event_type"), "run_start")
+		out, _ = says(s, 0, "--json", "show", id)
+		s.same("shown for programs", field(out, "run_id"), id)
+
+		out, _ = says(s, 0, "--json", "run", "-d", "gate", "-p", "n=cli2")
+		id = field(out, "run_id")
+		s.began("cli2")
+		out, _ = says(s, 0, "stop", id)
+		s.contains(out, id)
+		says(s, 3, "wait", id)
+		says(s, 1, "stop", s.get("/runs?status=completed").at("runs.0.run_id"))
+		says(s, 2, "show", "x*y")
+		says(s, 1, "show", "run_none")
+	})
+
+	s.story("a session followed live", func(s *stack) {
+		out, _ := says(s, 0, "run", "-d", "gate", "-p", "n=follow")
+		id, session, _ := strings.Cut(strings.TrimSpace(out), "\t")
+		s.began("follow")
+		cmd := exec.Command(filepath.Join(bin, "ao"), "events", "-f", session)
+		cmd.Env = append(os.Environ(), s.env...)
+		var told lockedBuffer
+		cmd.Stdout, cmd.Stderr = &told, &told
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.until("the start is told", func() bool { return strings.Contains(told.String(), "started on") })
+		s.open("follow")
+		s.until("the end is told", func() bool { return strings.Contains(told.String(), "completed") })
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		s.has(s.get("/runs/"+id), 200, `"status":"completed"`)
+	})
+
+	s.story("lists and checks", func(s *stack) {
+		out, _ := says(s, 0, "agents")
+		s.contains(out, "argv", "works", "fails", "plain")
+		out, _ = says(s, 0, "agents", "show", "argv")
+		s.contains(out, "big", "integer")
+		out, _ = says(s, 0, "runners")
+		s.contains(out, "rnr_", "online", "host-1", "test")
+		out, _ = says(s, 0, "runs", "--status", "failed")
+		s.contains(out, "run_", "fails", "failed")
+		out, _ = says(s, 0, "--json", "runs", "--limit", "2")
+		if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || !json.Valid([]byte(lines[0])) {
+			t.Errorf("as JSON: %s", out)
+		}
+		out, _ = says(s, 0, "sessions")
+		s.contains(out, "ses_", "finished")
+		says(s, 2, "runs", "--limit", "0")
+		_, told := says(s, 1, "runs", "--status", "done")
+		s.contains(told, "status")
+
+		before := s.runs("")
+		out, _ = says(s, 0, "validate", "argv", "-p", "n=1")
+		s.same("valid", out, "valid\n")
+		_, told = says(s, 0, "validate", "plain", "--prompt", "x")
+		s.contains(told, "no runner")
+		_, told = says(s, 1, "validate", "argv", "--params", `{"n":"x"}`)
+		s.contains(told, "$.n")
+		if n := s.runs(""); n != before {
+			t.Errorf("checking started %d runs", n-before)
+		}
+		says(s, 0, "health")
+		for _, shell := range []string{"bash", "zsh", "fish"} {
+			if out, _ := says(s, 0, "completion", shell); len(out) < 500 {
+				t.Errorf("completion of %s: %s", shell, out)
+			}
+		}
+		out, _ = says(s, 0, "__complete", "run", "")
+		s.contains(out, "argv", "works", "plain")
+		for _, c := range []string{"run", "runs", "show", "result", "wait", "stop", "events", "agents", "runners", "validate", "completion"} {
+			if out, _ := says(s, 0, c, "--help"); !strings.Contains(out, "Usage:") {
+				t.Errorf("ao %s --help: %s", c, out)
+			}
+		}
+	})
+
+	s.story("nobody is there", func(s *stack) {
+		_, told, code := s.exec("ao", "", []string{"AO_URL=http://127.0.0.1:1"}, "agents")
+		if code != 5 {
+			t.Errorf("exit code %d: %s", code, told)
+		}
+		s.contains(told, "scripts/up", "AO_URL")
+		says(s, 5, "--url", "http://127.0.0.1:1", "--json", "runs")
+		says(s, 2, "--url", "not a url", "runs")
+	})
+
+	s.story("a coordinator that restarts while ao waits", func(s *stack) {
+		cmd := exec.Command(filepath.Join(bin, "ao"), "run", "gate", "-p", "n=restart")
+		cmd.Env = append(os.Environ(), s.env...)
+		var out bytes.Buffer
+		var told lockedBuffer
+		cmd.Stdout, cmd.Stderr = &out, &told
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		s.began("restart")
+		s.coordinator.kill()
+		s.coordinator.start()
+		s.ready()
+		s.open("restart")
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %s", err, told.String())
+		}
+		s.same("the result", out.String(), "{\n  \"gate\": \"restart\"\n}\n")
+	})
+}

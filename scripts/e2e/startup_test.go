@@ -1,0 +1,236 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ao/nats/natstest"
+)
+
+// Contract section 11: settings, and what a program says when it cannot begin.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, d := range []string{"profiles", "agents"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &stack{t: t, dir: dir, env: []string{"AO_PROFILES_DIR=" + dir + "/profiles", "AO_PROFILES=test", "AO_HTTP_ADDR=" + natstest.FreeAddr(t), "AO_NATS_URL=nats://" + natstest.FreeAddr(t)}}
+	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents"}`)
+	s.write("profiles/broken.json", `{"type":"procedural",`)
+	s.write("profiles/typo.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dri":"x"}`)
+	s.write("profiles/noagents.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../nowhere"}`)
+	s.write("profiles/other.json", `{"type":"procedural","command":"my-own-exec","agents_dir":"../agents"}`)
+
+	s.story("--help lists all settings with their defaults", func(s *stack) {
+		both := []string{"AO_NATS_URL", "nats://127.0.0.1:4222", "AO_LOG_LEVEL", "AO_LOG_FORMAT", "AO_MAX_PAYLOAD", "16MiB"}
+		coordinator := []string{"AO_HTTP_ADDR", "127.0.0.1:8765", "AO_NATS_LISTEN", "AO_DATA_DIR", "AO_NATS_SYNC", "always", "AO_NATS_REPLICAS", "AGENT_ORCHESTRATOR_AGENTS_DIR", "RUN_LEASE", "RUN_NO_MATCH_TIMEOUT", "300",
+			"RUN_RETENTION", "168h", "RUN_KEEP", "1000000", "AO_MAX_PENDING", "100000", "AO_MAX_LANES", "256", "RUNNER_HEARTBEAT_INTERVAL", "RUNNER_STALE_THRESHOLD", "RUNNER_REMOVE_THRESHOLD", "600", "AO_INSECURE_LISTEN"}
+		worker := []string{"AO_PROFILES_DIR", "AO_PROFILES", "-x, --profiles", "AO_PROJECT_DIR", "AO_HOSTNAME", "AO_TAGS", "AO_REQUIRE_MATCHING_TAGS", "AO_DRAIN_GRACE"}
+		for name, all := range map[string][]string{
+			"coordinator": slices.Concat(both, coordinator), "worker": slices.Concat(both, worker), "allinone": slices.Concat(both, coordinator, worker),
+		} {
+			out, errs, code := s.exec(name, "", nil, "--help")
+			if code != 0 || errs != "" {
+				t.Errorf("%s --help: %d %s", name, code, errs)
+			}
+			s.contains(out, append(all, "A flag beats its environment variable")...)
+		}
+		out, _, code := s.exec("ao-procedural-exec", "", nil, "--help")
+		s.contains(out, "Usage: ao-procedural-exec", "schema_version")
+		if code != 0 {
+			t.Errorf("ao-procedural-exec --help: exit code %d", code)
+		}
+	})
+
+	s.story("a bad value stops the program with its name, the value, an example", func(s *stack) {
+		for _, tt := range []struct {
+			program string
+			env     string
+			args    []string
+			want    []string
+		}{
+			{"coordinator", "RUN_LEASE=soon", nil, []string{`RUN_LEASE: "soon" is no duration`, "for example RUN_LEASE=15"}},
+			{"coordinator", "RUN_LEASE=1ms", nil, []string{`RUN_LEASE: "1ms" is too short, at least 1s`}},
+			{"coordinator", "AO_MAX_PENDING=-1", nil, []string{`AO_MAX_PENDING: "-1" must be a whole number from 1`, "for example AO_MAX_PENDING=100000"}},
+			{"coordinator", "AO_HTTP_ADDR=here", nil, []string{`AO_HTTP_ADDR: "here" is no address (host:port); for example AO_HTTP_ADDR=127.0.0.1:8765`}},
+			{"coordinator", "AO_NATS_URL=http://x", nil, []string{`AO_NATS_URL: "http://x" is neither`, "for example AO_NATS_URL=nats://127.0.0.1:4222"}},
+			{"coordinator", "AO_NATS_SYNC=never", nil, []string{`AO_NATS_SYNC: "never"`, "for example AO_NATS_SYNC=2m"}},
+			{"coordinator", "AO_LOG_LEVEL=loud", nil, []string{`AO_LOG_LEVEL: "loud" must be debug or info or warn or error`}},
+			{"coordinator", "AO_MAX_PAYLOAD=huge", nil, []string{`AO_MAX_PAYLOAD: "huge" is no size`, "AO_MAX_PAYLOAD=16MiB"}},
+			{"coordinator", "AO_API_TOKENS=/etc/tokens", nil, []string{"AO_API_TOKENS", "come in a later version"}},
+			{"coordinator", "", []string{"--run-lease", "x"}, []string{`--run-lease (RUN_LEASE): "x" is no duration`}},
+			{"coordinator", "RUN_LEASE=x", []string{"--run-lease=y"}, []string{`--run-lease (RUN_LEASE): "y"`}}, // a flag beats its variable
+			{"coordinator", "RUN_LEASE=x", []string{"--max-lanes=y"}, []string{`RUN_LEASE: "x"`, `(AO_MAX_LANES): "y"`}},
+			{"coordinator", "", []string{"--colour"}, []string{"there is no flag -colour", "--help lists all settings"}},
+			{"coordinator", "", []string{"start"}, []string{`unexpected argument "start"`}},
+			{"worker", "AO_PROFILES_DIR=/no/such/folder", nil, []string{`AO_PROFILES_DIR: "/no/such/folder" cannot be used`, "for example AO_PROFILES_DIR=worker/profiles"}},
+			{"worker", "AO_REQUIRE_MATCHING_TAGS=perhaps", nil, []string{`AO_REQUIRE_MATCHING_TAGS: "perhaps" must be yes or no`}},
+			{"worker", "", []string{"-x", "a", "--drain-grace", "-1"}, []string{`(AO_DRAIN_GRACE): "-1" is too short`}},
+			{"allinone", "AO_DRAIN_GRACE=x", []string{"--run-keep=0"}, []string{`AO_DRAIN_GRACE: "x"`, `(RUN_KEEP): "0" must be`}},
+		} {
+			_, errs, code := s.exec(tt.program, "", []string{tt.env}, tt.args...)
+			if code != 2 {
+				t.Errorf("%s %s %v: exit code %d", tt.program, tt.env, tt.args, code)
+			}
+			s.contains(errs, tt.want...)
+		}
+	})
+
+	s.story("what cannot work is told before anything else", func(s *stack) {
+		for _, tt := range []struct {
+			program, env string
+			want         []string
+		}{
+			{"worker", "AO_PROFILES=", []string{"no profile to run", "AO_PROFILES="}},
+			{"worker", "AO_PROFILES=nothere", []string{`profile "nothere": there is no file`, "there are broken, noagents, other, test, typo"}},
+			{"worker", "AO_PROFILES=test,../x", []string{`profile "../x"`}},
+			{"worker", "AO_PROFILES=broken", []string{"profiles/broken.json", "The body is not JSON: it ends too early"}},
+			{"worker", "AO_PROFILES=typo", []string{"profiles/typo.json", `Unknown field "agents_dri"`}},
+			{"worker", "AO_PROFILES=other", []string{`"my-own-exec" is not supported by this version`}},
+			{"worker", "AO_NATS_URL=embed", []string{"a worker needs an address"}},
+			{"coordinator", "AO_HTTP_ADDR=192.0.2.1:80", []string{"is reachable from beyond this machine", "AO_INSECURE_LISTEN=yes"}},
+		} {
+			out, errs, code := s.exec(tt.program, "", []string{tt.env})
+			if code == 0 {
+				t.Errorf("%s %s ended with 0", tt.program, tt.env)
+			}
+			s.contains(out+errs, tt.want...)
+		}
+	})
+}
+
+// NATS is not there yet; or nobody but NATS is.
+func TestNATSAppearsLater(t *testing.T) {
+	t.Parallel()
+	at := natstest.FreeAddr(t)
+	dir := t.TempDir()
+	addr := natstest.FreeAddr(t)
+	s := &stack{t: t, dir: dir, url: "http://" + addr}
+	s.env = []string{"AO_NATS_URL=nats://" + at, "AO_HTTP_ADDR=" + addr, "AO_PROFILES_DIR=" + dir + "/profiles", "AO_URL=" + s.url}
+	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents"}`)
+	s.agent("tool", `echo 1`, "")
+	w := s.runner("w")
+	s.coordinator = launch(t, "coordinator", dir, s.env)
+	for _, p := range []*program{w, s.coordinator} {
+		p.says(s, "nats-server -js")
+		s.contains(p.log.String(), "waiting for NATS", at)
+	}
+	s.until("HTTP answers", func() bool { return s.get("/health").err == nil })
+	r := s.post("/runs", `{"agent_name":"tool"}`)
+	s.is(r, 503, `{"error":"unavailable","message":"Starting: NATS is being looked for; try again in a moment"}`)
+	if r.header.Get("Retry-After") == "" {
+		t.Error("503 without Retry-After")
+	}
+	s.has(s.get("/health"), 200)
+	s.has(s.get("/ready"), 503)
+	if _, told, code := s.exec("ao", "", nil, "health"); code != 1 {
+		t.Errorf("ao health: %d %s", code, told)
+	}
+	s.coordinator.stop()
+	if code := s.coordinator.ends(s); code != 0 {
+		t.Errorf("told to end while it waited, the coordinator ended with %d", code)
+	}
+
+	s.nats = natstest.Proc(t, natstest.Listen(at)) // nobody but NATS, and a worker
+	w.says(s, "waiting for a coordinator")
+	s.coordinator.start()
+	s.ready()
+	s.online("w")
+	s.has(s.sync("tool", `{}`), 200, `"status":"completed"`)
+}
+
+// NATS goes while all is up: reads go on, writes are refused for the moment, and all is well again by itself.
+func TestNATSGoesAndComes(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.agent("tool", `echo 1`, "")
+	w := s.worker()
+	s.has(s.post("/agents", `{"name":"plain"}`), 201)
+	done := s.sync("tool", `{}`)
+	waits := s.run(`{"agent_name":"plain","prompt":"x"}`)
+	s.nats.Kill()
+	s.until("the coordinator notices", func() bool { return s.get("/ready").code == 503 })
+	for _, r := range []reply{
+		s.post("/runs", `{"agent_name":"tool"}`), s.post("/runs", `{"agent_name":"tool"}`, "Idempotency-Key", "k"), s.post("/runs", `{"agent_name":"tool","mode":"sync"}`),
+		s.post("/agents", `{"name":"more"}`), s.do("PATCH", "/agents/plain", `{"description":"x"}`), s.post("/runs/"+waits+"/stop", ""), s.do("DELETE", "/sessions/"+done.at("session_id"), ""),
+		s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"autonomous"}`),
+	} {
+		s.has(r, 503, `"error":"unavailable"`)
+		if r.header.Get("Retry-After") == "" {
+			t.Errorf("503 without Retry-After: %s", r.text)
+		}
+	}
+	id, session := done.at("run_id"), done.at("session_id")
+	for path, want := range map[string]string{
+		"/health": `"ok"`, "/runs": id, "/runs/" + id: `"completed"`, "/runs/" + id + "/result": `"result_data":1`, "/runs?status=pending": waits, "/runs/" + waits: `"pending"`, "/sessions": session, "/sessions/" + session: `"finished"`,
+		"/agents": "plain", "/agents/tool": "tool", "/runners": "host-1",
+	} {
+		s.has(s.get(path), 200, want)
+	}
+	s.has(s.get("/runs/run_none"), 503) // perhaps another coordinator has just taken it
+	s.has(s.post("/runs", `{"agent_name":"nobody"}`), 503)
+	s.nats.Start()
+	s.until("a run is taken", func() bool { return s.post("/runs", `{"agent_name":"tool","mode":"sync"}`).at("status") == "completed" })
+	s.has(s.post("/runs/"+waits+"/stop", ""), 200, `"status":"stopped"`)
+
+	// All end as they should, the coordinator first: the worker needs it only to say goodbye.
+	s.coordinator.stop()
+	w.stop()
+	for _, p := range []*program{s.coordinator, w} {
+		if code := p.ends(s); code != 0 {
+			t.Errorf("%s ended with %d", p.name, code)
+		}
+	}
+	s.contains(s.coordinator.log.String(), "msg=ended")
+}
+
+// What scripts/up starts, started again still has its history.
+func TestAllInOne(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	addr, bus := natstest.FreeAddr(t), natstest.FreeAddr(t)
+	s := &stack{t: t, dir: dir, url: "http://" + addr}
+	s.env = []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=" + bus, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + dir + "/data", "AO_PROFILES=procedural", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles"),
+		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(root(), "worker/agents/autonomous"), "AO_URL=" + s.url}
+	s.write("file.txt", "one two three\nfour five\n")
+	p := launch(t, "allinone", dir, s.env)
+	p.says(s, "Agent Orchestrator is up: "+s.url)
+	s.contains(p.log.String(), "ao run text-stats", "curl -s "+s.url, "nats request ao.api.runs.create")
+	s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
+	out, told, code := s.exec("ao", "", nil, "run", "text-stats", "-p", "file=file.txt")
+	if code != 0 {
+		t.Fatalf("text-stats: %d %s %s", code, out, told)
+	}
+	s.contains(out, "5")
+	first := s.get("/runs").at("runs.0.run_id")
+	result := s.result(first)
+	key := s.post("/runs", `{"agent_name":"text-stats","parameters":{"file":"file.txt"}}`, "Idempotency-Key", "k")
+	s.ended(key.at("run_id"))
+	before := s.get("/runs").text
+
+	for _, end := range []func(){p.stop, p.kill} {
+		end()
+		if s.get("/health").err == nil {
+			t.Error("something still answers")
+		}
+		p.start()
+		s.ready()
+		s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
+		s.same("the history", s.get("/runs").text, before)
+		s.same("the result", s.result(first), result)
+		s.same("the key's run", s.post("/runs", `{"agent_name":"text-stats","parameters":{"file":"file.txt"}}`, "Idempotency-Key", "k").at("run_id"), key.at("run_id"))
+	}
+	s.has(s.sync("text-stats", `{"file":"file.txt"}`), 200, `"status":"completed"`)
+	p.stop()
+	if code := p.ends(s); code != 0 || strings.Contains(p.log.String(), "level=ERROR") {
+		t.Errorf("it ended with %d", code)
+	}
+	if text, err := os.ReadDir(filepath.Join(dir, "data")); err != nil || len(text) == 0 {
+		t.Errorf("no data in AO_DATA_DIR: %v", err)
+	}
+}
