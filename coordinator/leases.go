@@ -33,9 +33,16 @@ func newLeases(c *Coordinator) *leases {
 }
 
 // beat notes the attempts alive, and tells the worker what it does not know.
-func (l *leases) beat(b fleet.Beat) fleet.BeatReply {
+func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 	now := time.Now()
 	r, known, superseded := l.c.fleet.beat(b.RunnerID, b.Instance)
+	if superseded { // or it is the successor, and that is not known here yet: who is sent away wrongly ends
+		if err := l.c.fleet.refresh(ctx, b.RunnerID); err == nil {
+			r, known, superseded = l.c.fleet.beat(b.RunnerID, b.Instance)
+		} else {
+			superseded = false
+		}
+	}
 	reply := fleet.BeatReply{Known: known || b.Draining, Superseded: superseded, Drain: r.Draining}
 	if known && !superseded {
 		reply.Lanes = l.c.fleet.lanesOf(r)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -37,14 +38,6 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	if err := c.claimNames(ctx, id, r); err != nil {
 		return fleet.Registered{}, err
 	}
-	value, err := json.Marshal(r)
-	if err != nil {
-		return fleet.Registered{}, err
-	}
-	if _, err := c.bus.Bucket(subject.Runners).Put(ctx, id, value); err != nil {
-		return fleet.Registered{}, unavailable(err)
-	}
-	c.fleet.put(id, value)
 	if w, ok := r.OwnWant(); ok {
 		if _, err := c.fleet.lane(ctx, w); err != nil {
 			return fleet.Registered{}, err
@@ -57,6 +50,15 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 			}
 		}
 	}
+	value, err := json.Marshal(r)
+	if err != nil {
+		return fleet.Registered{}, err
+	}
+	if _, err := c.bus.Bucket(subject.Runners).Put(ctx, id, value); err != nil {
+		return fleet.Registered{}, unavailable(err)
+	}
+	c.fleet.put(id, value)
+	c.fleet.beat(id, r.Instance) // it is there
 	c.endOld(ctx, id, r.Instance)
 	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
 	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.fleet.lanesOf(r)}, nil
@@ -104,6 +106,9 @@ func checkRunner(r fleet.Runner) error {
 
 // takeOver tells whether this identity is free: a live process that has it is asked.
 func (c *Coordinator) takeOver(ctx context.Context, id, instance string) error {
+	if err := c.fleet.refresh(ctx, id); err != nil {
+		return unavailable(err)
+	}
 	c.fleet.mu.RLock()
 	m, ok := c.fleet.members[id]
 	var there string
@@ -144,8 +149,10 @@ func (c *Coordinator) claimNames(ctx context.Context, id string, r fleet.Runner)
 			if ok && o.Hash == hash && o.Profile == r.ExecutorProfile && c.fleet.has(o.Runner, name, hash) {
 				continue // a replica
 			}
-			if ok && o.Runner != id && (o.Hash != hash || o.Profile != r.ExecutorProfile) && c.ownerOnline(name, o, id) {
-				return false, collision(name, o.Runner, "runner "+o.Runner)
+			if ok && (o.Hash != hash || o.Profile != r.ExecutorProfile) {
+				if rival := c.rival(name, o, id); rival != "" {
+					return false, collision(name, rival, "runner "+rival)
+				}
 			}
 			owners[name] = owner{hash, r.ExecutorProfile, id, time.Now().UTC()}
 			changed = true
@@ -159,19 +166,20 @@ func collision(name string, runner any, who string) error {
 		With("agent_name", name).With("existing_runner_id", runner)
 }
 
-// ownerOnline: only online owners collide. A registration so young that its runner may not be known here yet counts.
-func (c *Coordinator) ownerOnline(name string, o owner, except string) bool {
-	if time.Since(o.At) < 5*time.Second {
-		return true
+// rival is another runner that owns a name online; only those collide. A registration so young that its runner may not be known
+// here yet counts.
+func (c *Coordinator) rival(name string, o owner, id string) string {
+	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second {
+		return o.Runner
 	}
 	c.fleet.mu.RLock()
 	defer c.fleet.mu.RUnlock()
 	for _, m := range c.fleet.members {
-		if m.id != except && m.Set[name] == o.Hash && c.fleet.status(m) != fleet.Stale && c.fleet.status(m) != fleet.Removed {
-			return true
+		if s := c.fleet.status(m); m.id != id && m.Set[name] == o.Hash && s != fleet.Stale && s != fleet.Removed {
+			return m.id
 		}
 	}
-	return false
+	return ""
 }
 
 // has tells whether a runner announced this definition.
@@ -268,12 +276,18 @@ func (r *roster) heir(name, hash string) string {
 	return ""
 }
 
-// endOld ends the attempts of a runner's earlier process: it is dead, a new one took over.
+// endOld ends the attempts of a runner's earlier process: it is dead, a new one took over. Where a process answers all the
+// same it was told to end and finishes what it has; then the leases decide.
 func (c *Coordinator) endOld(ctx context.Context, id, instance string) {
-	for _, a := range c.leases.of(id) {
-		if a.Claim.Instance != instance {
-			c.lose(ctx, a, "its runner started anew")
-		}
+	old := slices.DeleteFunc(c.leases.of(id), func(a journal.Active) bool { return a.Claim.Instance == instance })
+	if len(old) == 0 {
+		return
+	}
+	if _, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing}); err == nil {
+		return
+	}
+	for _, a := range old {
+		c.lose(ctx, a, "its runner started anew")
 	}
 }
 
@@ -288,7 +302,7 @@ func (c *Coordinator) serveFleet(ctx context.Context) error {
 	beats := make(chan error, 1)
 	go func() { // every coordinator hears every beat
 		beats <- c.bus.Serve(ctx, subject.AllBeats, "", func(ctx context.Context, _ string, body []byte) ([]byte, error) {
-			return answer(func(_ context.Context, b fleet.Beat) (any, error) { return c.leases.beat(b), nil })(ctx, body)
+			return answer(func(ctx context.Context, b fleet.Beat) (any, error) { return c.leases.beat(ctx, b), nil })(ctx, body)
 		})
 	}()
 	err := c.bus.Serve(ctx, subject.AllFleet, subject.Coordinators, func(ctx context.Context, subj string, body []byte) ([]byte, error) {

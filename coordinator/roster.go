@@ -97,6 +97,16 @@ func (r *roster) put(id string, value []byte) {
 	r.c.turns.poke()
 }
 
+// refresh reads a runner's registration anew: another coordinator may have changed it a moment ago.
+func (r *roster) refresh(ctx context.Context, id string) error {
+	value, _, err := r.c.bus.Bucket(subject.Runners).Get(ctx, id)
+	if err != nil && !errors.Is(err, bus.ErrNone) {
+		return err
+	}
+	r.put(id, value)
+	return nil
+}
+
 func (r *roster) putLane(lane string, value []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,140 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// A coordinator that has not heard yet that a runner started anew must not send the new process away.
+func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	before, after := runner("one", echo("a")), runner("two", echo("a"))
+	id := register(t, c, before).RunnerID
+	old, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, after)
+	c.fleet.put(id, old) // as if the news had not come
+	if r := c.leases.beat(t.Context(), fleet.Beat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
+		t.Errorf("the new process is told %+v", r)
+	}
+	if r := c.leases.beat(t.Context(), fleet.Beat{RunnerID: id, Instance: "one"}); !r.Superseded {
+		t.Errorf("the old process is told %+v", r)
+	}
+}
+
+// SIGTERM deregisters at once and lets runs finish: who starts under the same identity meanwhile leaves them alone.
+func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	before, after := runner("one", echo("a")), runner("two", echo("a"))
+	id := register(t, c, before).RunnerID
+	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
+	answers(t, c.bus, before)
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, after)
+	if err := c.caughtUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Journal.Ended(a.Spec.ID) {
+		t.Error("its run was given up")
+	}
+}
+
+func TestASuccessorEndsWhatACrashLeft(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	before := runner("one", echo("a"))
+	register(t, c, before)
+	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
+	register(t, c, runner("two", echo("a")))
+	natstest.Until(t, "the old attempt is given up", func() bool { return c.Journal.Ended(a.Spec.ID) })
+}
+
+// Only one definition of a name at a time, also where the owner itself comes back with another one and a replica has the first.
+func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	replica := runner("one", echo("a"))
+	replica.Hostname = "there"
+	changed := echo("a")
+	changed.Command = "./other"
+	register(t, c, runner("one", echo("a")))
+	register(t, c, replica)
+	_, err := c.Register(t.Context(), runner("two", changed))
+	wantCode(t, err, "agent_name_collision")
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: replica.ID(), Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, runner("two", changed))
+}
+
+// A clock that is ahead must not make a registration look young for as long as it is ahead.
+func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	raw, err := json.Marshal(map[string]owner{"a": {Hash: "other", Profile: "procedural", Runner: "rnr_gone", At: time.Now().Add(time.Hour)}})
+	if err == nil {
+		_, err = c.bus.Bucket(subject.Runners).Create(t.Context(), ownersKey, raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, runner("one", echo("a")))
+}
+
+// Nothing of a refused registration is kept (contract section 2).
+func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{MaxLanes: 1})
+	register(t, c, runner("one", echo("a")))
+	more := runner("one", echo("b"))
+	more.Hostname = "there"
+	_, err := c.Register(t.Context(), more)
+	if fault.KindOf(err) != fault.Unavailable {
+		t.Fatalf("got %v", err)
+	}
+	if n := len(c.Runners()); n != 1 {
+		t.Errorf("%d runners are registered", n)
+	}
+	if _, ok := c.agents.find("b"); ok {
+		t.Error("its agent is there")
+	}
+}
+
+// A registration says that the runner is there, like a beat.
+func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{Patience: fleet.Patience{Stale: time.Hour}})
+	id := register(t, c, runner("one", echo("a"))).RunnerID
+	c.fleet.mu.Lock()
+	c.fleet.members[id].heard = time.Now().Add(-2 * time.Hour)
+	c.fleet.mu.Unlock()
+	register(t, c, runner("one", echo("a")))
+	if got := c.Runners()[0].Status; got != fleet.Online {
+		t.Errorf("it is %s", got)
+	}
+}
+
+// What waits in a lane that goes with its runner moves to where the agent is announced now (decision 0004).
+func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	both := runner("one", echo("a"), echo("b"))
+	register(t, c, both)
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	first := active(t, c, id, "is queued", isQueued).Lane
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: both.ID(), Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	one := runner("two", echo("a"))
+	register(t, c, one)
+	moved := active(t, c, id, "moved", func(a journal.Active) bool { return a.Lane != first })
+	if w, _ := c.fleet.want(moved.Lane); !one.Satisfies(w) && len(w.Agents) != 1 {
+		t.Errorf("it waits in %s", moved.Lane)
+	}
+	finish(t, c, claim(t, c, id, one))
+}

@@ -1,0 +1,135 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// begin runs a coordinator that ends with the test.
+func begin(t testing.TB, b *bus.Bus, cfg Config) *Coordinator {
+	t.Helper()
+	cfg.Bus, cfg.Log = b, natstest.Log(t)
+	c := New(cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && ctx.Err() == nil {
+			t.Errorf("the coordinator ended with %v", err)
+		}
+	})
+	natstest.Until(t, "the coordinator is ready", func() bool { return c.Ready() == nil })
+	return c
+}
+
+// runner is a process with these agents.
+func runner(instance string, agents ...agent.Blueprint) fleet.Runner {
+	return fleet.Runner{
+		Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+		Instance: instance, MaxConcurrentRuns: 8, Agents: agents,
+	}
+}
+
+// echo is an agent that takes anything.
+func echo(name string) agent.Blueprint {
+	return agent.Blueprint{Name: name, Type: run.Procedural, Command: "./" + name, Status: agent.Active}
+}
+
+func register(t testing.TB, c *Coordinator, r fleet.Runner) fleet.Registered {
+	t.Helper()
+	reg, err := c.Register(t.Context(), r)
+	if err != nil {
+		t.Fatalf("register: %v", err)
+	}
+	return reg
+}
+
+// answers plays the process of a runner that is there: it answers commands until the test ends.
+func answers(t testing.TB, b *bus.Bus, r fleet.Runner) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.Serve(ctx, subject.Commands(r.ID()), "", func(context.Context, string, []byte) ([]byte, error) {
+			return json.Marshal(fleet.CommandReply{Instance: r.Instance})
+		})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	natstest.Until(t, "the runner answers", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := b.Request(ctx, subject.Commands(r.ID()), []byte(`{"type":"ping"}`))
+		return err == nil
+	})
+}
+
+func submit(t testing.TB, c *Coordinator, body, key string) Accepted {
+	t.Helper()
+	a, err := c.Submit(t.Context(), []byte(body), "test", key)
+	if err != nil {
+		t.Fatalf("submit %s: %v", body, err)
+	}
+	return a
+}
+
+// active waits until a run is as it should be.
+func active(t testing.TB, c *Coordinator, id, what string, ok func(journal.Active) bool) (a journal.Active) {
+	t.Helper()
+	natstest.Until(t, id+" "+what, func() bool {
+		var there bool
+		a, there = c.Journal.Active(id)
+		return there && ok(a)
+	})
+	return a
+}
+
+func isQueued(a journal.Active) bool { return a.QueuedSeq != 0 }
+
+// claim begins a queued run, as a worker does.
+func claim(t testing.TB, c *Coordinator, id string, r fleet.Runner) journal.Active {
+	t.Helper()
+	a := active(t, c, id, "is queued", isQueued)
+	put(t, c.bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
+		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id, Attempt: a.Attempt, At: time.Now()})
+	return active(t, c, id, "is claimed", func(a journal.Active) bool { return a.Claim != nil })
+}
+
+// finish says the last word of a claimed run.
+func finish(t testing.TB, c *Coordinator, a journal.Active) {
+	t.Helper()
+	put(t, c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
+		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed, At: time.Now()})
+	natstest.Until(t, a.Spec.ID+" has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
+}
+
+func put(t testing.TB, b *bus.Bus, subj string, record any) {
+	t.Helper()
+	body, err := json.Marshal(record)
+	if err == nil {
+		_, err = b.Append(t.Context(), bus.Entry{Subject: subj, Body: body})
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", subj, err)
+	}
+}
+
+// wantCode checks what a fault says.
+func wantCode(t testing.TB, err error, code string) {
+	t.Helper()
+	if err == nil || fault.Of(err).Code != code {
+		t.Errorf("got %v, want %s", err, code)
+	}
+}
