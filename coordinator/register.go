@@ -229,32 +229,39 @@ func (c *Coordinator) Deregister(ctx context.Context, f fleet.Farewell) error {
 	return c.fleet.remove(ctx, f.RunnerID, f.Instance)
 }
 
-// remove forgets a runner and frees the names that no replica of it has. A given instance must be the one that is there.
+// remove forgets a runner and frees the names that no replica of it has. A given instance must be the one that is stored: a
+// successor may have registered elsewhere a moment ago.
 func (r *roster) remove(ctx context.Context, id, instance string) error {
-	r.mu.RLock()
-	m, ok := r.members[id]
-	var set map[string]string
-	if ok {
-		set = m.Set
+	b := r.c.bus.Bucket(subject.Runners)
+	raw, rev, err := b.Get(ctx, id)
+	if errors.Is(err, bus.ErrNone) {
+		r.put(id, nil)
+		return nil
+	} else if err != nil {
+		return unavailable(err)
 	}
-	free := !ok || instance == "" || m.Instance == instance
-	r.mu.RUnlock()
-	if !free {
+	var gone fleet.Runner
+	if err := json.Unmarshal(raw, &gone); err != nil {
+		return err
+	}
+	if instance != "" && gone.Instance != instance {
+		r.put(id, raw)
 		return nil
 	}
-	b := r.c.bus.Bucket(subject.Runners)
-	if err := b.Delete(ctx, id); err != nil && !errors.Is(err, bus.ErrNone) {
+	if err := b.DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
+		return nil
+	} else if err != nil {
 		return unavailable(err)
 	}
 	r.put(id, nil)
 	return r.c.changeOwners(ctx, func(owners map[string]owner) (bool, error) {
 		changed := false
-		for name, hash := range set {
+		for name, hash := range gone.Set {
 			if o, ok := owners[name]; !ok || o.Hash != hash {
 				continue
 			}
 			if heir := r.heir(name, hash); heir != "" {
-				owners[name] = owner{hash, m.ExecutorProfile, heir, time.Now().UTC()}
+				owners[name] = owner{hash, gone.ExecutorProfile, heir, time.Now().UTC()}
 			} else {
 				delete(owners, name)
 			}

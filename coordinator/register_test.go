@@ -138,3 +138,39 @@ func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
 	}
 	finish(t, c, claim(t, c, id, one))
 }
+
+// The farewell of an old process may come to a coordinator that has not heard of the new one yet.
+func TestALateFarewellTakesNoSuccessorOut(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	id := register(t, c, runner("one", echo("a"))).RunnerID
+	old, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, runner("two", echo("a")))
+	c.fleet.put(id, old) // as if the news had not come
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id); err != nil {
+		t.Errorf("the successor's registration: %v", err)
+	}
+	if m, known, _ := c.fleet.beat(id, "two"); !known || m.Instance != "two" {
+		t.Errorf("known here is %+v", m)
+	}
+}
+
+// Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before they
+// are judged.
+func TestNoRunnerIsRemovedForAPause(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	id := register(t, c, runner("one", echo("a"))).RunnerID
+	long := time.Now().Add(-time.Hour)
+	c.fleet.mu.Lock()
+	c.fleet.members[id].heard, c.fleet.looked, c.fleet.since = long, long, long
+	c.fleet.mu.Unlock()
+	c.fleet.silence(t.Context())
+	if _, known, _ := c.fleet.beat(id, "one"); !known {
+		t.Error("it was removed")
+	}
+}

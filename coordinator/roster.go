@@ -28,6 +28,8 @@ type roster struct {
 	ensured map[string]bool       // lanes whose consumer this process has seen made
 	matched map[string]bool       // by lane: does an online runner match; forgotten when anything changes
 	owned   map[string]known      // runner-owned agents by name; likewise
+	looked  time.Time             // the last look for silence
+	since   time.Time             // listening without interruption
 }
 
 type member struct {
@@ -248,20 +250,29 @@ func (r *roster) beat(id, instance string) (m fleet.Runner, known, superseded bo
 	return at.Runner, true, false
 }
 
-// silence drops runners that were silent for too long, and what is remembered of who matches. It is called once a second.
+// deaf is how long nobody may have listened before silence proves nothing any more.
+const deaf = 5 * time.Second
+
+// silence drops runners that were silent for too long while somebody listened, and what is remembered of who matches. It is
+// called once a second.
 func (r *roster) silence(ctx context.Context) {
+	gone := map[string]string{}
+	now := time.Now()
 	r.mu.Lock()
-	var gone []string
+	if now.Sub(r.looked) > deaf || !r.c.bus.Connected() {
+		r.since = now
+	}
+	r.looked = now
 	for id, m := range r.members {
-		if r.status(m) == fleet.Removed {
-			gone = append(gone, id)
+		if r.status(m) == fleet.Removed && now.Sub(r.since) >= r.c.Patience.Remove {
+			gone[id] = m.Instance
 		}
 	}
 	r.forget()
 	r.mu.Unlock()
-	for _, id := range gone {
+	for id, instance := range gone {
 		r.c.log.Warn("runner removed: no heartbeat", "runner", id, "after", r.c.Patience.Remove)
-		if err := r.remove(ctx, id, ""); err != nil {
+		if err := r.remove(ctx, id, instance); err != nil {
 			r.c.log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
 		}
 	}
