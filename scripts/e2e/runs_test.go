@@ -298,8 +298,9 @@ func TestRuns(t *testing.T) {
 
 	s.story("too many that wait", func(s *stack) {
 		small := s.another("AO_MAX_PENDING=3")
-		for range 3 {
+		for i := range 3 {
 			small.run(`{"agent_name":"plain","prompt":"x"}`)
+			small.until("it is counted", func() bool { return small.runs("status=pending") == i+1 })
 		}
 		r := small.post("/runs", `{"agent_name":"plain","prompt":"x"}`)
 		small.has(r, 429, `"error":"too_many_pending"`, "AO_MAX_PENDING")
