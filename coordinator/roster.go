@@ -375,6 +375,13 @@ func (r *roster) ensure(ctx context.Context, lane string, w fleet.Want) (string,
 	return lane, nil
 }
 
+// made tells whether a lane's queue has been made, as far as is known here.
+func (r *roster) made(lane string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.ensured[lane]
+}
+
 // lanesOf are all queues that a runner takes from.
 func (r *roster) lanesOf(m fleet.Runner) []string {
 	lanes := m.BaseLanes()

@@ -25,6 +25,7 @@ type turns struct {
 	mu      sync.Mutex
 	waits   map[string]*wait     // by run
 	unmatch map[string]time.Time // by lane: since when no online runner matches
+	swept   time.Time            // the last look at everything
 }
 
 // wait is a run that waits for a runner.
@@ -86,8 +87,12 @@ func (t *turns) want(s *run.Spec) fleet.Want {
 	return fleet.WantOf(s.AgentType, s.Demands, set)
 }
 
-// try queues a run if an online runner would take it.
+// try queues a run if an online runner would take it. a may be old: what has begun since is left alone.
 func (t *turns) try(ctx context.Context, a journal.Active) bool {
+	a, ok := t.c.Journal.Active(a.Spec.ID)
+	if !ok || a.Claim != nil {
+		return false
+	}
 	if a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
 		return false
 	}
@@ -127,6 +132,12 @@ func (t *turns) sweep(ctx context.Context) {
 		return
 	}
 	now := time.Now()
+	t.mu.Lock()
+	if now.Sub(t.swept) > deaf { // nobody looked: what is "in a row" begins anew
+		clear(t.unmatch)
+	}
+	t.swept = now
+	t.mu.Unlock()
 	waits := map[string]*wait{}
 	lanes := map[string]time.Time{}
 	var expired []journal.Active
@@ -151,7 +162,7 @@ func (t *turns) sweep(ctx context.Context) {
 			}
 		}
 		if matched {
-			if a.Lane != w.lane {
+			if a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
 				t.try(ctx, a)
 			}
 			return true

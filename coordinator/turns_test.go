@@ -1,0 +1,79 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+)
+
+// Another coordinator prunes a lane at the moment in which a run is queued there.
+func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	register(t, c, runner("one", echo("a")))
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	lane := active(t, c, id, "is queued", isQueued).Lane
+	if err := c.bus.Bucket(subject.Lanes).Delete(t.Context(), lane); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.bus.DropLane(t.Context(), lane); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the run can be delivered again, and runners are told", func() bool {
+		s, err := c.bus.LaneState(t.Context(), lane)
+		_, known := c.fleet.want(lane)
+		return err == nil && s.Pending == 1 && known
+	})
+}
+
+// "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody looked there is no row.
+func TestNoRunExpiresForAPause(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{NoMatch: time.Minute})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	id := submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
+	natstest.Until(t, "it is seen to wait", func() bool {
+		c.turns.mu.Lock()
+		defer c.turns.mu.Unlock()
+		w := c.turns.waits[id]
+		if w == nil || c.turns.unmatch[w.lane].IsZero() {
+			return false
+		}
+		long := time.Now().Add(-time.Hour)
+		w.since, c.turns.unmatch[w.lane], c.turns.swept = long, long, long
+		return true
+	})
+	var first time.Time
+	natstest.Until(t, "the next look and one more", func() bool {
+		c.turns.mu.Lock()
+		defer c.turns.mu.Unlock()
+		if first.IsZero() && time.Since(c.turns.swept) < time.Minute {
+			first = c.turns.swept
+		}
+		return !first.IsZero() && c.turns.swept.After(first)
+	})
+	if c.Journal.Ended(id) {
+		t.Error("it was expired")
+	}
+}
+
+// A look at what waits may be old when it comes to a run: what has been begun is not queued once more.
+func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	both := runner("one", echo("a"), echo("b"))
+	register(t, c, both)
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	before := active(t, c, id, "is queued", isQueued)
+	finish(t, c, claim(t, c, id, both))
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: both.ID(), Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, runner("two", echo("a")))
+	c.turns.try(t.Context(), before)
+	records, err := c.bus.Records(t.Context(), subject.QueuedOf(subject.Partition(before.Spec.SessionID), id), 0, 10)
+	if err != nil || len(records) != 1 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
