@@ -184,17 +184,25 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) {
 
 // end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error.
 func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
-	e, err := c.ended(a, status, f)
+	e, err := c.ended(ctx, a, status, f)
 	if err != nil {
 		return err
 	}
 	return c.appendRecord(ctx, e)
 }
 
-// ended is the coordinator's last word on an attempt.
-func (c *Coordinator) ended(a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
+// ended is the coordinator's last word on an attempt. Of a begun one it names the last event, so that readers get all of them
+// first; where that is not to be had the end is told without.
+func (c *Coordinator) ended(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
 	attempt, key := c.attempt(a)
-	body, err := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, At: time.Now().UTC()})
+	var events uint64
+	if a.Claim != nil {
+		var err error
+		if events, err = c.bus.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID)); err != nil {
+			c.log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
+		}
+	}
+	body, err := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, At: time.Now().UTC()})
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 

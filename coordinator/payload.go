@@ -25,6 +25,12 @@ func (c *Coordinator) putPayload(ctx context.Context, name string, raw []byte) (
 	return ref, nil
 }
 
+// runOf is the run that a payload belongs to: <run>.in, <run>.<attempt>.out.
+func runOf(name string) string {
+	id, _, _ := strings.Cut(name, ".")
+	return id
+}
+
 // getPart hands a worker one part of a payload of the attempt it holds.
 func (c *Coordinator) getPart(ctx context.Context, r fleet.PartRequest) ([]byte, error) {
 	if err := c.mayTouch(r); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"ao/coordinator/journal"
@@ -54,7 +55,7 @@ func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status r
 	if err != nil {
 		return err
 	}
-	last, err := c.ended(a, status, f)
+	last, err := c.ended(ctx, a, status, f)
 	if err != nil {
 		return err
 	}
@@ -123,6 +124,9 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 	}
 	runs := c.Journal.RunsOf(id)
 	part := subject.Partition(id)
+	if err := c.undelete(ctx, part, id); err != nil {
+		return err
+	}
 	body, err := json.Marshal(run.Deleted{V: run.Version, At: time.Now().UTC()})
 	if err != nil {
 		return err
@@ -143,6 +147,27 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 	return c.purge(ctx, part, id, runs, m.Seq)
 }
 
+// undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a later turn
+// outlived: its subject takes one message, and the next deletion needs it.
+func (c *Coordinator) undelete(ctx context.Context, part, session string) error {
+	m, err := c.bus.Last(ctx, subject.Deleted(part, session))
+	if errors.Is(err, bus.ErrNone) {
+		return nil
+	} else if err != nil {
+		return unavailable(err)
+	}
+	if err := c.Journal.Await(ctx, m.Seq); err != nil {
+		return err
+	}
+	if _, err := c.Journal.Session(ctx, session); err != nil { // gone by that very deletion
+		return err
+	}
+	if err := c.bus.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
 // purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
 // behind is no longer seen by anybody and goes with the history.
 func (c *Coordinator) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
@@ -158,12 +183,8 @@ func (c *Coordinator) purge(ctx context.Context, part, session string, runs []st
 	if err := c.bus.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
 		return unavailable(err)
 	}
-	for _, id := range runs {
-		for _, name := range []string{id + ".in", id + ".out"} {
-			if err := c.bus.DropPayload(ctx, name); err != nil && !errors.Is(err, bus.ErrNone) {
-				return unavailable(err)
-			}
-		}
+	if err := c.bus.DropPayloads(ctx, func(name string, _ time.Time) bool { return slices.Contains(runs, runOf(name)) }); err != nil {
+		return unavailable(err)
 	}
 	return nil
 }

@@ -12,9 +12,10 @@ import (
 )
 
 // tend looks after the lanes every 30 s: a consumer that is missing, or past a run that nobody has, is made again; a lane
-// that nobody serves and nobody needs goes.
+// that nobody serves and nobody needs goes. History and bodies that are too old go with it.
 func (c *Coordinator) tend(ctx context.Context) error {
 	idle := map[string]time.Time{}
+	var swept time.Time
 	return every(ctx, 30*time.Second, func(ctx context.Context) {
 		if c.Journal.Ready() != nil || !c.bus.Connected() {
 			return
@@ -22,6 +23,10 @@ func (c *Coordinator) tend(ctx context.Context) error {
 		c.heal(ctx)
 		c.prune(ctx, idle)
 		c.truncate(ctx)
+		if time.Since(swept) > time.Hour { // it lists them all
+			swept = time.Now()
+			c.sweepPayloads(ctx, swept.Add(-time.Hour))
+		}
 	})
 }
 
@@ -118,4 +123,17 @@ lanes:
 		none[lane] = w
 	}
 	return none
+}
+
+// sweepPayloads drops bodies that no run names any more: of history that was truncated, of attempts that were given up while
+// they stored theirs, of creations that failed half-way. What is younger than a moment may be about to be named.
+func (c *Coordinator) sweepPayloads(ctx context.Context, old time.Time) {
+	err := c.bus.DropPayloads(ctx, func(name string, at time.Time) bool {
+		id := runOf(name)
+		_, open := c.Journal.Active(id)
+		return at.Before(old) && !open && !c.Journal.Ended(id)
+	})
+	if err != nil {
+		c.log.Warn("payloads of no run not removed; trying again", "err", err)
+	}
 }

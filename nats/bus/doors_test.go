@@ -229,7 +229,7 @@ func TestPayloads(t *testing.T) {
 	if err != nil || len(all) != 2 || all["run_1"].Parts != 3 || all["run_1"].Size != bus.PartSize+4 {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	if err := b.DropPayload(ctx, "run_1", "run_none"); err != nil {
+	if err := b.DropPayloads(ctx, func(name string, at time.Time) bool { return name == "run_1" && !at.IsZero() }); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := b.ListPayloads(ctx); err != nil || len(all) != 1 {

@@ -91,25 +91,27 @@ func (b *Bus) ListPayloads(ctx context.Context) (map[string]Payload, error) {
 	return all, err
 }
 
-// DropPayload removes payloads with all their parts; one that isn't there is no error.
-func (b *Bus) DropPayload(ctx context.Context, names ...string) error {
-	gone := make(map[string]bool, len(names))
-	for _, n := range names {
-		gone[n] = true
-	}
+// DropPayloads removes the parts of payloads that gone says so of, by the payload's name and the part's time.
+func (b *Bus) DropPayloads(ctx context.Context, gone func(name string, at time.Time) bool) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err
 	}
-	return b.parts(ctx, func(name string, i *jetstream.ObjectInfo) error {
-		if !gone[name] {
-			return nil
-		}
-		if err := os.Delete(ctx, i.Name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-			return away(ctx, wrap("payload", err))
+	var doomed []string
+	list, done := b.linked(ctx)
+	defer done()
+	err = b.parts(list, func(name string, i *jetstream.ObjectInfo) error {
+		if gone(name, i.ModTime) {
+			doomed = append(doomed, i.Name)
 		}
 		return nil
 	})
+	for _, name := range doomed {
+		if err := os.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
+			return away(ctx, wrap("payload", err))
+		}
+	}
+	return err
 }
 
 func (b *Bus) parts(ctx context.Context, f func(name string, i *jetstream.ObjectInfo) error) error {

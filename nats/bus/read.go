@@ -79,6 +79,19 @@ func (b *Bus) Events(ctx context.Context, filter string, after uint64, limit int
 	return b.read(ctx, subject.Events, filter, after, limit)
 }
 
+// LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none.
+func (b *Bus) LastEvent(ctx context.Context, filter string) (uint64, error) {
+	ask, err := json.Marshal(map[string]string{"last_by_subj": filter})
+	if err != nil {
+		return 0, err
+	}
+	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
+	if errors.Is(err, ErrNone) {
+		return 0, nil
+	}
+	return m.Seq, err
+}
+
 // Records gives at most limit messages of RUNS under a filter, with sequences greater than after, in order.
 func (b *Bus) Records(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Runs, filter, after, limit)

@@ -1,0 +1,150 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// talker is a runner of autonomous agents, and c gets one of these.
+func talker(t testing.TB, c *Coordinator) fleet.Runner {
+	t.Helper()
+	if _, err := c.CreateAgent(t.Context(), []byte(`{"name":"talker"}`)); err != nil {
+		t.Fatal(err)
+	}
+	r := runner("one")
+	r.ExecutorType, r.ExecutorProfile = run.Autonomous, "talk"
+	register(t, c, r)
+	return r
+}
+
+// A deletion that came while something ran is not honoured; it must not stand in the way of the next one.
+func TestASessionCanBeDeletedAfterADeletionInVain(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	r := talker(t, c)
+	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
+	a := claim(t, c, first.RunID, r)
+	put(t, c.bus, subject.Deleted(subject.Partition(first.SessionID), first.SessionID), run.Deleted{V: run.Version, At: time.Now()})
+	finish(t, c, a)
+	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	if _, err := c.Journal.Session(t.Context(), first.SessionID); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("the session is there: %v", err)
+	}
+}
+
+// A turn that was accepted at the moment of a deletion ends, and what it left can be deleted as well.
+func TestATurnAfterADeletionEndsAndGoes(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	r := talker(t, c)
+	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
+	a := claim(t, c, first.RunID, r)
+	finish(t, c, a)
+	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
+		t.Fatal(err)
+	}
+	late := *a.Spec
+	late.ID, late.Type = run.NewID(), run.Resume
+	late.Input = &run.Input{Parameters: []byte(`{"prompt":"more"}`), Blueprint: []byte(`{"name":"talker"}`)}
+	put(t, c.bus, subject.Accepted(subject.Partition(late.SessionID), late.SessionID, late.ID), run.Accepted{V: run.Version, Spec: late})
+	natstest.Until(t, "the late turn ends", func() bool { return c.Journal.Ended(late.ID) })
+	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
+		t.Fatalf("delete: %v", err)
+	}
+	if _, err := c.Journal.Session(t.Context(), first.SessionID); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("the session is there: %v", err)
+	}
+}
+
+func payloads(t testing.TB, b *bus.Bus) map[string]bus.Payload {
+	t.Helper()
+	all, err := b.ListPayloads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func big() string {
+	return fmt.Sprintf(`{"agent_name":"talker","prompt":%q}`, strings.Repeat("x", MaxInline+1))
+}
+
+func TestADeletedSessionLeavesNoPayloads(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	r := talker(t, c)
+	kept := submit(t, c, big(), "")
+	first := submit(t, c, big(), "")
+	a := claim(t, c, first.RunID, r)
+	if err := c.bus.PutPart(t.Context(), first.RunID+".1.out", 0, []byte("result")); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, c, a)
+	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
+		t.Fatal(err)
+	}
+	if all := payloads(t, c.bus); len(all) != 1 || all[kept.RunID+".in"].Parts == 0 {
+		t.Errorf("left are %v", all)
+	}
+}
+
+// What no run names any more goes: of truncated history, of a creation that failed half-way, of an attempt given up.
+func TestPayloadsOfNoRunGo(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{Keep: 1})
+	r := talker(t, c)
+	old, newer := submit(t, c, big(), ""), submit(t, c, big(), "")
+	finish(t, c, claim(t, c, old.RunID, r))
+	finish(t, c, claim(t, c, newer.RunID, r))
+	open := submit(t, c, big(), "")
+	if err := c.bus.PutPart(t.Context(), run.NewID()+".in", 0, []byte("never stored")); err != nil {
+		t.Fatal(err)
+	}
+	c.truncate(t.Context())
+	c.sweepPayloads(t.Context(), time.Now().Add(-time.Hour))
+	if all := payloads(t, c.bus); len(all) != 4 {
+		t.Errorf("what is young may be about to be named; left are %v", all)
+	}
+	c.sweepPayloads(t.Context(), time.Now().Add(time.Second))
+	if all := payloads(t, c.bus); len(all) != 2 || all[newer.RunID+".in"].Parts == 0 || all[open.RunID+".in"].Parts == 0 {
+		t.Errorf("left are %v", all)
+	}
+}
+
+// The last word names the run's last event also where a coordinator says it, so that readers get all of them before it.
+func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{Lease: 500 * time.Millisecond})
+	r := talker(t, c)
+	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
+	other := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
+	claim(t, c, first.RunID, r)
+	var want uint64
+	say := func(a Accepted) {
+		e := c.bus.Emitter()
+		if err := e.Emit(t.Context(), subject.Event(subject.Partition(a.SessionID), a.SessionID, a.RunID, run.EventMessage), []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		seq, err := e.Flush(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a == first {
+			want = seq
+		}
+	}
+	say(first)
+	say(first)
+	say(other)
+	natstest.Until(t, "the lease is over", func() bool { return c.Journal.Ended(first.RunID) })
+	records, err := c.bus.Records(t.Context(), subject.Ended(subject.Partition(first.SessionID), first.RunID, "*"), 0, 1)
+	if err != nil || len(records) != 1 || !strings.Contains(string(records[0].Body), fmt.Sprintf(`"events":%d,`, want)) {
+		t.Errorf("want event %d named: %s %v", want, records[0].Body, err)
+	}
+}
