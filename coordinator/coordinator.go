@@ -64,7 +64,8 @@ type Coordinator struct {
 	fleet   *roster
 	leases  *leases
 	turns   *turns
-	started atomic.Bool // keys and registries are read
+	started atomic.Bool   // keys and registries are read
+	wrote   atomic.Uint64 // the newest record of this process: its lists show at least that
 }
 
 // New wires a coordinator; Run makes it work.

@@ -234,8 +234,9 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 		return err
 	}
 	session := bus.Entry{Subject: subject.Session(part, p.spec.SessionID), Body: begun}
-	_, err = c.bus.AppendAll(ctx, session, entry)
+	seq, err := c.bus.AppendAll(ctx, session, entry)
 	if err == nil {
+		c.written(seq)
 		return nil
 	}
 	// Refused, or not answered: whose session is it? Its record names the run it began with.
@@ -271,14 +272,28 @@ func (c *Coordinator) queued(part, lane string, s run.Spec, attempt int) (bus.En
 
 // appendRecord writes a record whose subject is this run's own, so that "taken" can only mean that it stands already.
 func (c *Coordinator) appendRecord(ctx context.Context, e bus.Entry) error {
-	_, err := c.bus.Append(ctx, e)
+	seq, err := c.bus.Append(ctx, e)
 	if err == nil || errors.Is(err, bus.ErrTaken) {
+		c.written(seq)
 		return nil
 	}
 	if _, readErr := c.bus.Last(ctx, e.Subject); readErr == nil { // the answer was lost, not the record
 		return nil
 	}
 	return unavailable(err)
+}
+
+// written notes a record of this process; own waits until the fold has them all, for a moment at most: a list that this
+// coordinator gives after an answer shows what it answered.
+func (c *Coordinator) written(seq uint64) {
+	for old := c.wrote.Load(); seq > old && !c.wrote.CompareAndSwap(old, seq); old = c.wrote.Load() {
+	}
+}
+
+func (c *Coordinator) own(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_ = c.Journal.Await(ctx, c.wrote.Load()) // a list that lags is better than none
 }
 
 func unavailable(err error) error {

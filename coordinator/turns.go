@@ -207,11 +207,18 @@ func (c *Coordinator) Show(ctx context.Context, id string) (run.Run, error) {
 
 // Runs lists runs, each with why it waits.
 func (c *Coordinator) Runs(ctx context.Context, q journal.Query) (journal.Page, error) {
+	c.own(ctx)
 	p, err := c.Journal.Runs(ctx, q)
 	for i, r := range p.Runs {
 		p.Runs[i].WaitingFor = c.waitingFor(r)
 	}
 	return p, err
+}
+
+// Sessions lists sessions.
+func (c *Coordinator) Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error) {
+	c.own(ctx)
+	return c.Journal.Sessions(ctx, q)
 }
 
 // waitingFor says why a run waits; nothing for one that doesn't.

@@ -13,7 +13,7 @@ func (a *API) listSessions(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Journal.Sessions(g.Request.Context(), f)
+	return a.c.Sessions(g.Request.Context(), f)
 }
 
 // sessionID is the id in the path.

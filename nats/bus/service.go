@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 )
 
@@ -59,15 +60,17 @@ func (b *Bus) Offer(ctx context.Context, s Service) error {
 	return ctx.Err()
 }
 
+// reply answers by itself: micro notes an error it answers in the request, and reads it as soon as the handler has returned,
+// which here is before the answer.
 func (b *Bus) reply(r micro.Request, status int, body []byte) {
-	h := micro.WithHeaders(micro.Headers{"status": {strconv.Itoa(status)}})
-	var err error
-	if status < 400 {
-		err = r.Respond(body, h)
-	} else {
-		err = r.Error(strconv.Itoa(status), "see the body", body, h)
+	m := &nats.Msg{Subject: r.Reply(), Data: body, Header: nats.Header{"status": {strconv.Itoa(status)}}}
+	if m.Subject == "" {
+		return // nobody wants to know
 	}
-	if err != nil {
+	if status >= 400 {
+		m.Header[micro.ErrorCodeHeader], m.Header[micro.ErrorHeader] = []string{strconv.Itoa(status)}, []string{"see the body"}
+	}
+	if err := b.nc.PublishMsg(m); err != nil {
 		b.log.Warn("an answer could not be sent", "subject", r.Subject(), "err", err)
 	}
 }
