@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -175,7 +176,7 @@ while :; do sleep 1; done`,
 		s.online("host-1")
 		id := s.run(`{"agent_name":"later"}`)
 		s.until("it has begun", func() bool { _, err := os.Stat(s.dir + "/started"); return err == nil })
-		w.signal(15)
+		w.signal(syscall.SIGTERM)
 		w.says(s, "told to end")
 		waits := s.post("/runs", `{"agent_name":"later"}`)
 		s.write("go", "")
@@ -186,6 +187,31 @@ while :; do sleep 1; done`,
 		if waits.code == 201 { // it was not begun, so another one takes it
 			w.start()
 			s.same("the run that waited", s.ended(waits.at("run_id")).at("status"), "completed")
+		}
+	})
+
+	s.story("one whose grace is over hands back the rest", func(s *stack) {
+		s.write("profiles/short.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../brief","max_concurrent_runs":1}`)
+		s.write("brief/hangs/agent.json", `{"name":"hangs","command":"./run"}`)
+		s.write("brief/hangs/run", "#!/bin/sh\necho $$ >> hanging; [ -e open-end ] || sleep 60\n")
+		p := s.runner("f", "AO_PROFILES=short", "AO_DRAIN_GRACE=1")
+		s.online("f")
+		ids := []string{s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`)}
+		s.until("the first has begun", func() bool { return len(s.lines("hanging")) == 1 })
+		s.open("end")
+		p.signal(syscall.SIGTERM)
+		if code := p.ends(s); code != 0 {
+			t.Errorf("the worker ended with %d", code)
+		}
+		s.has(s.ended(ids[0]), 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
+		s.gone(s.lines("hanging"))
+		s.same("those that waited", s.get("/runs/"+ids[1]).at("status")+" "+s.get("/runs/"+ids[2]).at("status"), "pending pending")
+		s.runner("g", "AO_PROFILES=short")
+		for _, id := range ids[1:] {
+			s.same("those that waited", s.ended(id).at("status"), "completed")
+		}
+		if n := len(s.lines("hanging")); n != 3 {
+			t.Errorf("%d were begun", n)
 		}
 	})
 }
