@@ -83,9 +83,25 @@ func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accept
 	if c.Journal.Deleted(first.Session) { // it was stored, and deleted since
 		return again, nil
 	}
+	if gone, err := c.history(ctx, first.At); err != nil || gone {
+		return again, err
+	}
 	p, err := c.check(ctx, body)
 	if err != nil {
 		return Accepted{}, err
 	}
 	return c.place(ctx, p, first.Run, first.Session)
+}
+
+// history tells whether the runs of a moment have been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since
+// at most RUN_KEEP are: its run is not missing then, and is not done twice.
+func (c *Coordinator) history(ctx context.Context, at time.Time) (bool, error) {
+	if _, _, ended := c.Journal.Counts(); ended < c.Keep {
+		return false, nil
+	}
+	oldest, err := c.bus.Records(ctx, subject.AllRuns, 0, 1)
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return len(oldest) > 0 && oldest[0].Time.After(at), nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -422,4 +423,21 @@ func BenchmarkApply(b *testing.B) {
 		i++
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
+// A worker's clock may be wrong by years; how long history is kept does not depend on it.
+func TestAWorkersClockDoesNotShortenHistory(t *testing.T) {
+	a := newActor(t, "run_1", "ses_a", "x")
+	wrong := a.ended(1, run.Completed, 0)
+	wrong.Body = body(t, run.Ended{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, Status: run.Completed, At: began.AddDate(-10, 0, 0)})
+	j := New(nil, Config{})
+	for i, e := range []entry{a.queued(1), a.claimed(1), wrong} {
+		j.apply(message(i+1, e))
+	}
+	if got := j.Prunable(100, began.Add(-time.Hour)); got != 1 {
+		t.Errorf("a fresh run may be truncated: up to %d", got)
+	}
+	if got := j.Prunable(100, began.Add(time.Hour)); got != 4 {
+		t.Errorf("an old run may not: up to %d", got)
+	}
 }

@@ -295,7 +295,7 @@ func (j *Journal) Prunable(keep int, old time.Time) uint64 {
 		switch {
 		case r.gone:
 			continue
-		case r.live != nil, left <= keep && r.ended >= old.UnixNano():
+		case r.live != nil, left <= keep && max(r.ended, r.created) >= old.UnixNano(): // a worker's clock says when it ended
 			return r.first
 		}
 		left--
