@@ -25,7 +25,7 @@ func TestCommandLine(t *testing.T) {
 	// says runs ao, wants an exit code, and gives what it printed.
 	says := func(s *stack, code int, args ...string) (stdout, stderr string) {
 		s.t.Helper()
-		stdout, stderr, got := s.exec("ao", "", nil, args...)
+		stdout, stderr, got := s.ao(args...)
 		if got != code {
 			s.t.Errorf("ao %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
 		}

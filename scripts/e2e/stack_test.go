@@ -327,13 +327,5 @@ func (s *stack) status(id, want string) {
 // ao runs the command line and gives its output and exit code.
 func (s *stack) ao(args ...string) (stdout, stderr string, code int) {
 	s.t.Helper()
-	cmd := exec.Command(filepath.Join(bin, "ao"), args...)
-	cmd.Env, cmd.Dir = append(os.Environ(), s.env...), s.dir
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if _, ok := err.(*exec.ExitError); err != nil && !ok {
-		s.t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+	return s.exec("ao", "", nil, args...)
 }

@@ -128,7 +128,7 @@ func TestNATSAppearsLater(t *testing.T) {
 	}
 	s.has(s.get("/health"), 200)
 	s.has(s.get("/ready"), 503)
-	if _, told, code := s.exec("ao", "", nil, "health"); code != 1 {
+	if _, told, code := s.ao("health"); code != 1 {
 		t.Errorf("ao health: %d %s", code, told)
 	}
 	s.coordinator.stop()
@@ -202,7 +202,7 @@ func TestAllInOne(t *testing.T) {
 	p.says(s, "Agent Orchestrator is up: "+s.url)
 	s.contains(p.log.String(), "ao run text-stats", "curl -s "+s.url, "nats request ao.api.runs.create")
 	s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
-	out, told, code := s.exec("ao", "", nil, "run", "text-stats", "-p", "file=file.txt")
+	out, told, code := s.ao("run", "text-stats", "-p", "file=file.txt")
 	if code != 0 {
 		t.Fatalf("text-stats: %d %s %s", code, out, told)
 	}
