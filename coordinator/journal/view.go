@@ -48,6 +48,14 @@ func (b *bodies) put(seq uint64, body []byte, spec *run.Spec) {
 	}
 }
 
+func (b *bodies) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.bySeq)
+	clear(b.specs)
+	b.order, b.size = nil, 0
+}
+
 func (b *bodies) get(seq uint64) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,6 +40,9 @@ var (
 	ErrTaken = errors.New("taken")
 	// ErrNone says that there is nothing under that subject, sequence, key or name.
 	ErrNone = errors.New("none")
+	// ErrRewound says that a stream is not the one that was read: it lost records and gave their sequences to others, or
+	// truncated some that had not been read.
+	ErrRewound = errors.New("rewound")
 	// ErrNobody says that nobody answers requests on that subject now.
 	ErrNobody = fault.New(fault.Unavailable, "", "Nobody answers at the moment; try again")
 )

@@ -21,10 +21,18 @@ const (
 // filters (none: all), in order, first what is there and then what comes. It lives through reconnects, server
 // restarts and the loss of its consumer without gaps or repeats. It returns when ctx ends or f errs.
 func (b *Bus) Follow(ctx context.Context, stream string, after uint64, filters []string, f func(Message) error) error {
+	return b.follow(ctx, stream, after, filters, func(context.Context) error { return nil }, f)
+}
+
+// follow is Follow that makes sure before it begins anew.
+func (b *Bus) follow(ctx context.Context, stream string, after uint64, filters []string, sure func(context.Context) error, f func(Message) error) error {
 	var said time.Time
 	for {
 		reconnected := b.reconnect()
-		err := b.followOnce(ctx, stream, &after, filters, reconnected, f)
+		err := sure(ctx)
+		if err == nil {
+			err = b.followOnce(ctx, stream, &after, filters, reconnected, f)
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -133,7 +141,45 @@ func (b *Bus) followOnce(ctx context.Context, stream string, after *uint64, filt
 	}
 }
 
-// FollowRuns is Follow of every record.
+// FollowRuns is Follow of every record. ErrRewound: what f was given is not what RUNS holds any more.
 func (b *Bus) FollowRuns(ctx context.Context, after uint64, f func(Message) error) error {
-	return b.Follow(ctx, subject.Runs, after, nil, f)
+	var last Message // without its body
+	doubts := 0
+	sure := func(ctx context.Context) error {
+		switch holds, err := b.holds(ctx, last); {
+		case err != nil:
+			return err
+		case holds:
+			doubts = 0
+			return nil
+		}
+		if doubts++; doubts == 1 { // a leader that was elected a moment ago may not know its last records
+			return errLost
+		}
+		return &stopped{ErrRewound}
+	}
+	return b.follow(ctx, subject.Runs, after, nil, sure, func(m Message) error {
+		last = Message{Seq: m.Seq, Subject: m.Subject, Time: m.Time}
+		return f(m)
+	})
+}
+
+// holds tells whether RUNS goes on after a record that was read: it lost none of what came before, nothing else has its
+// sequence, and nothing unread was truncated.
+func (b *Bus) holds(ctx context.Context, last Message) (bool, error) {
+	if last.Seq == 0 {
+		return true, nil
+	}
+	s, err := b.State(ctx)
+	if err != nil {
+		return false, err
+	}
+	if s.Last < last.Seq || s.First > last.Seq+1 {
+		return false, nil
+	}
+	m, err := b.Get(ctx, last.Seq)
+	if errors.Is(err, ErrNone) { // purged
+		return true, nil
+	}
+	return err == nil && m.Subject == last.Subject && m.Time.Equal(last.Time), err
 }

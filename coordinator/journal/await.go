@@ -1,0 +1,124 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fault"
+)
+
+// await is somebody who waits for a sequence of the stream.
+type await struct {
+	seq  uint64
+	done chan struct{}
+}
+
+// reached wakes those who wait for a sequence that the fold has now. It wants the lock.
+func (j *Journal) reached() {
+	seq := max(j.fold.seq, j.empty)
+	if len(j.awaits) == 0 || seq < j.due {
+		return
+	}
+	still := j.awaits[:0]
+	j.due = 0
+	for _, a := range j.awaits {
+		if a.seq <= seq {
+			close(a.done)
+			continue
+		}
+		if still = append(still, a); j.due == 0 || a.seq < j.due {
+			j.due = a.seq
+		}
+	}
+	clear(j.awaits[len(still):])
+	j.awaits = still
+}
+
+// tail is how long a wait for a sequence takes before it is asked whether there is anything at all up to it: the last
+// records of a stream may have been purged. One of those who wait asks for all.
+const tail = 100 * time.Millisecond
+
+// Await waits until the fold has reached a sequence of the stream.
+func (j *Journal) Await(ctx context.Context, seq uint64) error {
+	seen := uint64(0) // nothing follows this one, somebody said
+	for d := tail; ; d = min(2*d, time.Second) {
+		done := j.await(seq)
+		t := time.NewTimer(d)
+		select {
+		case <-done:
+			t.Stop()
+			return nil
+		case <-ctx.Done():
+			t.Stop()
+			j.unawait(done)
+			return ctx.Err()
+		case <-t.C:
+			j.unawait(done)
+		}
+		if !j.probing.CompareAndSwap(false, true) {
+			continue
+		}
+		at := j.Seq()
+		rest, err := j.bus.Records(ctx, subject.AllRuns, at, 1)
+		switch empty := err == nil && (len(rest) == 0 || rest[0].Seq > seq); {
+		case !empty:
+			seen = 0
+		case seen != at+1: // a replica that lags may have answered: ask once more
+			seen = at + 1
+		default:
+			j.mu.Lock()
+			j.empty = max(j.empty, seq) // never fold.seq: what comes all the same is applied
+			j.reached()
+			j.mu.Unlock()
+		}
+		j.probing.Store(false)
+	}
+}
+
+func (j *Journal) await(seq uint64) chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	done := make(chan struct{})
+	if seq <= max(j.fold.seq, j.empty) {
+		close(done)
+		return done
+	}
+	if len(j.awaits) == 0 || seq < j.due {
+		j.due = seq
+	}
+	j.awaits = append(j.awaits, await{seq, done})
+	return done
+}
+
+func (j *Journal) unawait(done chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, a := range j.awaits {
+		if a.done == done {
+			last := len(j.awaits) - 1
+			j.awaits[i] = j.awaits[last]
+			j.awaits[last] = await{}
+			j.awaits = j.awaits[:last]
+			return
+		}
+	}
+}
+
+// catchUp makes reads follow writes: it waits, at most two seconds, for what the stream holds now.
+func (j *Journal) catchUp(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	state, err := j.bus.State(short)
+	if err == nil {
+		err = j.Await(short, state.Last)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(fault.Unavailable, "", "the history is being read; try again in a moment", err).After(time.Second)
+	}
+	return err
+}
