@@ -13,6 +13,8 @@ import (
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // turns queues the runs whose turn has come, and ends those that no runner would take in time. It acts on what the fold says,
@@ -63,9 +65,7 @@ func (t *turns) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.c.Journal.Moved():
-			for _, a := range t.c.Journal.Eligible() {
-				t.try(ctx, a)
-			}
+			t.queue(ctx, t.c.Journal.Eligible())
 		case <-t.wake:
 			t.sweep(ctx)
 		case <-tick.C:
@@ -87,30 +87,67 @@ func (t *turns) want(s *run.Spec) fleet.Want {
 	return fleet.WantOf(s.AgentType, s.Demands, set)
 }
 
-// try queues a run if an online runner would take it. a may be old: what has begun since is left alone.
-func (t *turns) try(ctx context.Context, a journal.Active) bool {
-	a, ok := t.c.Journal.Active(a.Spec.ID)
-	if !ok || a.Claim != nil {
-		return false
+// A write holds at most so many records, and bytes of them, of runs whose turn has come.
+const (
+	batchRuns  = 256
+	batchBytes = 4 << 20
+)
+
+// queue queues, in their order and many with one write, those runs that an online runner would take: when a runner comes
+// thousands may have waited for it.
+func (t *turns) queue(ctx context.Context, due []journal.Active) {
+	var batch []bus.Entry
+	size := 0
+	for _, a := range due {
+		e, ok := t.record(ctx, a)
+		if !ok {
+			continue
+		}
+		if len(batch) == batchRuns || size+len(e.Body) > batchBytes {
+			t.write(ctx, batch)
+			batch, size = batch[:0], 0
+		}
+		batch, size = append(batch, e), size+len(e.Body)
 	}
-	if a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
-		return false
+	t.write(ctx, batch)
+}
+
+// write writes a batch; where others had a part in it already, or it is refused as a whole, one by one.
+func (t *turns) write(ctx context.Context, batch []bus.Entry) {
+	if len(batch) > 1 {
+		switch _, err := t.c.bus.AppendAll(ctx, batch...); {
+		case err == nil:
+			return
+		case fault.KindOf(err) == fault.Unavailable:
+			t.c.log.Warn("runs not queued yet; trying again", "runs", len(batch), "err", err)
+			return
+		}
+	}
+	for _, e := range batch {
+		if err := t.c.appendRecord(ctx, e); err != nil {
+			t.c.log.Warn("run not queued yet; trying again", "subject", e.Subject, "err", err)
+		}
+	}
+}
+
+// record is a run's queued record, if an online runner would take it. a may be old: what has begun since is left alone.
+func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok bool) {
+	a, ok = t.c.Journal.Active(a.Spec.ID)
+	if !ok || a.Claim != nil || a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
+		return e, false
 	}
 	w := t.want(a.Spec)
 	if !t.c.fleet.matches(w) {
-		return false
+		return e, false
 	}
 	lane, err := t.c.fleet.lane(ctx, w)
 	if err == nil {
-		var e bus.Entry
-		if e, err = t.c.queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, max(a.Attempt, 1)); err == nil {
-			err = t.c.appendRecord(ctx, e)
-		}
+		e, err = t.c.queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, max(a.Attempt, 1))
 	}
 	if err != nil {
 		t.c.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
 	}
-	return err == nil
+	return e, err == nil
 }
 
 // orphaned ends a turn that was accepted at the moment its session was deleted.
@@ -140,7 +177,7 @@ func (t *turns) sweep(ctx context.Context) {
 	t.mu.Unlock()
 	waits := map[string]*wait{}
 	lanes := map[string]time.Time{}
-	var expired []journal.Active
+	var due, expired []journal.Active
 	t.c.Journal.Pending(func(a journal.Active) bool {
 		if ctx.Err() != nil {
 			return false
@@ -163,7 +200,7 @@ func (t *turns) sweep(ctx context.Context) {
 		}
 		if matched {
 			if a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
-				t.try(ctx, a)
+				due = append(due, a)
 			}
 			return true
 		}
@@ -182,9 +219,13 @@ func (t *turns) sweep(ctx context.Context) {
 	t.mu.Lock()
 	t.waits, t.unmatch = waits, lanes
 	t.mu.Unlock()
+	t.queue(ctx, due)
+	var g errgroup.Group
+	g.SetLimit(16)
 	for _, a := range expired {
-		t.expire(ctx, a)
+		g.Go(func() error { t.expire(ctx, a); return nil })
 	}
+	g.Wait()
 }
 
 // expire fails a run that no online runner matched for too long (contract section 5).

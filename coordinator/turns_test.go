@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/journal"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -71,9 +72,36 @@ func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	register(t, c, runner("two", echo("a")))
-	c.turns.try(t.Context(), before)
+	c.turns.queue(t.Context(), []journal.Active{before})
 	records, err := c.bus.Records(t.Context(), subject.QueuedOf(subject.Partition(before.Spec.SessionID), id), 0, 10)
 	if err != nil || len(records) != 1 {
 		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+// Thousands may have waited for a runner: they are queued in the order in which they came, each once, also by two coordinators.
+func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
+	server := natstest.Server(t)
+	one, other := begin(t, natstest.Open(t, server), Config{}), begin(t, natstest.Open(t, server), Config{})
+	r := talker(t, one)
+	if err := one.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
+		t.Fatal(err)
+	}
+	const runs = 600
+	ids := make([]string, runs)
+	for i := range ids {
+		ids[i] = submit(t, one, `{"agent_name":"talker","prompt":"hi"}`, "").RunID
+	}
+	register(t, other, r)
+	var last uint64
+	for _, id := range ids {
+		a := active(t, one, id, "is queued", isQueued)
+		if a.QueuedSeq < last {
+			t.Fatalf("run %s overtook one that came before", id)
+		}
+		last = a.QueuedSeq
+	}
+	if s, err := one.bus.LaneState(t.Context(), "autonomous._._"); err != nil || s.Pending != runs {
+		t.Errorf("%d are queued, %v", s.Pending, err)
 	}
 }
