@@ -136,7 +136,7 @@ func (j *Journal) apply(m bus.Message) {
 	}
 	j.mu.Unlock()
 	if err != nil {
-		j.log.Error("record is unreadable", "seq", m.Seq, "subject", m.Subject, "err", err)
+		j.log.Error("record is unreadable", "seq", m.Seq, "err", err) // not its subject: it may hold a key
 	}
 	if !ch.Moved {
 		return

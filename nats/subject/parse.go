@@ -78,15 +78,15 @@ func Parse(subject string) (Record, error) {
 	for k := range shapes {
 		if shapes[k].word == word {
 			r.Kind = Kind(k)
-			return r.read(shapes[k].tokens, subject, rest)
+			return r.read(shapes[k].tokens, rest)
 		}
 	}
 	return r, nil
 }
 
-func (r Record) read(tokens, subject, rest string) (Record, error) {
+func (r Record) read(tokens, rest string) (Record, error) {
 	bad := func() (Record, error) {
-		return Record{}, fmt.Errorf("subject %q: not what a %q record looks like", subject, r.Kind)
+		return Record{}, fmt.Errorf("not what the subject of a %q record looks like", r.Kind) // it may hold a key, which no log shows
 	}
 	for i := range len(tokens) {
 		width := 1
