@@ -3,18 +3,19 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 )
 
 // tend looks after the lanes every 30 s: a consumer that is missing, or past a run that nobody has, is made again; a lane
 // that nobody serves and nobody needs goes. History and bodies that are too old go with it.
 func (c *Coordinator) tend(ctx context.Context) error {
-	idle := map[string]time.Time{}
+	idle := map[string]idleness{}
 	var swept time.Time
 	return every(ctx, 30*time.Second, func(ctx context.Context) {
 		if c.Journal.Ready() != nil || !c.bus.Connected() {
@@ -77,52 +78,75 @@ func (c *Coordinator) heal(ctx context.Context) {
 	}
 }
 
-// spare is how long a lane is kept that nobody serves and nobody needs.
+// spare is how long a match lane is kept that nobody uses, and no registered runner serves; or that one does serve where lanes
+// are becoming few.
 const spare = 10 * time.Minute
 
-// prune removes match lanes that are idle for long. A run that is queued there at this moment is found by heal.
-func (c *Coordinator) prune(ctx context.Context, idle map[string]time.Time) {
+// idleness is since when a lane's consumer has stood still, and where.
+type idleness struct {
+	since              time.Time
+	delivered, pending uint64
+}
+
+// prune removes match lanes that are idle for long. A run that is queued there at this moment is found by the next look at
+// what waits, and its lane made again.
+func (c *Coordinator) prune(ctx context.Context, idle map[string]idleness) {
 	needed := map[string]bool{}
 	c.Journal.Pending(func(a journal.Active) bool {
 		needed[a.Lane] = true
 		return true
 	})
 	now := time.Now()
-	for lane, w := range c.fleet.unserved() {
-		since, ok := idle[lane]
-		switch {
-		case needed[lane] || w.Base():
+	spared := c.fleet.spared()
+	for lane := range idle {
+		if !spared[lane] {
 			delete(idle, lane)
-		case !ok:
-			idle[lane] = now
-		case now.Sub(since) > spare:
-			delete(idle, lane)
-			if err := c.bus.Bucket(subject.Lanes).Delete(ctx, lane); err != nil && !errors.Is(err, bus.ErrNone) {
-				continue
-			}
-			c.fleet.putLane(lane, nil)
-			if err := c.bus.DropLane(ctx, lane); err != nil {
-				c.log.Warn("idle lane not removed", "lane", lane, "err", err)
-			}
+		}
+	}
+	for lane := range spared {
+		s, err := c.bus.LaneState(ctx, lane)
+		if err != nil && !errors.Is(err, bus.ErrNone) {
+			continue
+		}
+		at, seen := idle[lane]
+		if !seen || needed[lane] || at.delivered != s.Delivered || at.pending != s.Pending {
+			idle[lane] = idleness{now, s.Delivered, s.Pending}
+			continue
+		}
+		if now.Sub(at.since) <= spare {
+			continue
+		}
+		delete(idle, lane)
+		if err := c.bus.Bucket(subject.Lanes).Delete(ctx, lane); err != nil && !errors.Is(err, bus.ErrNone) {
+			continue
+		}
+		c.fleet.putLane(lane, nil)
+		if err := c.bus.DropLane(ctx, lane); err != nil {
+			c.log.Warn("idle lane not removed", "lane", lane, "err", err)
 		}
 	}
 }
 
-// unserved are the lanes that no registered runner satisfies.
-func (r *roster) unserved() map[string]fleet.Want {
+// spared are the lanes that can go when they are idle: those that no registered runner satisfies, and where three quarters of
+// AO_MAX_LANES are in use all but the runners' own.
+func (r *roster) spared() map[string]bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	none := map[string]fleet.Want{}
-lanes:
-	for lane, w := range r.lanes {
-		for _, m := range r.members {
-			if m.Satisfies(w) {
-				continue lanes
-			}
+	few := 4*len(r.lanes) >= 3*r.c.MaxLanes
+	own := map[string]bool{}
+	for _, m := range r.members {
+		if w, ok := m.OwnWant(); ok {
+			own[w.Lane()] = true
 		}
-		none[lane] = w
 	}
-	return none
+	all := map[string]bool{}
+	for lane, w := range r.lanes {
+		served := slices.ContainsFunc(slices.Collect(maps.Values(r.members)), func(m *member) bool { return m.Satisfies(w) })
+		if !served || few && !own[lane] {
+			all[lane] = true
+		}
+	}
+	return all
 }
 
 // sweepPayloads drops bodies that no run names any more: of history that was truncated, of attempts that were given up while

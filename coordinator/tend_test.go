@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"fmt"
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/shared/fault"
+)
+
+// A runner with many tags satisfies more different demands than there may be lanes: those that nobody uses make room.
+func TestLanesThatNobodyUsesMakeRoom(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{MaxLanes: 4})
+	r := runner("one", echo("a"))
+	r.Tags = []string{"0", "1", "2", "3", "4"}
+	register(t, c, r)
+	ask := func(tag int) (Accepted, error) {
+		return c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), "test", "")
+	}
+	var waits Accepted
+	for tag := range 3 {
+		a, err := ask(tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waits = a; tag < 2 {
+			finish(t, c, claim(t, c, a.RunID, r))
+		}
+	}
+	if _, err := ask(3); fault.KindOf(err) != fault.Unavailable {
+		t.Fatalf("more lanes than there may be: %v", err)
+	}
+	idle := map[string]idleness{}
+	c.prune(t.Context(), idle)
+	finish(t, c, claim(t, c, submit(t, c, `{"agent_name":"a","additional_demands":{"tags":["1"]}}`, "").RunID, r)) // used since
+	for lane, at := range idle {
+		at.since = at.since.Add(-2 * spare)
+		idle[lane] = at
+	}
+	c.prune(t.Context(), idle)
+	c.fleet.mu.RLock()
+	lanes := len(c.fleet.lanes)
+	c.fleet.mu.RUnlock()
+	if lanes != 3 {
+		t.Errorf("%d lanes are left: the runner's own, the one where a run waits, and the one in use are needed", lanes)
+	}
+	if a, err := ask(3); err != nil {
+		t.Error(err)
+	} else {
+		finish(t, c, claim(t, c, a.RunID, r))
+	}
+	finish(t, c, claim(t, c, waits.RunID, r))
+}
