@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -40,7 +41,11 @@ func (g *group) init(b *Bus) {
 	g.b = b
 	g.linger = time.AfterFunc(time.Hour, g.lingered)
 	g.linger.Stop()
-	g.rtt, _ = b.nc.RTT() // one that cannot be had now is done without
+	for range 8 { // the least of some: one is what the machine was busy with at that moment
+		if rtt, err := b.nc.RTT(); err == nil && (g.rtt == 0 || rtt < g.rtt) {
+			g.rtt = rtt // one that cannot be had now is done without
+		}
+	}
 }
 
 func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
@@ -55,7 +60,7 @@ func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
 		took := time.Since(start)
 		g.mu.Lock()
 		if load == 1 && g.alone == 1 && err == nil && g.rtt > 0 {
-			g.pace.lone.add(took - g.rtt)
+			g.pace.learn(&g.pace.lone, took-g.rtt)
 		}
 		g.stroke()
 		g.alone--
@@ -88,7 +93,7 @@ func (g *group) stroke() {
 	case g.strokes == 0:
 		g.strokes, g.began = 1, time.Now()
 	case g.strokes == 64:
-		g.pace.crowd.add(time.Since(g.began) / 64)
+		g.pace.learn(&g.pace.crowd, time.Since(g.began)/64)
 		g.strokes = 0
 	default:
 		g.strokes++
@@ -173,8 +178,8 @@ func (g *group) commit(members []*waiter) {
 	}
 }
 
-// finish ends a batch of n. Its callers often come back at once with their next append, and a batch costs about
-// the same whatever it holds: so it waits for them a little, an eighth of what the batch took.
+// finish ends a batch of n. Its callers often come back soon with their next append, and a batch costs about the same
+// whatever it holds: so it waits for them, half of what the batch took at most.
 func (g *group) finish(n int, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -184,7 +189,7 @@ func (g *group) finish(n int, took time.Duration) {
 		return
 	}
 	g.expect = n + len(g.waiting)
-	g.linger.Reset(min(took/8, time.Millisecond))
+	g.linger.Reset(min(took/2, 4*time.Millisecond))
 }
 
 func (g *group) lingered() {
@@ -226,29 +231,28 @@ const (
 type pace struct {
 	crowd cost          // one of many under way: the time from answer to answer
 	lone  cost          // one by itself: the time to its answer, less that of the way there and back
-	known time.Duration // > 0: it is known and not measured
+
+	// single is what a message costs by itself; 0: not known yet. The crowd's time may be that of slow callers, the lone one's
+	// that of distant replicas, so the lesser counts.
+	single time.Duration
+	known  time.Duration // > 0: it is known and not measured
 }
 
-// single is what a message costs by itself. The crowd's time may be that of slow callers, the lone one's that of distant
-// replicas, so the lesser counts.
-func (p *pace) single() time.Duration {
-	switch {
-	case p.known > 0:
-		return p.known
-	case p.crowd.n == 0:
-		return 0
-	case p.lone.n == 0:
-		return p.crowd.least()
+// learn takes a measurement in.
+func (p *pace) learn(c *cost, d time.Duration) {
+	c.add(d)
+	p.single = p.crowd.least()
+	if p.lone.n > 0 && p.crowd.n > 0 {
+		p.single = min(p.single, p.lone.usual())
 	}
-	return min(p.crowd.least(), p.lone.least())
 }
 
 // worth says whether n messages should go as a batch.
 func (p *pace) worth(n int) bool {
-	return n >= fewest && time.Duration(n)*p.single() > batchCost+time.Duration(n)*messageCost
+	return n >= fewest && time.Duration(n)*cmp.Or(p.known, p.single) > batchCost+time.Duration(n)*messageCost
 }
 
-// cost is the least of the last measurements: what is more than that is others' work on the same server.
+// cost is the last measurements of one.
 type cost struct {
 	last [16]time.Duration
 	n    int
@@ -259,4 +263,11 @@ func (c *cost) add(d time.Duration) {
 	c.n++
 }
 
+// least of them: what is more is others' work on the same server.
 func (c *cost) least() time.Duration { return slices.Min(c.last[:max(1, min(c.n, len(c.last)))]) }
+
+// usual is the one in their middle: a difference of two short times is now and then nothing at all.
+func (c *cost) usual() time.Duration {
+	all := slices.Sorted(slices.Values(c.last[:max(1, min(c.n, len(c.last)))]))
+	return all[len(all)/2]
+}
