@@ -70,11 +70,12 @@ func (a *agents) watch(ctx context.Context) error {
 	a.load()
 	go every(ctx, time.Second, func(context.Context) { a.load() })
 	b := a.c.bus.Bucket(subject.Agents)
-	if err := fill(ctx, b, a.put); err != nil {
+	have, err := fill(ctx, b, a.put)
+	if err != nil {
 		return err
 	}
 	a.read.Store(true)
-	return follow(ctx, b, a.put)
+	return follow(ctx, b, have, a.put)
 }
 
 func (a *agents) put(name string, value []byte) {

@@ -48,26 +48,31 @@ const ownersKey = "_owners"
 // watch reads both buckets and follows them.
 func (r *roster) watch(ctx context.Context) error {
 	runners, lanes := r.c.bus.Bucket(subject.Runners), r.c.bus.Bucket(subject.Lanes)
-	if err := errors.Join(fill(ctx, lanes, r.putLane), fill(ctx, runners, r.put)); err != nil {
+	haveLanes, err := fill(ctx, lanes, r.putLane)
+	if err != nil {
+		return err
+	}
+	haveRunners, err := fill(ctx, runners, r.put)
+	if err != nil {
 		return err
 	}
 	r.read.Store(true)
 	other := make(chan error, 1)
-	go func() { other <- follow(ctx, lanes, r.putLane) }()
-	return errors.Join(follow(ctx, runners, r.put), <-other)
+	go func() { other <- follow(ctx, lanes, haveLanes, r.putLane) }()
+	return errors.Join(follow(ctx, runners, haveRunners, r.put), <-other)
 }
 
-// fill reads a bucket once; follow hears of every change. A deleted key has no value.
-func fill(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) error {
+// fill reads a bucket once; follow hears of every change since. A deleted key has no value.
+func fill(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) (map[string]bus.Value, error) {
 	all, err := b.List(ctx)
 	for key, v := range all {
 		put(key, v.Body)
 	}
-	return err
+	return all, err
 }
 
-func follow(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) error {
-	return b.Watch(ctx, func(ch bus.Change) error {
+func follow(ctx context.Context, b *bus.Bucket, have map[string]bus.Value, put func(key string, value []byte)) error {
+	return b.Watch(ctx, have, func(ch bus.Change) error {
 		if ch.Deleted {
 			ch.Body = nil
 		}

@@ -160,9 +160,13 @@ func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 
 // Watch calls f with every key that is there, and then with every change, until ctx ends or f errs. Should the
 // watcher die in silence, a full list every minute and after each reconnect brings what it missed; f sees a
-// revision once, and a deletion perhaps twice.
-func (k *Bucket) Watch(ctx context.Context, f func(Change) error) error {
-	known := map[string]uint64{}
+// revision once, and a deletion perhaps twice. listed is what the caller has of a List already: f hears only of what
+// is different since.
+func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Change) error) error {
+	known := make(map[string]uint64, len(listed))
+	for key, v := range listed {
+		known[key] = v.Rev
+	}
 	for {
 		round, cancel := context.WithTimeout(ctx, relist)
 		stop := afterClose(k.b.reconnect(), cancel)

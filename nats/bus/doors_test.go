@@ -165,9 +165,9 @@ func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 	k.Put(t.Context(), "a", []byte("1"))
 	k.Put(t.Context(), "b", []byte("1"))
 	var mu sync.Mutex
-	view := map[string]string{}
+	view := map[string]string{"listed": "0"} // and gone before the watch begins
 	background(t, func(ctx context.Context) error {
-		return p.Bus(t).Bucket(subject.Lanes).Watch(ctx, func(c bus.Change) error {
+		return p.Bus(t).Bucket(subject.Lanes).Watch(ctx, map[string]bus.Value{"listed": {Rev: 1}}, func(c bus.Change) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if c.Deleted {
