@@ -43,6 +43,9 @@ func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key st
 	}
 	p, err := c.check(ctx, body) // a request that fails leaves nothing behind, not even its key
 	if err != nil {
+		if raw, _, getErr := b.Get(ctx, at); getErr == nil { // it collides with itself: it was taken at this moment
+			return c.repeat(ctx, body, sum[:], raw)
+		}
 		return Accepted{}, err
 	}
 	first := once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.spec.SessionID, run.NewSessionID()), At: time.Now().UTC()}
@@ -88,6 +91,9 @@ func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accept
 	}
 	p, err := c.check(ctx, body)
 	if err != nil {
+		if _, getErr := c.Journal.Get(ctx, first.Run); getErr == nil {
+			return again, nil
+		}
 		return Accepted{}, err
 	}
 	return c.place(ctx, p, first.Run, first.Session)

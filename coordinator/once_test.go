@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -54,4 +55,26 @@ func TestAKeyWithoutARunStoresIt(t *testing.T) {
 		t.Errorf("got %+v, want %+v", a, left)
 	}
 	active(t, c, left.Run, "is queued", isQueued)
+}
+
+// Two repeats of a request with a session id of its own at the same moment: both get the first answer.
+func TestRepeatsSideBySideGetOneAnswer(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	register(t, c, runner("one", echo("a")))
+	for range 20 {
+		body := `{"agent_name":"a","session_id":"` + run.NewSessionID() + `"}`
+		answers := make(chan string, 8)
+		for range cap(answers) {
+			go func() {
+				a, err := c.Submit(t.Context(), []byte(body), "test", body)
+				answers <- fmt.Sprint(a.RunID, err)
+			}()
+		}
+		first := <-answers
+		for range cap(answers) - 1 {
+			if got := <-answers; got != first {
+				t.Fatalf("got %s and %s", first, got)
+			}
+		}
+	}
 }
