@@ -65,7 +65,9 @@ func (t *turns) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.c.Journal.Moved():
-			t.queue(ctx, t.c.Journal.Eligible())
+			if t.c.Journal.Ready() == nil { // while history is read, anew, a turn may be long over; the end of that is told, too
+				t.queue(ctx, t.c.Journal.Eligible())
+			}
 		case <-t.wake:
 			t.sweep(ctx)
 		case <-tick.C:
