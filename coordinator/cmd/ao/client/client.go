@@ -27,12 +27,15 @@ import (
 type Config struct {
 	URL      string        // default http://127.0.0.1:8765
 	Pause    time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
-	Patience time.Duration // how long new tries go on while nobody answers; default 5 min
+	Patience time.Duration // how long new tries go on while nobody answers; default DefaultPatience
 	Notice   func(string)  // what a person should know meanwhile; default: nobody listens
 }
 
 // DefaultURL is where a coordinator listens when nobody says otherwise.
 const DefaultURL = "http://127.0.0.1:8765"
+
+// DefaultPatience is how long a request is made again while the coordinator is away or cannot work.
+const DefaultPatience = 5 * time.Minute
 
 const (
 	patience  = 30 * time.Second // for an answer that needs no waiting
@@ -68,7 +71,7 @@ func New(c Config) (*Client, error) {
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 
 		reached: new(atomic.Bool),
-		pause:   cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, 5*time.Minute), notice: notice,
+		pause:   cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, DefaultPatience), notice: notice,
 	}, nil
 }
 
@@ -180,7 +183,7 @@ func retryAfter(res *http.Response) time.Duration {
 }
 
 // Insist is Do for a request that may be made twice: while the trouble is of a kind that passes it tries again, and says
-// so once. It gives up after the client's patience, or at once when nobody was ever reached.
+// so, once at the beginning and then every half a minute. It gives up after the client's patience, or at once when nobody was ever reached.
 func (c *Client) Insist(ctx context.Context, call Call) (Answer, error) {
 	t := c.tries()
 	for {

@@ -11,7 +11,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"ao/shared/fault"
 )
 
 func against(t *testing.T, h http.HandlerFunc) (*Client, *atomic.Int32) {
@@ -139,6 +142,41 @@ func TestInsistGivesUp(t *testing.T) {
 	_, err := c.Insist(t.Context(), Call{Path: []string{"runs"}})
 	if _, ok := errors.AsType[*Lost](err); !ok {
 		t.Errorf("got %T %v", err, err)
+	}
+}
+
+// TestAnOutageIsTold: from its beginning to the end of the patience, a person knows how long it will be tried.
+func TestAnOutageIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		retryAfter time.Duration
+		want       string
+	}{
+		{"short pauses", 0, "0s away; trying again for up to 1m40s|30s away; still trying, for another 1m10s|1m0s away; still trying, for another 40s|1m30s away; still trying, for another 10s|1m40s No better after 1m40s; giving up"},
+		{"long pauses", 40 * time.Second, "0s away; trying again for up to 1m40s|40s away; still trying, for another 1m0s|1m20s No better after 1m20s; giving up"},
+		{"longer than the patience", time.Hour, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				var told []string
+				c, err := New(Config{Patience: 100 * time.Second, Notice: func(s string) {
+					told = append(told, time.Since(begun).Round(5*time.Second).String()+" "+s)
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				away := &Refused{Status: 503, Fault: fault.New(fault.Unavailable, "", "away"), RetryAfter: tt.retryAfter}
+				row := c.tries()
+				row.pauseAtLeast(5 * time.Second)
+				for err = nil; err == nil; {
+					err = row.again(t.Context(), away)
+				}
+				if got := strings.Join(told, "|"); !errors.Is(err, away) || got != tt.want {
+					t.Errorf("got %v\n%s\nwant\n%s", err, got, tt.want)
+				}
+			})
+		})
 	}
 }
 

@@ -76,10 +76,13 @@ func Passing(err error) bool {
 	return false
 }
 
+const reminder = 30 * time.Second // between two notices of one outage, at least
+
 // tries is a row of new tries after trouble that passes.
 type tries struct {
 	c     *Client
 	since time.Time // of the outage; zero: none
+	said  time.Time // when somebody was told of it last
 	pause time.Duration
 	least time.Duration // the server asks for that much between two connections
 }
@@ -97,16 +100,28 @@ func (t *tries) again(ctx context.Context, err error) error {
 	if _, nobody := errors.AsType[*Unreachable](err); nobody && !t.c.reached.Load() {
 		return err
 	}
-	if t.since.IsZero() {
-		t.since, t.pause = time.Now(), t.c.pause
-		t.c.notice(err.Error() + "; trying again")
+	now := time.Now()
+	first := t.since.IsZero()
+	if first {
+		t.since, t.pause = now, t.c.pause
 	}
 	pause := max(t.pause, t.least)
 	if r, ok := errors.AsType[*Refused](err); ok {
 		pause = max(pause, r.RetryAfter)
 	}
-	if time.Since(t.since)+pause > t.c.patience {
+	left := t.c.patience - now.Sub(t.since)
+	switch {
+	case pause > left && first:
 		return err
+	case pause > left:
+		t.c.notice(fmt.Sprintf("No better after %v; giving up", now.Sub(t.since).Round(time.Second)))
+		return err
+	case first:
+		t.c.notice(fmt.Sprintf("%v; trying again for up to %v", err, left))
+		t.said = now
+	case now.Sub(t.said) >= reminder:
+		t.c.notice(fmt.Sprintf("%v; still trying, for another %v", err, left.Round(time.Second)))
+		t.said = now
 	}
 	t.pause = min(2*t.pause, 20*t.c.pause)
 	select {
