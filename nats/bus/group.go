@@ -1,10 +1,8 @@
 package bus
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 )
@@ -20,9 +18,6 @@ type group struct {
 	expect  int // > 0: the batch is written, its callers are awaited until so many wait, or until the timer fires
 	linger  *time.Timer
 	waiting []*waiter
-	strokes int // answers to those who went alone, with others beside them all the time since began
-	began   time.Time
-	rtt     time.Duration // of the connection; 0: not known
 	pace    pace
 }
 
@@ -41,11 +36,6 @@ func (g *group) init(b *Bus) {
 	g.b = b
 	g.linger = time.AfterFunc(time.Hour, g.lingered)
 	g.linger.Stop()
-	for range 8 { // the least of some: one is what the machine was busy with at that moment
-		if rtt, err := b.nc.RTT(); err == nil && (g.rtt == 0 || rtt < g.rtt) {
-			g.rtt = rtt // one that cannot be had now is done without
-		}
-	}
 }
 
 func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
@@ -55,14 +45,9 @@ func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
 	if !grouping && !g.pace.worth(load) {
 		g.alone++
 		g.mu.Unlock()
-		start := time.Now()
 		seq, err := g.b.publish(ctx, e)
-		took := time.Since(start)
 		g.mu.Lock()
-		if load == 1 && g.alone == 1 && err == nil && g.rtt > 0 {
-			g.pace.learn(&g.pace.lone, took-g.rtt)
-		}
-		g.stroke()
+		g.answered(1)
 		g.alone--
 		g.send()
 		g.mu.Unlock()
@@ -84,20 +69,9 @@ func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
 	}
 }
 
-// stroke counts an answer to one who went alone: what such a message costs is told by how many are answered in a
-// time in which several were under way, and no batch.
-func (g *group) stroke() {
-	switch {
-	case g.batched > 0 || g.alone < fewest/2:
-		g.strokes = 0
-	case g.strokes == 0:
-		g.strokes, g.began = 1, time.Now()
-	case g.strokes == 64:
-		g.pace.learn(&g.pace.crowd, time.Since(g.began)/64)
-		g.strokes = 0
-	default:
-		g.strokes++
-	}
+// answered tells the pace of n answers. The caller holds the lock.
+func (g *group) answered(n int) {
+	g.pace.answered(n, g.alone+g.batched+len(g.waiting), time.Now())
 }
 
 // send lets those go who wait, when it is their turn. The caller holds the lock.
@@ -121,7 +95,6 @@ func (g *group) send() {
 	}
 	if worth {
 		g.batched = n
-		g.strokes = 0
 		go g.commit(members)
 		return
 	}
@@ -131,7 +104,7 @@ func (g *group) send() {
 			seq, err := g.b.publish(w.ctx, w.e)
 			w.done <- appended{seq, err}
 			g.mu.Lock()
-			g.stroke()
+			g.answered(1)
 			g.alone--
 			g.send()
 			g.mu.Unlock()
@@ -188,6 +161,7 @@ func (g *group) finish(n int, took time.Duration) {
 		g.send()
 		return
 	}
+	g.answered(n)
 	g.expect = n + len(g.waiting)
 	g.linger.Reset(min(took/2, 4*time.Millisecond))
 }
@@ -217,57 +191,62 @@ func (g *group) each(members []*waiter) {
 // fewest is the smallest batch: below it a batch costs more than its members one by one, on every server.
 const fewest = 8
 
-// What a batch costs the server, measured on 2 shared cores with nats-server 2.15 (a folder to stage it in, and one sync for
-// all), and what each of its messages adds.
+// How long a way is tried before it is judged, and after how long the other one is tried again.
 const (
-	batchCost   = 3 * time.Millisecond
-	messageCost = 25 * time.Microsecond
+	trial = 150 * time.Millisecond
+	again = 10 * time.Second
 )
 
-// pace tells whether appends should go as a batch. It measures what a message costs by itself on this server instead of
-// asking anybody to configure it: with a sync to disk per write a batch is the cheaper way from about 20 messages on,
-// without one it is not. What a batch takes is not measured: it waits for what other processes write at that moment, and a
-// process that thinks its batches dear would go back to what makes them all slow.
+// pace tells whether a crowd's appends should go as batches. It tries both ways and keeps the one in which more are answered,
+// instead of asking anybody to configure it: with a sync to disk per write that is batches, without one it is not. What a
+// message or a batch takes tells less: both wait for what other processes write to the same server.
 type pace struct {
-	crowd cost          // one of many under way: the time from answer to answer
-	lone  cost          // one by itself: the time to its answer, less that of the way there and back
-
-	// single is what a message costs by itself; 0: not known yet. The crowd's time may be that of slow callers, the lone one's
-	// that of distant replicas, so the lesser counts.
-	single time.Duration
-	known  time.Duration // > 0: it is known and not measured
-}
-
-// learn takes a measurement in.
-func (p *pace) learn(c *cost, d time.Duration) {
-	c.add(d)
-	p.single = p.crowd.least()
-	if p.lone.n > 0 && p.crowd.n > 0 {
-		p.single = min(p.single, p.lone.usual())
+	batches bool // the way that is taken
+	ways    [2]struct {
+		rate float64   // answers a second; 0: never tried
+		at   time.Time // when that was
 	}
+	since   time.Time // the trial's begin
+	answers int       // in it
+	crowded int       // of these, while many were under way
+	settled bool      // it is known and not tried
 }
 
 // worth says whether n messages should go as a batch.
-func (p *pace) worth(n int) bool {
-	return n >= fewest && time.Duration(n)*cmp.Or(p.known, p.single) > batchCost+time.Duration(n)*messageCost
-}
+func (p *pace) worth(n int) bool { return p.batches && n >= fewest }
 
-// cost is the last measurements of one.
-type cost struct {
-	last [16]time.Duration
-	n    int
-}
-
-func (c *cost) add(d time.Duration) {
-	c.last[c.n%len(c.last)] = max(d, 0)
-	c.n++
-}
-
-// least of them: what is more is others' work on the same server.
-func (c *cost) least() time.Duration { return slices.Min(c.last[:max(1, min(c.n, len(c.last)))]) }
-
-// usual is the one in their middle: a difference of two short times is now and then nothing at all.
-func (c *cost) usual() time.Duration {
-	all := slices.Sorted(slices.Values(c.last[:max(1, min(c.n, len(c.last)))]))
-	return all[len(all)/2]
+// answered counts n answers, while load appends were under way or waited.
+func (p *pace) answered(n, load int, now time.Time) {
+	switch {
+	case p.settled:
+		return
+	case now.Sub(p.since) > 2*trial: // the first, or there was a silence
+		p.since, p.answers, p.crowded = now, 0, 0
+		return
+	}
+	p.answers += n
+	if load >= fewest {
+		p.crowded += n
+	}
+	took := now.Sub(p.since)
+	if took < trial {
+		return
+	}
+	answers, crowd := p.answers, 2*p.crowded > p.answers
+	p.since, p.answers, p.crowded = now, 0, 0
+	if !crowd { // nothing to learn
+		return
+	}
+	this, other := &p.ways[0], &p.ways[1]
+	if p.batches {
+		this, other = other, this
+	}
+	rate := float64(answers) / took.Seconds()
+	if this.rate > 0 {
+		rate = (this.rate + rate) / 2
+	}
+	this.rate, this.at = rate, now
+	if other.rate == 0 || now.Sub(other.at) > again || other.rate > this.rate {
+		p.batches = !p.batches
+	}
 }

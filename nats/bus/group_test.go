@@ -34,9 +34,7 @@ func open(t *testing.T, cheap bool) *Bus {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.group.pace.known = 1; cheap { // nanosecond, or so much that a batch always is the cheaper way
-		b.group.pace.known = time.Second
-	}
+	b.group.pace = pace{batches: cheap, settled: true}
 	return b
 }
 
