@@ -21,7 +21,7 @@ func (a *app) agents() *cobra.Command {
 	var broken bool
 	c := &cobra.Command{Use: "agents", Short: "List agents; show, create, change and delete them", Args: cobra.NoArgs}
 	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
-	c.Flags().BoolVar(&broken, "broken", false, "those whose files could not be read, and why")
+	c.Flags().BoolVar(&broken, "broken", false, "those that could not be read, of runners too, and why")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
 	a.complete(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
@@ -52,7 +52,7 @@ func (a *app) listAgents(p client.Page) error {
 		if err := json.Unmarshal(doc, &b); err != nil {
 			return err
 		}
-		table.Row(b.Name, b.Type, b.Status, screen.Cut(takes(doc), 40), screen.Cut(b.Description, noteWidth))
+		table.Row(b.Name, b.Type, b.Status, screen.Cut(takes(doc), 40), a.last(b.Description))
 		return nil
 	})
 }
@@ -75,15 +75,24 @@ func takes(doc json.RawMessage) string {
 }
 
 func (a *app) listBroken(p client.Page) error {
+	between := ""
 	return a.list(p, "none is broken", nil, func(doc json.RawMessage) error {
-		var b agent.Bad
+		var b struct {
+			agent.Bad
+			Runner string `json:"runner_id"` // whose it is; empty: the coordinator's
+		}
 		if err := json.Unmarshal(doc, &b); err != nil {
 			return err
 		}
 		var f screen.Facts
 		f.Add("agent", b.Name)
+		f.Add("runner", b.Runner)
 		f.Add("file", b.Path)
 		f.Add("error", b.Reason)
+		if err := a.print(between); err != nil {
+			return err
+		}
+		between = "\n"
 		return f.Write(a.out)
 	})
 }
@@ -145,7 +154,7 @@ func (a *app) showFields(name string, fields []param.Field) error {
 	if len(fields) == 0 {
 		return a.print("\nIt names no parameters; --param and --params give any.\n")
 	}
-	table := screen.NewTable("PARAMETER", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION")
+	table := screen.NewTable("PARAMETER", "TYPE", "REQUIRED", "DEFAULT", "LIMITS", "DESCRIPTION")
 	example := "ao run " + name
 	for _, f := range fields {
 		required := ""
@@ -157,7 +166,7 @@ func (a *app) showFields(name string, fields []param.Field) error {
 		if len(f.Values) > 0 {
 			kind = strings.Join(f.Values, "|")
 		}
-		table.Row(f.Name, screen.Cut(kind, 40), required, screen.Cut(f.Default, 20), screen.Cut(f.Description, noteWidth))
+		table.Row(f.Name, kind, required, f.Default, f.Limits, f.Description)
 	}
 	if err := a.print("\n"); err != nil {
 		return err
@@ -172,11 +181,14 @@ const definition = `The definition is a JSON object: a file, '{…}' itself, or 
 
 func (a *app) agentCreate() *cobra.Command {
 	c := &cobra.Command{
-		Use: "create DEFINITION", Short: "Create an agent", Args: oneOf("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition,
-		Example: `  ao agents create '{"name":"researcher","description":"Finds things out","system_prompt":"You …"}'` + "\n  ao agents create agent.json",
+		Use: "create DEFINITION", Short: "Create an agent", Args: oneOf("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition + `
+
+An agent created here is autonomous unless its type says otherwise. This version has no executor for autonomous agents: they are
+checked and kept, but no runner takes their runs. Agents that can run are procedural ones in a runner's agents_dir.`,
+		Example: `  ao agents create '{"name":"note-taker","description":"Takes notes","system_prompt":"You take notes."}'` + "\n  ao agents create note-taker.json",
 	}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := a.source(args[0])
+		body, err := a.object("definition", args[0])
 		if err != nil {
 			return err
 		}
@@ -190,7 +202,7 @@ func (a *app) agentUpdate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "update AGENT [CHANGES]", Short: "Change an agent", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeAgents,
 		Long:    "Change an agent that the coordinator keeps: what is named is replaced, the rest stays.\n" + strings.Replace(definition, "The definition is", "The changes are", 1),
-		Example: `  ao agents update researcher '{"description":"Finds everything out"}'` + "\n  ao agents update researcher --status inactive",
+		Example: `  ao agents update note-taker '{"description":"Takes better notes"}'` + "\n  ao agents update note-taker --status inactive",
 	}
 	c.Flags().StringVar(&status, "status", "", "active or inactive")
 	a.complete(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive}, cobra.ShellCompDirectiveNoFileComp))
@@ -206,7 +218,7 @@ func (a *app) agentUpdate() *cobra.Command {
 		case status != "":
 			body, err = json.Marshal(map[string]string{"status": status})
 		default:
-			body, err = a.source(args[1])
+			body, err = a.object("changes", args[1])
 		}
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/run"
+	"ao/shared/wire"
 )
 
 // stride is how long one request waits for the end of a run.
@@ -49,7 +50,7 @@ func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet b
 	if err := json.Unmarshal(doc, &r); err != nil {
 		return err
 	}
-	return a.outcome(r, doc)
+	return a.outcome(r, doc, p.said())
 }
 
 // end asks until the run has ended; meanwhile state learns how it stands.
@@ -77,6 +78,7 @@ type progress struct {
 	quiet   bool // tell nothing
 	ended   bool
 	after   string // position of what was told last
+	told    []byte // the end of the messages that were told
 
 	mu     sync.Mutex
 	status run.Status
@@ -116,8 +118,18 @@ func (p *progress) event(raw json.RawMessage) (enough bool) {
 	if e.Type != run.EventResult {
 		p.app.note("%s", stamped(e, told(e)))
 	}
+	var b body
+	if e.Type == run.EventMessage && json.Unmarshal(e.Body, &b) == nil {
+		p.told = append(append(p.told, strings.TrimSpace(b.words())...), '\n')
+		p.told = p.told[max(0, len(p.told)-mostSaid):]
+	}
 	return false
 }
+
+const mostSaid = 64 << 10 // bytes; what a run says of its failure is shorter
+
+// said is the end of what a run's messages told, once follow has finished.
+func (p *progress) said() string { return "\n" + strings.TrimSpace(string(p.told)) }
 
 func (p *progress) message(m client.Message) (enough bool) {
 	switch m.Name {
@@ -149,8 +161,9 @@ func (p *progress) state(r run.Run) {
 	}
 }
 
-// outcome prints what a run came to, its result on stdout and the rest beside it, and ends with its exit code.
-func (a *app) outcome(r run.Run, doc json.RawMessage) error {
+// outcome prints what a run came to, its result on stdout and the rest beside it, and ends with its exit code. What was
+// said on the way is not said again.
+func (a *app) outcome(r run.Run, doc json.RawMessage, said string) error {
 	if a.json {
 		if err := a.doc(doc); err != nil {
 			return err
@@ -169,6 +182,11 @@ func (a *app) outcome(r run.Run, doc json.RawMessage) error {
 			return err
 		}
 		exitCode = o.Result.ExitCode
+	}
+	if r.Error != nil && strings.HasSuffix(said, "\n"+strings.TrimLeft(r.Error.Message, "…\n")) {
+		known := *r.Error
+		known.Message = ""
+		r.Error = &known
 	}
 	a.note("%s", summary(r, exitCode))
 	return verdict(r)
@@ -198,8 +216,11 @@ func summary(r run.Run, exitCode *int) string {
 	return s
 }
 
-// showResult prints a result: text as it is, data as indented JSON.
+// showResult prints a result: text as it is, data as indented JSON; of a program's output its stdout.
 func (a *app) showResult(res run.Result) error {
+	if o, ok := outputOf(res); ok {
+		res.Text = &o.Stdout
+	}
 	switch {
 	case res.Text != nil && a.terminal:
 		return a.print(screen.Text(endLine(*res.Text)))
@@ -209,6 +230,22 @@ func (a *app) showResult(res run.Result) error {
 		return a.pretty(res.Data)
 	}
 	return nil
+}
+
+// output is what a program printed that printed no JSON (contract section 8).
+type output struct {
+	Code   *int   `json:"return_code"`
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+// outputOf tells whether a result is a program's output: these three members, and the run's own exit code.
+func outputOf(res run.Result) (o output, ok bool) {
+	members, err := wire.Members(res.Data)
+	if err != nil || len(members) != 3 || res.Type != run.Procedural || res.ExitCode == nil {
+		return o, false
+	}
+	return o, wire.Decode(res.Data, &o) == nil && o.Code != nil && *o.Code == *res.ExitCode
 }
 
 func endLine(s string) string {

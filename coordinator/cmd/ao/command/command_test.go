@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"ao/coordinator/cmd/ao/client"
 	"ao/shared/run"
 )
 
@@ -49,6 +50,10 @@ func TestUsage(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`[1]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	text := filepath.Join(t.TempDir(), "README.md")
+	if err := os.WriteFile(text, []byte("# Title\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ args, want string }{
 		{"fly", `ao: unknown command "fly" for "ao"`},
 		{"runs --color", "ao: unknown flag: --color\nhint: 'ao runs --help' tells what it takes"},
@@ -61,7 +66,13 @@ func TestUsage(t *testing.T) {
 		{"run a --param =5", `parameter "=5" has no name`},
 		{"run a --param x:=y", "for plain text write x=…"},
 		{"run a --params [1]", "name a file"},
-		{"run a --params " + file, "params must be a JSON object"},
+		{"run a --params " + file, "params from " + file + ": must be a JSON object"},
+		{"run a --params " + text, "params from " + text + ": not JSON: invalid character '#'"},
+		{"run a --params -", "params from standard input: not JSON: it ends too early"},
+		{"run a --params {x", "params: not JSON: invalid character 'x'"},
+		{"run a -p files:=[", "parameter files: not JSON: it ends too early; for plain text write files=…"},
+		{"validate a -p files:=[", "parameter files: not JSON"},
+		{"agents create " + text, "definition from " + text + ": not JSON"},
 		{"run a --timeout soon", "write whole seconds, such as 90, 90s or 2m"},
 		{"run a --timeout 1500ms", "whole seconds"},
 		{"run a --session ses_1 --resume ses_2", "session"},
@@ -270,6 +281,93 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestPrinted: of a program that printed no JSON people get what it printed, programs the whole document.
+func TestPrinted(t *testing.T) {
+	const printed = `"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":%d,"stdout":"two\nlines\u001b[2J","stderr":%q},"exit_code":%[1]d}`
+	for _, tt := range []struct{ name, end, out string }{
+		{"completed", ending(run.Completed, fmt.Sprintf(printed, 0, "careful\n")), "two\nlines\x1b[2J"},
+		{"another exit code", ending(run.Completed, `"result":{"result_type":"procedural","result_data":{"return_code":1,"stdout":"","stderr":""},"exit_code":0}`),
+			"{\n  \"return_code\": 1,\n  \"stdout\": \"\",\n  \"stderr\": \"\"\n}\n"},
+		{"a member more", ending(run.Completed, `"result":{"result_type":"procedural","result_data":{"return_code":0,"stdout":"","stderr":"","x":1},"exit_code":0}`),
+			"{\n  \"return_code\": 0,\n  \"stdout\": \"\",\n  \"stderr\": \"\",\n  \"x\": 1\n}\n"},
+		{"of a model", ending(run.Completed, `"result":{"result_type":"autonomous","result_data":{"return_code":0,"stdout":"","stderr":""}}`),
+			"{\n  \"return_code\": 0,\n  \"stdout\": \"\",\n  \"stderr\": \"\"\n}\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := answering(t, 200, tt.end)
+			if out, errs, _ := ao(t, url, "", "wait", runID, "-q"); out != tt.out {
+				t.Errorf("got %q, %q, want %q", out, errs, tt.out)
+			}
+			if out, _, _ := ao(t, url, "", "wait", runID, "--json"); out != tt.end+"\n" {
+				t.Errorf("--json: got %q", out)
+			}
+		})
+	}
+}
+
+// TestAFailureIsToldOnce: what came as progress does not come again with the result.
+func TestAFailureIsToldOnce(t *testing.T) {
+	const event = `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z","role":"system","content":[{"type":"text","text":%q}]}`
+	for _, tt := range []struct {
+		name, message string
+		want          int // how often the last line is to be read
+		end           string
+	}{
+		{"all of stderr", "reading\nno such file", 1, "failed in 3.1s, exit code 3: command_failed"},
+		{"its end", "…\nno such file", 1, "failed in 3.1s, exit code 3: command_failed"},
+		{"something else", "the disk is full", 1, "failed in 3.1s, exit code 3: the disk is full (command_failed)"},
+		{"half a line", "such file", 2, "failed in 3.1s, exit code 3: such file (command_failed)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			failed := ending(run.Failed, fmt.Sprintf(`"error":{"error":"command_failed","message":%q,"exit_code":3},`+
+				`"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":3,"stdout":"half of it\n","stderr":"reading\nno such file\n"},"exit_code":3}`, tt.message))
+			url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+				switch req.URL.Path {
+				case "/sse/sessions":
+					w.WriteHeader(http.StatusNotFound)
+					_, _ = io.WriteString(w, `{"error":"not_found","message":"gone"}`)
+				case "/sessions/ses_1/events":
+					_, _ = fmt.Fprintf(w, `{"events":[%s,%s],"next":""}`, fmt.Sprintf(event, "reading"), fmt.Sprintf(event, "no such file"))
+				case "/runs":
+					w.WriteHeader(201)
+					_, _ = io.WriteString(w, `{"run_id":"run_1","session_id":"ses_1","status":"pending"}`)
+				default:
+					_, _ = io.WriteString(w, failed)
+				}
+			})
+			out, errs, code := ao(t, url, "", "run", "a")
+			if out != "half of it\n" || code != exitFailed || strings.Count(errs, "such file") != tt.want || !strings.HasSuffix(errs, tt.end+"\n") {
+				t.Errorf("got %d, %q\n%s", code, out, errs)
+			}
+			if _, errs, _ := ao(t, url, "", "run", "a", "-q"); !strings.Contains(errs, tt.message[len(tt.message)-9:]) {
+				t.Errorf("-q says nothing of why: %s", errs)
+			}
+		})
+	}
+}
+
+// TestValidateAnswers: a parameter of the wrong type is an answer, no misunderstanding.
+func TestValidateAnswers(t *testing.T) {
+	url := api(t, map[string]string{"GET /agents/a": `{"name":"a","type":"procedural","parameters_schema":{"properties":{"n":{"type":"integer"}}}}`})
+	for _, tt := range []struct {
+		args string
+		code int
+	}{{"validate a -p n=x", exitFailed}, {"run a -p n=x", exitUsage}, {"validate a -p n", exitFailed}} {
+		_, errs, code := ao(t, url, "", strings.Fields(tt.args)...)
+		if code != tt.code || !strings.Contains(errs, "parameter n") {
+			t.Errorf("%s: got %d, %s; want %d", tt.args, code, errs, tt.code)
+		}
+	}
+}
+
+// TestHelpTellsThePatience that the client has.
+func TestHelpTellsThePatience(t *testing.T) {
+	out, _, _ := ao(t, "", "", "run", "--help")
+	if want := fmt.Sprintf("for up to %g minutes", client.DefaultPatience.Minutes()); !strings.Contains(out, want) {
+		t.Errorf("want %q in %s", want, out)
+	}
+}
+
 func TestWaitIsOver(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasSuffix(req.URL.Path, "/wait") {
@@ -313,7 +411,13 @@ func TestDetach(t *testing.T) {
 
 // TestOrders: what is sent is what was typed.
 func TestOrders(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ args, in, want string }{
+		{"run a --project-dir .", "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","project_dir":"` + here + `"}`},
+		{"run a --project-dir ../command/x/", "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","project_dir":"` + here + `/x"}`},
 		{"run a", "", `{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll"}`},
 		{"run a --prompt 5", "", `{"type":"start_session","agent_name":"a","parameters":{"prompt":"5"},"mode":"async_poll"}`},
 		{"run a --prompt -", "two\nlines\n", `{"type":"start_session","agent_name":"a","parameters":{"prompt":"two\nlines"},"mode":"async_poll"}`},

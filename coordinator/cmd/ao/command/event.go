@@ -26,6 +26,15 @@ type body struct {
 	ExitCode *int            `json:"exit_code"`
 }
 
+// words are the texts of a message.
+func (b body) words() string {
+	var texts []string
+	for _, t := range b.Content {
+		texts = append(texts, strings.TrimRight(t.Text, "\r\n"))
+	}
+	return strings.Join(texts, "\n")
+}
+
 // told is an event in words; nothing where it says nothing to a person.
 func told(e run.Event) string {
 	var b body
@@ -36,11 +45,7 @@ func told(e run.Event) string {
 	case run.EventStart:
 		return strings.TrimSuffix(screen.Line("started on "+b.Runner), " on ")
 	case run.EventMessage:
-		var texts []string
-		for _, t := range b.Content {
-			texts = append(texts, strings.TrimRight(t.Text, "\r\n"))
-		}
-		return screen.Text(b.Role + ": " + strings.Join(texts, "\n"))
+		return screen.Text(b.Role + ": " + b.words())
 	case run.EventPreTool:
 		return screen.Line("tool "+b.Tool) + " " + screen.Cut(string(b.Input), eventWidth)
 	case run.EventPostTool:

@@ -31,6 +31,11 @@ var exitOf = map[run.Status]int{run.Completed: exitDone, run.Failed: exitFailed,
 // usage is words that were not understood.
 type usage struct{ error }
 
+func (u usage) Unwrap() error { return u.error }
+
+// mistyped is a parameter that is not of the type that the agent's schema wants.
+type mistyped struct{ error }
+
 func usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
 
 // ended is a way out about which everything was said already.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/param"
 	"ao/coordinator/cmd/ao/screen"
 
 	"github.com/spf13/cobra"
@@ -144,6 +145,14 @@ func (a *app) shownJSON(raw []byte) string {
 	return string(raw)
 }
 
+// last is the last cell of a row: whole for a program that reads on, for a person not more than two lines or so.
+func (a *app) last(s string) string {
+	if a.terminal {
+		return screen.Cut(s, lastWidth)
+	}
+	return strings.TrimSpace(s)
+}
+
 func (a *app) print(s string) error {
 	_, err := io.WriteString(a.out, s)
 	return err
@@ -173,12 +182,33 @@ func (a *app) list(p client.Page, none string, table *screen.Table, row func(jso
 	return table.Write(a.out)
 }
 
+// object reads a JSON object from a source; noun is what the object is called where it is none.
+func (a *app) object(noun, what string) ([]byte, error) {
+	raw, err := a.source(what)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := param.Base(raw); err != nil {
+		switch {
+		case what == "-":
+			noun += " from standard input"
+		case !inline(what):
+			noun += " from " + what
+		}
+		return nil, usagef("%s: %w", noun, err)
+	}
+	return raw, nil
+}
+
+// inline tells whether a source is the text itself.
+func inline(what string) bool { return strings.HasPrefix(strings.TrimSpace(what), "{") }
+
 // source reads what a flag or argument stands for: - is standard input, {…} is itself, anything else a file.
 func (a *app) source(what string) ([]byte, error) {
 	switch {
 	case what == "-":
 		return io.ReadAll(a.in)
-	case strings.HasPrefix(strings.TrimSpace(what), "{"):
+	case inline(what):
 		return []byte(what), nil
 	}
 	raw, err := os.ReadFile(what)

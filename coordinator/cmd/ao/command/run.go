@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +22,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runLong = `Start a run of an agent, wait for its end, and print its result: text as it is, data as indented JSON. What happens
-on the way is told on standard error. Ctrl-C ends the waiting, not the run.
+const runLong = `Start a run of an agent, wait for its end, and print its result: text as it is, data as indented JSON; of a program that
+printed no JSON what it printed (--json: {"return_code","stdout","stderr"} in the run's document). What happens on the way
+is told on standard error. Ctrl-C ends the waiting, not the run.
+
+A coordinator that goes away, or that has no NATS (503), is asked again for up to 5 minutes, always with the same idempotency
+key, so nothing is started twice; one that is not there at all is told of at once.
 
 Parameters are typed by the agent's schema ('ao agents show AGENT' lists them); what it does not name is a string.
   --param depth=3                an integer where the schema says so; its digits stay as typed
@@ -35,9 +40,9 @@ Exit codes: 0 completed, 1 failed or refused, 2 the words were not understood, 3
 5 no coordinator was reached, 130 interrupted. The exit code of a procedural agent's own program is shown, not passed on.`
 
 const runExample = `  ao run text-stats --param file=README.md
-  ao run researcher --prompt 'What is new in Go?' --detach
-  ao run --resume ses_… --prompt 'And in the standard library?'
-  echo '{"url":"https://example.org"}' | ao run web-crawler --params -`
+  ao run log-grep -p files=README.md,CHANGELOG.md -p pattern=agent -p ignore_case
+  ao run checksum-tree --project-dir . --param summary --detach
+  echo '{"file":"README.md","top":3}' | ao run text-stats --params -`
 
 // order is what is asked for with `ao run` and `ao validate`.
 type order struct {
@@ -110,7 +115,7 @@ func (a *app) orderFlags(c *cobra.Command, o *order) {
 	f.StringVar(&o.session, "session", "", "start the session under this id (ses_…)")
 	f.StringVar(&o.resume, "resume", "", "go on with this session instead of starting one")
 	f.StringVar(&o.parent, "parent", "", "the session that this one belongs to")
-	f.StringVar(&o.dir, "project-dir", "", "the folder to work in, on a runner's machine")
+	f.StringVar(&o.dir, "project-dir", "", "only on runners of this folder; a relative one begins here")
 	f.StringVar(&o.hostname, "hostname", "", "only on runners of this host")
 	f.StringVar(&o.profile, "profile", "", "only on runners with this executor profile")
 	f.StringArrayVar(&o.tags, "tag", nil, "only on runners with this tag; can be repeated")
@@ -193,11 +198,15 @@ func (a *app) validate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "validate AGENT [--param name=value]...", Short: "Check what 'ao run' would be refused for; start nothing",
 		Args: o.args, ValidArgsFunction: a.completeAgents,
-		Long: "Check an order as 'ao run' would send it, with the same flags, and start nothing.\nExit codes: 0 it would be accepted, 1 it would not.",
+		Long: "Check an order as 'ao run' would send it, with the same flags, and start nothing.\n" +
+			"Exit codes: 0 it would be accepted, 1 it would not, 2 the words were not understood, 5 no coordinator was reached.",
 	}
 	a.orderFlags(c, &o)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		body, err := a.order(ctx, o, args)
+		if wrong, ok := errors.AsType[mistyped](err); ok {
+			return wrong // the answer to what was asked
+		}
 		if err != nil {
 			return err
 		}
@@ -234,7 +243,7 @@ type request struct {
 
 // order makes the body of a request out of the words.
 func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error) {
-	req := request{Type: run.Start, Session: o.session, Mode: run.AsyncPoll, Parent: o.parent, ProjectDir: o.dir,
+	req := request{Type: run.Start, Session: o.session, Mode: run.AsyncPoll, Parent: o.parent,
 		Timeout: int(time.Duration(o.timeout) / time.Second)}
 	if len(args) == 1 {
 		req.Agent = args[0]
@@ -242,17 +251,24 @@ func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error)
 	if o.resume != "" {
 		req.Type, req.Session = run.Resume, o.resume
 	}
+	if o.dir != "" {
+		dir, err := filepath.Abs(o.dir)
+		if err != nil {
+			return nil, err
+		}
+		req.ProjectDir = dir
+	}
 	if o.hostname != "" || o.profile != "" || len(o.tags) > 0 {
 		req.Demands = &run.Demands{Hostname: o.hostname, ExecutorProfile: o.profile, Tags: o.tags}
 	}
 	var base []wire.Member
 	if o.params != "" {
-		raw, err := a.source(o.params)
+		raw, err := a.object("params", o.params)
 		if err != nil {
 			return nil, err
 		}
 		if base, err = param.Base(raw); err != nil {
-			return nil, usage{err}
+			return nil, err
 		}
 	}
 	schema, err := a.schemaFor(ctx, req, o.given)
@@ -260,7 +276,7 @@ func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error)
 		return nil, err
 	}
 	if req.Parameters, err = param.Object(base, o.given, schema); err != nil {
-		return nil, usage{err}
+		return nil, usage{mistyped{err}}
 	}
 	return req.bytes()
 }

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	noteWidth  = 60   // characters of an error or a description in a table
+	noteWidth  = 60   // characters of a description beside a completion
+	lastWidth  = 160  // characters of a table's last column on a terminal
 	mostListed = 1000 // rows of a page
 )
 
@@ -138,7 +139,7 @@ func (a *app) runs() *cobra.Command {
 			if err := json.Unmarshal(doc, &r); err != nil {
 				return err
 			}
-			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), a.took(r), screen.Cut(remark(r), noteWidth))
+			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), a.took(r), a.last(remark(r)))
 			return nil
 		})
 		if err == nil {
@@ -254,7 +255,8 @@ func demands(d run.Demands) string {
 func (a *app) result() *cobra.Command {
 	c := &cobra.Command{
 		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's newest ended run", Args: oneOf("a run or a session"),
-		Long:              "Print a result: text as it is, data as indented JSON. With --json the whole result document.",
+		Long: `Print a result: text as it is, data as indented JSON. Of a program that printed no JSON what it printed, its standard error on
+standard error. With --json the whole result document.`,
 		ValidArgsFunction: a.completeEither,
 	}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
@@ -272,6 +274,9 @@ func (a *app) result() *cobra.Command {
 		var res run.Result
 		if err := json.Unmarshal(doc, &res); err != nil {
 			return err
+		}
+		if o, ok := outputOf(res); ok && o.Stderr != "" {
+			a.note("%s", o.Stderr)
 		}
 		if res.ExitCode != nil && *res.ExitCode != 0 {
 			a.note("its program ended with exit code %d", *res.ExitCode)

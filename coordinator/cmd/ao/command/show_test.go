@@ -37,7 +37,7 @@ func TestLists(t *testing.T) {
 		"GET /runs?agent_name=a&cursor=c&limit=5&parent_session_id=ses_2&session_id=ses_1&status=failed": `{"runs":[]}`,
 		"GET /sessions?limit=20":    `{"sessions":[{"session_id":"ses_1","status":"finished","agent_name":"a","runs":3,"created_at":"THEN","modified_at":"THEN"}]}`,
 		"GET /agents":               `{"agents":[{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","parameters_schema":{"required":["url"],"properties":{"url":{"type":"string"},"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
-		"GET /agents?status=broken": `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not JSON"}]}`,
+		"GET /agents?status=broken": `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not JSON"},{"name":"worse","path":"/w/worse.json","status":"broken","error":"no command","runner_id":"rnr_1"}]}`,
 		"GET /runners":              `{"runners":[{"runner_id":"rnr_1","hostname":"h","project_dir":"/p","executor_profile":"procedural","executor_type":"procedural","tags":[],"max_concurrent_runs":4,"agents":["crawl"],"status":"online","running":1,"last_heartbeat":"THEN"}]}`,
 	}
 	for at, doc := range docs {
@@ -64,6 +64,11 @@ think  autonomous  inactive  prompt       -
 agent  bad
 file   /a/bad.json
 error  not JSON
+
+agent   worse
+runner  rnr_1
+file    /w/worse.json
+error   no command
 `},
 		{"runners", `
 RUNNER  STATUS  TYPE        PROFILE     HOST  SLOTS  AGENTS  HEARD   FOLDER
@@ -83,11 +88,12 @@ rnr_1   online  procedural  procedural  h     1/4    1       2m ago  /p
 }
 
 func TestShow(t *testing.T) {
+	long := strings.Repeat("How far it follows links; ", 20) + "the end"
 	url := api(t, map[string]string{
 		"GET /runs/run_1": `{"run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a","parameters":{"z":1.50,"a":"x"},"status":"failed","demands":{"executor_profile":"p","tags":["t"]},
 			"runner_id":"rnr_1","attempt":1,"error":{"error":"code","message":"It broke","why":"so"},"created_at":"0001-01-01T00:00:00Z"}`,
 		"GET /agents/crawl": `{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","command":"./crawl","parameters_schema":{"required":["url"],
-			"properties":{"url":{"type":"string","description":"Where to begin"},"mode":{"enum":["fast","full"],"default":"fast"}}}}`,
+			"properties":{"url":{"type":"string","description":"Where to begin"},"mode":{"enum":["fast","full"],"default":"fast"},"depth":{"type":"integer","minimum":1,"maximum":9,"description":"` + long + `"}}}}`,
 		"GET /runs/run_1/result":     `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}`,
 		"GET /sessions/ses_1/result": `{"result_type":"autonomous","result_text":"as \u001b is","result_data":null}`,
 		"POST /runs/run_1/stop":      `{"run_id":"run_1","status":"stopping"}`,
@@ -114,9 +120,10 @@ status       active
 description  Gets pages
 command      ./crawl
 
-PARAMETER  TYPE       REQUIRED  DEFAULT  DESCRIPTION
-url        string     yes       -        Where to begin
-mode       fast|full  -         "fast"   -
+PARAMETER  TYPE       REQUIRED  DEFAULT  LIMITS                DESCRIPTION
+url        string     yes       -        -                     Where to begin
+mode       fast|full  -         "fast"   -                     -
+depth      integer    -         -        minimum 1; maximum 9  ` + long + `
 
 ao run crawl --param url=text
 `, ""},
@@ -148,6 +155,20 @@ func TestATerminalIsNotSteered(t *testing.T) {
 	}
 	if got, want := out.String(), `one\x1b[2J`+"\n"+`"\u009b2J\u007f"`+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestTheLastColumn runs on for programs, and is cut for people late.
+func TestTheLastColumn(t *testing.T) {
+	text := strings.Repeat("x", 199) + "\n"
+	for _, tt := range []struct {
+		terminal bool
+		want     int
+	}{{false, 199}, {true, lastWidth}} {
+		a := &app{terminal: tt.terminal}
+		if got := len([]rune(a.last(text))); got != tt.want {
+			t.Errorf("terminal %v: got %d characters, want %d", tt.terminal, got, tt.want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package param
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,7 +43,7 @@ func Parse(arg string) (Given, error) {
 	case isRaw:
 		g.Key, g.kind = before, raw
 		if err := wire.Check([]byte(value)); err != nil {
-			return Given{}, fmt.Errorf("parameter %s: what follows := must be JSON: %s; for plain text write %s=…", g.Key, lower(err.Error()), g.Key)
+			return Given{}, fmt.Errorf("parameter %s: %s; for plain text write %s=…", g.Key, said(err), g.Key)
 		}
 	}
 	if g.Key == "" {
@@ -59,14 +60,14 @@ func Text(key, value string) (Given, error) {
 	return Given{Key: key, text: value, kind: text}, nil
 }
 
-// Base reads a JSON object whose members come before those given one by one.
+// Base reads a JSON object whose members come before those given one by one. The error does not say where it came from.
 func Base(doc []byte) ([]wire.Member, error) {
 	if err := wire.Check(doc); err != nil {
-		return nil, fmt.Errorf("params: %s", lower(strings.Replace(err.Error(), "The body", "the text", 1)))
+		return nil, errors.New(said(err))
 	}
 	members, err := wire.Members(doc)
 	if err != nil {
-		return nil, fmt.Errorf(`params must be a JSON object such as {"url":"…"}, got %.40s`, bytes.TrimSpace(doc))
+		return nil, fmt.Errorf(`must be a JSON object such as {"url":"…"}, got %.40s`, bytes.TrimSpace(doc))
 	}
 	return members, nil
 }
@@ -114,9 +115,13 @@ func quote(s string) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-func lower(s string) string {
-	if s == "" {
-		return s
+// said is what package wire says of a text, where it is no request's body.
+func said(err error) string {
+	s := err.Error()
+	for _, subject := range []string{"The body is ", "The body "} {
+		if rest, ok := strings.CutPrefix(s, subject); ok {
+			return rest
+		}
 	}
-	return strings.ToLower(s[:1]) + s[1:]
+	return s
 }

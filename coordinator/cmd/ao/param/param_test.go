@@ -94,7 +94,8 @@ func TestObject(t *testing.T) {
 		{`depth:="x"`, `{"depth":"x"}`},
 		{`a:=1 a:=2`, `parameter a is given 2 times; only a=… can be repeated`},
 		{`a=1 a:=2`, `parameter a is given 2 times`},
-		{`a:=`, `parameter a: what follows := must be JSON`},
+		{`a:=`, `parameter a: not JSON: it ends too early; for plain text write a=…`},
+		{`a:=1]`, `parameter a: must be one JSON value; something follows it at byte 1`},
 		{`a:=x`, `for plain text write a=…`},
 		{`a:={"b":1,"b":2}`, `has the key "b" twice`},
 		{`=x`, `parameter "=x" has no name`},
@@ -136,8 +137,9 @@ func TestBase(t *testing.T) {
 		{`{"z":1.50,"a":12345678901234567890}`, ``, `{"z":1.50,"a":12345678901234567890}`},
 		{`{"depth":1,"url":"x"}`, `depth=3 late`, `{"depth":3,"url":"x","late":true}`},
 		{`{"a":1,"a":2}`, ``, `has the key "a" twice`},
-		{`[1]`, ``, `params must be a JSON object`},
-		{`{"a":1`, ``, `params: the text is not JSON: it ends too early`},
+		{`[1]`, ``, `must be a JSON object such as {"url":"…"}, got [1]`},
+		{`# Title`, ``, `not JSON: invalid character '#'`},
+		{`{"a":1`, ``, `not JSON: it ends too early`},
 		{`{} {}`, ``, `something follows it`},
 	} {
 		t.Run(tt.base, func(t *testing.T) {
@@ -192,6 +194,27 @@ func TestFields(t *testing.T) {
 	}
 	if last := got[len(got)-1]; last != "late boolean false true  " {
 		t.Errorf("last: got %q", last)
+	}
+}
+
+// TestLimits: what narrows a value is told in the schema's words; what holds in some cases only is not told.
+func TestLimits(t *testing.T) {
+	for _, tt := range []struct{ schema, want string }{
+		{`{"type":"integer","maximum":1000,"minimum":1}`, `minimum 1; maximum 1000`},
+		{`{"type":"number","exclusiveMinimum":0,"multipleOf":0.50}`, `exclusiveMinimum 0; multipleOf 0.50`},
+		{`{"type":"string","pattern":"^a,b$","format":"uri","minLength":2}`, `minLength 2; pattern ^a,b$; format uri`},
+		{`{"enum":["fast","full"]}`, ``}, // its values are told in place of its type
+		{`{"type":"array","minItems":1,"items":{"type":"string","pattern":"^[^,]+$"}}`, `minItems 1; each pattern ^[^,]+$`},
+		{`{"items":{"enum":[1,2]}}`, `each one of 1, 2`},
+		{`{"allOf":[{"minimum":1},{"$ref":"#/definitions/few"}]}`, `minimum 1; maximum 3`},
+		{`{"anyOf":[{"minimum":5},{"maximum":0}],"if":{},"then":{"minimum":9}}`, ``},
+		{`{"type":"integer"}`, ``},
+		{`true`, ``},
+	} {
+		s := NewSchema(json.RawMessage(`{"definitions":{"few":{"maximum":3}},"properties":{"n":` + tt.schema + `}}`))
+		if got := s.Fields()[0].Limits; got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.schema, got, tt.want)
+		}
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // Schema is an agent's parameters_schema as far as it helps to read what a person types. It decides nothing: the
 // coordinator validates. The zero value says nothing of any parameter.
 type Schema struct {
-	root json.RawMessage
+	root    json.RawMessage
+	certain bool // only what holds in every case: no anyOf, oneOf, then, else
 }
 
 // NewSchema is a schema as the API shows it; null and none say nothing.
@@ -31,6 +32,7 @@ type Field struct {
 	Required    bool
 	Values      []string // of an enum
 	Default     string   // as JSON
+	Limits      string   // "minimum 1; maximum 5", in the schema's own words; without Values, and of alternatives none
 	Description string
 	Example     string // a value to type, as in name=EXAMPLE
 }
@@ -76,7 +78,39 @@ func (s Schema) field(name string, required bool) Field {
 	if len(f.Values) > 0 {
 		f.Example = f.Values[0]
 	}
+	f.Limits = Schema{root: s.root, certain: true}.limits(name)
 	return f
+}
+
+// bounds are the words of a schema that narrow a value and that can be said in a line.
+var bounds = []string{
+	"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "format",
+	"minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
+}
+
+func (s Schema) limits(name string) string {
+	facets := s.property(name)
+	var all []string
+	for _, of := range []struct {
+		each   string
+		facets []facet
+	}{{"", facets}, {"each ", s.items(facets, 0)}} {
+		for _, f := range of.facets {
+			var values []string
+			for _, v := range f.enum() {
+				values = append(values, plain(v))
+			}
+			if len(values) > 0 && of.each != "" {
+				all = append(all, of.each+"one of "+strings.Join(values, ", "))
+			}
+			for _, word := range bounds {
+				if f[word] != nil {
+					all = append(all, of.each+word+" "+plain(f[word]))
+				}
+			}
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 func (s Schema) typeName(facets []facet) string {
@@ -128,7 +162,11 @@ func (s Schema) facets(node json.RawMessage, depth int) []facet {
 	if json.Unmarshal(f["$ref"], &ref) == nil {
 		all = append(all, s.facets(s.resolve(ref), depth+1)...)
 	}
-	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+	combined, conditional := []string{"allOf", "anyOf", "oneOf"}, []string{"then", "else"}
+	if s.certain {
+		combined, conditional = combined[:1], nil
+	}
+	for _, word := range combined {
 		var branches []json.RawMessage
 		if json.Unmarshal(f[word], &branches) != nil {
 			continue
@@ -137,7 +175,7 @@ func (s Schema) facets(node json.RawMessage, depth int) []facet {
 			all = append(all, s.facets(b, depth+1)...)
 		}
 	}
-	for _, word := range []string{"then", "else"} {
+	for _, word := range conditional {
 		all = append(all, s.facets(f[word], depth+1)...)
 	}
 	return all
