@@ -215,6 +215,12 @@ func (r *rough) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			_, _ = io.WriteString(w, r.end)
 		}
 	case "/agents/text-stats":
+		if n == 1 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(503)
+			_, _ = io.WriteString(w, `{"error":"unavailable","message":"Starting"}`)
+			return
+		}
 		_, _ = io.WriteString(w, `{"name":"text-stats","type":"procedural","parameters_schema":{"properties":{"depth":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}}}}`)
 	default:
 		r.t.Errorf("unexpected %s %s", req.Method, req.URL)
@@ -231,7 +237,7 @@ func TestRunOverARoughLine(t *testing.T) {
 	if code != exitDone || out != "{\n  \"z\": 1.50,\n  \"a\": 12345678901234567890\n}\n" {
 		t.Errorf("got %d, %s", code, out)
 	}
-	for _, want := range []string{"NATS is away; trying again", "run_1 in ses_1", "waits for a free slot", `stderr: half\x1b[2J way`, "stderr: the rest", "completed in 3.1s"} {
+	for _, want := range []string{"Starting; trying again for up to 5m0s", "NATS is away; trying again", "run_1 in ses_1", "waits for a free slot", `stderr: half\x1b[2J way`, "stderr: the rest", "completed in 3.1s"} {
 		if strings.Count(errs, want) != 1 {
 			t.Errorf("want %q once in\n%s", want, errs)
 		}

@@ -210,7 +210,7 @@ func (a *app) validate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
+		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
 		if err != nil {
 			return err
 		}
@@ -303,11 +303,11 @@ func (a *app) schemaFor(ctx context.Context, r request, given []param.Given) (pa
 	if err := agent.CheckName("agent", r.Agent); err != nil {
 		return param.Schema{}, usage{err}
 	}
-	doc, err := a.client.Get(ctx, nil, "agents", r.Agent)
+	answer, err := a.client.Insist(ctx, client.Call{Path: []string{"agents", r.Agent}})
 	if err != nil {
 		return param.Schema{}, err
 	}
-	return schemaOf(doc)
+	return schemaOf(answer.Doc)
 }
 
 // schemaOf is the schema of an agent as the API shows it; an autonomous agent without one takes a prompt.
