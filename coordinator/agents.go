@@ -105,20 +105,14 @@ func (a *agents) load() {
 	files, broken := map[string]agent.Blueprint{}, []agent.Bad{}
 	now := time.Now().UTC()
 	for _, dir := range a.c.AgentsDirs {
-		good, bad, err := agent.Load(dir, run.Autonomous)
+		good, bad, err := agent.Load(dir, run.Autonomous, ours)
 		if err != nil {
 			bad = append(bad, agent.Bad{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
 		}
 		broken = append(broken, bad...)
 		for _, f := range good {
-			reason := ""
-			switch _, twice := files[f.Name]; {
-			case twice:
-				reason = "another folder has an agent of this name already; rename one of them"
-			case f.Type == run.Procedural:
-				reason = procedural
-			}
-			if reason != "" {
+			if _, twice := files[f.Name]; twice {
+				reason := "another folder has an agent of this name already; rename one of them"
 				broken = append(broken, agent.Bad{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: reason})
 				continue
 			}
@@ -142,6 +136,14 @@ func (a *agents) load() {
 		}
 	}
 	a.files, a.broken, a.print = files, broken, print
+}
+
+// ours refuses what the coordinator cannot own.
+func ours(f agent.File) error {
+	if f.Type == run.Procedural {
+		return errors.New(procedural)
+	}
+	return nil
 }
 
 const procedural = "procedural agents belong to runners: put agent.json into the agents_dir of a runner's profile"
@@ -219,11 +221,20 @@ func (c *Coordinator) Agents(status string) ([]agent.Blueprint, error) {
 	return list, nil
 }
 
-// BrokenAgents are the files that could not be read, with why.
+// BrokenAgents are the files that could not be read, here and at the runners, with why.
 func (c *Coordinator) BrokenAgents() []agent.Bad {
 	c.agents.mu.RLock()
-	defer c.agents.mu.RUnlock()
-	return slices.Clone(c.agents.broken)
+	all := slices.Clone(c.agents.broken)
+	c.agents.mu.RUnlock()
+	c.fleet.mu.RLock()
+	defer c.fleet.mu.RUnlock()
+	for _, m := range c.fleet.byAge() {
+		for _, b := range m.Broken {
+			b.RunnerID, b.Status = m.id, agent.Broken
+			all = append(all, b)
+		}
+	}
+	return all
 }
 
 // Agent is one agent by its name.

@@ -81,6 +81,7 @@ func checkRunner(r fleet.Runner) error {
 		{"timeout_seconds", r.TimeoutSeconds < 0 || r.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
 		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
 		{"agents", len(r.Agents) > 1000, "agents: at most 1000"},
+		{"broken", len(r.Broken) > 100, "broken: at most 100"},
 	} {
 		if f.bad {
 			return fault.New(fault.Invalid, "", f.say).With("field", f.field)

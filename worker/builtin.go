@@ -18,13 +18,13 @@ import (
 
 // builtin is the executor of a profile and the agents it serves. What is broken of them is told of in the log and left out.
 // most is the largest result, in bytes.
-func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent.Blueprint, error) {
+func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent.Blueprint, []agent.Bad, error) {
 	if err := p.Runnable(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	good, broken, err := p.Agents()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	for _, b := range broken {
 		log.Error("agent is broken and left out", "agent", b.Name, "file", b.Path, "err", b.Reason)
@@ -37,7 +37,7 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 	for i, a := range good {
 		programs.of[a.Name], agents[i] = a.Program, a.Blueprint
 	}
-	return programs, agents, nil
+	return programs, agents, broken, nil
 }
 
 // commands executes procedural agents inside the worker.

@@ -54,6 +54,8 @@ type Config struct {
 	// Executor, for benchmarks and tests, does the runs instead of the profile's; Agents are announced then.
 	Executor Executor
 	Agents   []agent.Blueprint
+
+	broken []agent.Bad // files of the profile that could not be used; readers are told of them
 }
 
 // MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts (design section 3).
@@ -119,7 +121,7 @@ func New(cfg Config) (*Worker, error) {
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, 16<<20)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	if cfg.Executor == nil {
-		if cfg.Executor, cfg.Agents, err = builtin(cfg.Profile, cfg.MaxPayload, cfg.Log); err != nil {
+		if cfg.Executor, cfg.Agents, cfg.broken, err = builtin(cfg.Profile, cfg.MaxPayload, cfg.Log); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +149,7 @@ func runnerOf(cfg Config) fleet.Runner {
 	return fleet.Runner{
 		Identity: fleet.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
 		Instance: rand.Text(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
-		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, DefaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Agents: cfg.Agents,
+		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, DefaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
 	}
 }
 

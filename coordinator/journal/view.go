@@ -257,6 +257,9 @@ func (s *sight) bare() run.Run {
 		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
 		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
 	}
+	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it
+		r.ClaimedAt = nil
+	}
 	if s.snap != nil && s.snap.Started != nil {
 		r.StartedAt = s.snap.Started
 	}

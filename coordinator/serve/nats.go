@@ -3,7 +3,9 @@ package serve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -22,6 +24,8 @@ type NATSConfig struct {
 	Sync    string       // embedded: AO_NATS_SYNC
 	DataDir string       // embedded: its files lie in the folder nats of this one, default .ao
 	Log     *slog.Logger // default slog.Default()
+
+	Insecure bool // embedded: listen beyond loopback although nobody has to log in there (AO_INSECURE_LISTEN)
 }
 
 // NATS is the server that this process uses: its own, or another's.
@@ -36,11 +40,27 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	if address != setting.Embed {
 		return &NATS{url: address}, nil
 	}
+	if err := admit(cfg); err != nil {
+		return nil, err
+	}
 	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, setting.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
 	return &NATS{url: s.URL(), own: s}, nil
+}
+
+// admit refuses an embedded server that everybody could reach: who reaches NATS may do everything, as over HTTP.
+func admit(cfg NATSConfig) error {
+	host, _, err := net.SplitHostPort(cfg.Listen)
+	if cfg.Listen == "" || cfg.Listen == "none" || err == nil && loopback(context.Background(), host) {
+		return nil
+	}
+	if !cfg.Insecure {
+		return fmt.Errorf("AO_NATS_LISTEN %q is reachable from beyond this machine, and this version has no NATS users: listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", cfg.Listen)
+	}
+	cmp.Or(cfg.Log, slog.Default()).Warn("INSECURE: the embedded NATS is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", cfg.Listen)
+	return nil
 }
 
 // Dial makes a connection of its own; it waits for a server that isn't there yet, until ctx ends.

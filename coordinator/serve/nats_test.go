@@ -324,3 +324,15 @@ func TestEnding(t *testing.T) {
 		t.Error("somebody still answers")
 	}
 }
+
+func TestAnEmbeddedNATSIsNotOpenToAll(t *testing.T) {
+	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
+		n, err := serve.OpenNATS(serve.NATSConfig{URL: "embed", Listen: listen, DataDir: t.TempDir()})
+		if err == nil {
+			n.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "AO_NATS_LISTEN") || !strings.Contains(err.Error(), "AO_INSECURE_LISTEN=yes") {
+			t.Errorf("%s: %v", listen, err)
+		}
+	}
+}

@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config) error {
 
 	n := cfg.Server
 	if n == nil {
-		cfg.NATS.Log = log
+		cfg.NATS.Log, cfg.NATS.Insecure = log, cfg.InsecureListen
 		if n, err = OpenNATS(cfg.NATS); err != nil {
 			return err
 		}

@@ -167,6 +167,7 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 	for key, v := range listed {
 		known[key] = v.Rev
 	}
+	var said time.Time
 	for {
 		round, cancel := context.WithTimeout(ctx, relist)
 		stop := afterClose(k.b.reconnect(), cancel)
@@ -209,7 +210,10 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 			return stop.err
 		}
 		if !ended {
-			k.b.log.Warn("watching a bucket begins anew", "bucket", k.name, "err", err)
+			if k.b.Connected() && time.Since(said) > 5*time.Second { // that NATS is away was told by who saw it go
+				k.b.log.Warn("watching a bucket begins anew", "bucket", k.name, "err", err)
+				said = time.Now()
+			}
 			rest(ctx, 500*time.Millisecond)
 		}
 	}

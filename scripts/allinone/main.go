@@ -49,7 +49,7 @@ func run(c coordinator.Config, w worker.Config) error {
 	}
 	ctx, hurry := signals(c.Log)
 	w.Hurry = hurry
-	c.NATS.Log = c.Log
+	c.NATS.Log, c.NATS.Insecure = c.Log, c.InsecureListen
 	server, err := coordinator.OpenNATS(c.NATS)
 	if err != nil {
 		return err
@@ -65,18 +65,34 @@ func run(c coordinator.Config, w worker.Config) error {
 	}
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	c.Server, c.Serving = server, func(url string) { hello(url, server.URL()) }
+	serving := make(chan struct{})
+	c.Server, c.Serving = server, func(url string) { hello(url, server.URL()); close(serving) }
 	decided := make(chan error, 1)
 	go func() { decided <- coordinator.Run(core, c) }()
 	worked := make(chan error, 1)
-	go func() { worked <- worker.Run(ctx, w, profiles) }()
+	go func() {
+		select {
+		case <-serving: // a worker that came before would find nobody
+			worked <- worker.Run(ctx, w, profiles)
+		case <-ctx.Done():
+			worked <- nil
+		}
+	}()
 	select {
 	case err = <-decided: // it could not begin, or broke
 		return err
 	case err = <-worked:
-		stop()
-		return errors.Join(err, <-decided)
 	}
+	if err == nil && ctx.Err() == nil {
+		c.Log.Warn("the worker was drained; the coordinator goes on, start again to have a worker again")
+		select {
+		case err = <-decided:
+			return err
+		case <-ctx.Done():
+		}
+	}
+	stop()
+	return errors.Join(err, <-decided)
 }
 
 // signals: the first one ends the taking of work, the second one the grace of what runs, the third one the process.

@@ -47,6 +47,16 @@ func TestAgents(t *testing.T) {
 		s.until("the agent is gone with its file", func() bool { return s.get("/agents/poet").code == 404 })
 	})
 
+	s.story("a runner's broken agent is named too", func(s *stack) {
+		s.write("agents/lame/agent.json", `{"name":"lame","command":"./no-such-program"}`)
+		w := s.worker()
+		s.until("it is told of", func() bool { return s.get("/agents?status=broken").at("agents.0.name") == "lame" })
+		s.has(s.get("/agents?status=broken"), 200, `"runner_id":"rnr_`, "no-such-program", `"status":"broken"`)
+		w.stop()
+		s.until("it goes with its runner", func() bool { return s.get("/agents?status=broken").at("agents.0.name") == "" })
+		os.RemoveAll(filepath.Join(s.dir, "agents/lame"))
+	})
+
 	s.story("a broken file is named, and the rest loads", func(s *stack) {
 		s.write("own/good/agent.json", `{"name":"good"}`)
 		s.write("own/flat.json", `{"name":"flat","status":"inactive"}`)

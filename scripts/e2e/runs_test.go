@@ -235,6 +235,9 @@ func TestRuns(t *testing.T) {
 		waits := s.get("/runs/" + s.run(`{"agent_name":"plain","prompt":"x"}`))
 		s.has(s.post("/runs/"+waits.at("run_id")+"/stop", ""), 200, `"status":"stopped"`, `"error":{"error":"stopped","message":"Stopped before it began"}`)
 		s.has(s.post("/runs/"+waits.at("run_id")+"/stop", `{}`), 200, `"status":"stopped"`)
+		if r := s.get("/runs/" + waits.at("run_id")); r.at("claimed_at") != "" || r.at("started_at") != "" || r.at("completed_at") == "" {
+			t.Errorf("nobody began it: %s", r.text)
+		}
 		s.has(s.get("/sessions/"+waits.at("session_id")), 200, `"status":"stopped"`)
 		s.has(s.get("/runs/"+waits.at("run_id")+"/result"), 409, `"error":"no_result"`, `"status":"stopped"`)
 

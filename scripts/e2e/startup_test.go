@@ -226,6 +226,9 @@ func TestAllInOne(t *testing.T) {
 		s.same("the key's run", s.post("/runs", `{"agent_name":"text-stats","parameters":{"file":"file.txt"}}`, "Idempotency-Key", "k").at("run_id"), key.at("run_id"))
 	}
 	s.has(s.sync("text-stats", `{"file":"file.txt"}`), 200, `"status":"completed"`)
+	s.has(s.do("DELETE", "/runners/"+s.get("/runners").at("runners.0.runner_id"), ""), 202)
+	p.says(s, "the worker was drained; the coordinator goes on")
+	s.same("the history without a worker", s.result(first), result)
 	p.stop()
 	if code := p.ends(s); code != 0 || strings.Contains(p.log.String(), "level=ERROR") {
 		t.Errorf("it ended with %d", code)

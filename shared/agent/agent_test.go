@@ -90,7 +90,7 @@ func TestLoadTellsOfBadFilesAndKeepsTheRest(t *testing.T) {
 	write("both/agent.system-prompt.md", "y")
 	write("notes.txt", "no agent")
 	write("empty/readme.md", "no agent")
-	good, broken, err := Load(dir, run.Autonomous)
+	good, broken, err := Load(dir, run.Autonomous, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

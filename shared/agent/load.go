@@ -27,13 +27,16 @@ type Bad struct {
 	Path   string `json:"path"`
 	Status string `json:"status"` // always broken
 	Reason string `json:"error"`
+
+	RunnerID string `json:"runner_id,omitempty"` // of a runner's folder: whose
 }
 
 // Load reads every agent of a folder: <name>/agent.json, with an optional agent.system-prompt.md beside it, or
 // <name>.json. A file that is bad is told of by name and takes nothing else down; two files with one name are
 // both told of, and the first in the order of paths is kept. kind is the type where a file names none.
-// The error is about the folder itself.
-func Load(dir, kind string) (good []File, broken []Bad, err error) {
+// fits, where given, refuses what cannot be used for another reason: a file that is refused holds no name. The error is about
+// the folder itself.
+func Load(dir, kind string, fits func(File) error) (good []File, broken []Bad, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("agents folder: %w", err)
@@ -45,11 +48,14 @@ func Load(dir, kind string) (good []File, broken []Bad, err error) {
 			continue
 		}
 		f, err := readFile(path, kind)
+		if err == nil && fits != nil {
+			err = fits(f)
+		}
 		if err == nil && seen[f.Name] != "" {
 			err = fmt.Errorf("the name %q is taken by %s; rename one of them", f.Name, seen[f.Name])
 		}
 		if err != nil {
-			broken = append(broken, Bad{name, path, Broken, reason(err)})
+			broken = append(broken, Bad{Name: name, Path: path, Status: Broken, Reason: reason(err)})
 			continue
 		}
 		seen[f.Name] = path

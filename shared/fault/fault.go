@@ -116,17 +116,27 @@ func (f *Fault) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		name, _ := json.Marshal(m.Name)
-		b.Write(name)
-		b.WriteByte(':')
-		value, err := json.Marshal(m.Value)
-		if err != nil {
+		if err := write(&b, m.Name); err != nil {
 			return nil, err
 		}
-		b.Write(value)
+		b.WriteByte(':')
+		if err := write(&b, m.Value); err != nil {
+			return nil, err
+		}
 	}
 	b.WriteByte('}')
 	return b.Bytes(), nil
+}
+
+// write writes a value as it is: nothing here is HTML.
+func write(b *bytes.Buffer, v any) error {
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - 1) // the line's end
+	return nil
 }
 
 // UnmarshalJSON reads a body back; its kind is not part of it and stays Internal.

@@ -39,6 +39,7 @@ type Runner struct {
 	MaxConcurrentRuns   int               `json:"max_concurrent_runs"`
 	TimeoutSeconds      int               `json:"timeout_seconds,omitempty"` // upper bound of its profile; 0: none
 	Agents              []agent.Blueprint `json:"agents"`
+	Broken              []agent.Bad       `json:"broken,omitempty"`    // files of its own that could not be used; shown to people
 	Set                 map[string]string `json:"agent_set,omitempty"` // its own agents' names and hashes; made by the coordinator
 	RegisteredAt        time.Time         `json:"registered_at"`
 	Draining            bool              `json:"draining"`

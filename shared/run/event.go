@@ -42,8 +42,11 @@ type Text struct {
 
 // Say is a message of one text.
 func Say(role, text string) json.RawMessage {
-	raw, _ := json.Marshal(Message{Role: role, Content: []Text{{Type: "text", Text: text}}})
-	return raw
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // nothing here is HTML
+	e.Encode(Message{Role: role, Content: []Text{{Type: "text", Text: text}}})
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 type eventHead struct {

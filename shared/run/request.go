@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -97,6 +98,8 @@ func (r Request) normal() (Request, error) {
 		{"timeout_seconds", r.TimeoutSeconds != nil && (*r.TimeoutSeconds < 1 || *r.TimeoutSeconds > MaxTimeout), "timeout_seconds must be from 1 to 2592000"},
 		{"wait_seconds", r.WaitSeconds != nil && (*r.WaitSeconds < 0 || *r.WaitSeconds > 3600), "wait_seconds must be from 0 to 3600"},
 		{"wait_seconds", r.WaitSeconds != nil && r.Mode != Sync, "wait_seconds goes with mode sync only"},
+		{"project_dir", relative(r.ProjectDir), "project_dir must be an absolute path: that of the runners that may take the run"},
+		{"additional_demands.project_dir", relative(r.AdditionalDemands.ProjectDir), "additional_demands.project_dir must be an absolute path: that of the runners that may take the run"},
 		{"project_dir", bad(r.ProjectDir, 4096), "project_dir must be at most 4096 characters, without control characters"},
 	} {
 		if check.bad {
@@ -176,6 +179,8 @@ func (d Demands) check() error {
 	}
 	return nil
 }
+
+func relative(dir string) bool { return dir != "" && !filepath.IsAbs(dir) }
 
 func bad(s string, most int) bool {
 	return len(s) > most || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })

@@ -49,11 +49,13 @@ func TestRequestIsRefusedByField(t *testing.T) {
 		{`{"agent_name":"a","session_id":"ses_*"}`, `session_id "ses_*"`},
 		{`{"agent_name":"a","session_id":"../ses_a"}`, `session_id "../ses_a"`},
 		{`{"agent_name":"a","session_id":"ses_a b"}`, `session_id "ses_a b"`},
+		{`{"agent_name":"a","project_dir":"."}`, `project_dir must be an absolute path`},
+		{`{"agent_name":"a","additional_demands":{"project_dir":"a/b"}}`, `additional_demands.project_dir must be an absolute path`},
 		{`{"agent_name":"a","parent_session_id":"x>"}`, `parent_session_id "x>"`},
 		{`{"agent_name":"a","additional_demands":{"tag":["x"]}}`, `Unknown field "additional_demands.tag"`},
 		{`{"agent_name":"a","additional_demands":{"tags":[""]}}`, `a tag is not empty`},
 		{`{"agent_name":"a","additional_demands":{"executor_type":"magic"}}`, `executor_type must be autonomous or procedural`},
-		{`{"agent_name":"a","project_dir":"a\nb"}`, `project_dir must be at most`},
+		{`{"agent_name":"a","project_dir":"/a\nb"}`, `project_dir must be at most`},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
 			if _, err := ReadRequest([]byte(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {

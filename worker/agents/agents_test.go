@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/run"
 	"ao/worker/procedural"
@@ -204,13 +203,5 @@ func TestStopCleansUp(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(tmp); len(left) > 0 {
 		t.Errorf("%v is left", left)
-	}
-}
-
-// TestAutonomousExamples reads those that lie with the coordinator.
-func TestAutonomousExamples(t *testing.T) {
-	good, broken, err := agent.Load("autonomous", run.Autonomous)
-	if err != nil || len(broken) > 0 || len(good) == 0 {
-		t.Errorf("%d good, broken %v, %v", len(good), broken, err)
 	}
 }

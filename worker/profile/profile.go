@@ -156,19 +156,15 @@ func Agents(dir string) (good []Agent, broken []agent.Bad, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	files, broken, err := agent.Load(dir, run.Procedural)
-	if err != nil {
-		return nil, nil, err
-	}
+	programs := map[string]string{}
+	files, broken, err := agent.Load(dir, run.Procedural, func(f agent.File) (err error) {
+		programs[f.Path], err = find(f)
+		return err
+	})
 	for _, f := range files {
-		program, err := find(f)
-		if err != nil {
-			broken = append(broken, agent.Bad{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: err.Error()})
-			continue
-		}
-		good = append(good, Agent{f, program})
+		good = append(good, Agent{f, programs[f.Path]})
 	}
-	return good, broken, nil
+	return good, broken, err
 }
 
 func find(f agent.File) (string, error) {

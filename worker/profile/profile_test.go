@@ -141,3 +141,14 @@ func TestEnviron(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestABrokenFileHoldsNoName(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a-dup", "agent.json"), `{"name":"stats","command":"./missing"}`, 0o600)
+	write(t, filepath.Join(dir, "stats", "agent.json"), `{"name":"stats","command":"./run"}`, 0o600)
+	write(t, filepath.Join(dir, "stats", "run"), "#!/bin/sh\n", 0o700)
+	good, broken, err := Agents(dir)
+	if err != nil || len(good) != 1 || good[0].Program != filepath.Join(dir, "stats", "run") || len(broken) != 1 || broken[0].Name != "a-dup" {
+		t.Errorf("good %v, broken %v, %v", good, broken, err)
+	}
+}
