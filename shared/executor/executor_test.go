@@ -71,7 +71,7 @@ func TestMainAsProgram(t *testing.T) {
 			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"do":"echo","z":1e400,"a":12345678901234567890,"h":"<&>"}}` + "\n", "", 0},
 		{"lines", fmt.Sprintf(document, `{"do":"talk"}`),
 			`{"type":"bind","executor_session_id":"abc"}
-{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"one \u003ctwo\u003e\nthree"}]}
+{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"one <two>\nthree"}]}
 {"type":"event","event_type":"pre_tool","tool_name":"ls"}
 {"type":"result","result_type":"autonomous","result_text":"done","result_data":null}
 `, "", 0},
