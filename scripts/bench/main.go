@@ -36,7 +36,7 @@ func main() {
 	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC settings to measure, a comma list")
 	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
 	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
-	profile := flag.String("profile", "", "folder for CPU profiles of our coordinator and worker at the last concurrency of part sync")
+	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

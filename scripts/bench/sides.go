@@ -46,6 +46,7 @@ var roles = map[string]func(context.Context) error{
 const slots = 128
 
 func natsRole(ctx context.Context) error {
+	go debug()
 	s, err := embed.Start(embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: strings.TrimPrefix(os.Getenv("AO_BENCH_NATS"), "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), Log: quiet()})
 	if err != nil {
 		return err
@@ -124,10 +125,10 @@ func ourWorker(ctx context.Context) error {
 
 // side is one pipeline: three processes.
 type side struct {
-	url, base, debug string
-	workerDebug      string
-	dir              string
-	procs            []*proc // NATS, coordinator, worker
+	url, base string
+	debug     map[string]string // by process: where it tells of itself
+	dir       string
+	procs     []*proc // NATS, coordinator, worker
 }
 
 func launch(ctx context.Context, name, fsync, kind string) (*side, error) {
@@ -135,20 +136,15 @@ func launch(ctx context.Context, name, fsync, kind string) (*side, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &side{dir: dir}
+	s := &side{dir: dir, debug: map[string]string{}}
 	http, nats := freePort(), freePort()
-	s.base, s.debug = "http://"+http, freePort()
+	s.base = "http://" + http
 	s.url = s.base + "/runs"
 	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=nats://" + nats, "AO_BENCH_SYNC=" + fsync, "AO_BENCH_KIND=" + kind}
 	for _, role := range []string{"nats", name + "-coordinator", name + "-worker"} {
-		extra := env
-		if role == name+"-coordinator" {
-			extra = append(extra, "AO_BENCH_DEBUG="+s.debug)
-		} else {
-			s.workerDebug = freePort()
-			extra = append(extra, "AO_BENCH_DEBUG="+s.workerDebug)
-		}
-		p, err := start(role, extra...)
+		own := role[strings.LastIndexByte(role, '-')+1:]
+		s.debug[own] = freePort()
+		p, err := start(role, append(env, "AO_BENCH_DEBUG="+s.debug[own])...)
 		if err != nil {
 			s.end()
 			return nil, err
@@ -228,12 +224,12 @@ func perRun(s *side, used [][]time.Duration, loads []load) string {
 	return strings.Join(out, ", ")
 }
 
-// profile writes CPU profiles of our coordinator and worker while a load goes on.
+// profile writes CPU profiles of its processes while a load goes on.
 func (s *side) profile(dir string, d time.Duration) {
 	if dir == "" {
 		return
 	}
-	for name, addr := range map[string]string{"coordinator": s.debug, "worker": s.workerDebug} {
+	for name, addr := range s.debug {
 		go func() {
 			r, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, int(d.Seconds())))
 			if err != nil {
@@ -266,7 +262,7 @@ func (s *side) drained(ctx context.Context) error {
 }
 
 func (s *side) heap() (int64, error) {
-	r, err := http.Get("http://" + s.debug + "/heap")
+	r, err := http.Get("http://" + s.debug["coordinator"] + "/heap")
 	if err != nil {
 		return 0, err
 	}
