@@ -171,7 +171,11 @@ func (a *app) took(r run.Run) string {
 func remark(r run.Run) string {
 	switch {
 	case r.Error != nil && r.Error.Message != "":
-		return r.Error.Message
+		first, _, more := strings.Cut(r.Error.Message, "\n")
+		if more {
+			first += " …"
+		}
+		return first
 	case r.Error != nil:
 		return r.Error.Code
 	}
