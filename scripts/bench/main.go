@@ -85,7 +85,6 @@ func (b bench) part(ctx context.Context, part, fsync string) error {
 var body = map[string][]byte{
 	"sync":  []byte(`{"agent_name":"noop","parameters":{"text":"` + strings.Repeat("x", 600) + `"},"mode":"sync"}`),
 	"async": []byte(`{"agent_name":"noop","parameters":{"text":"` + strings.Repeat("x", 600) + `"}}`),
-	"true":  []byte(`{"agent_name":"true","parameters":{},"mode":"sync"}`),
 }
 
 // sync is the latency and throughput of waiting callers.
@@ -149,24 +148,29 @@ func (b bench) async(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// spawn is runs with a real subprocess beside a bare loop that spawns the same program.
+// spawn is runs with a real subprocess beside a bare loop that spawns the same program: the cheapest there is, a shell
+// script that says one thing, and one that does a little work.
 func (b bench) spawn(ctx context.Context, fsync string) error {
 	ours, err := launch(ctx, "ours", fsync, "spawn")
 	if err != nil {
 		return err
 	}
 	defer ours.end()
-	const clients = 16
-	closed(ctx, ours.url, body["true"], clients, time.Second)
-	bare(ctx, clients, time.Second)
-	var o, f []load
-	var oc [][]time.Duration
-	for range b.rounds {
-		f = append(f, bare(ctx, clients, b.length))
-		l, c := ours.measure(func() load { return closed(ctx, ours.url, body["true"], clients, b.length) })
-		o, oc = append(o, l), append(oc, c)
+	for _, name := range []string{"true", "hello", "report"} {
+		for _, clients := range []int{16, 64} {
+			body := []byte(`{"agent_name":"` + name + `","parameters":{},"mode":"sync"}`)
+			closed(ctx, ours.url, body, clients, time.Second)
+			bare(ctx, ours.program(name), slotsOfSpawn, time.Second)
+			var o, f []load
+			var oc [][]time.Duration
+			for range b.rounds {
+				f = append(f, bare(ctx, ours.program(name), slotsOfSpawn, b.length))
+				l, c := ours.measure(func() load { return closed(ctx, ours.url, body, clients, b.length) })
+				o, oc = append(o, l), append(oc, c)
+			}
+			fmt.Printf("%-7s bare loop ×%d  %s\n        ours, %2d callers %s  cpu/run %s   ×%.2f\n", name, slotsOfSpawn, median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
+		}
 	}
-	fmt.Printf("bare loop of true ×%d %s\nours              ×%d %s  cpu/run %s   ×%.2f\n", clients, median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
 	return nil
 }
 

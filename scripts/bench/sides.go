@@ -105,13 +105,10 @@ func ourWorker(ctx context.Context) error {
 	cfg := worker.Config{Bus: b, Log: quiet(), Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slots}}
 	if os.Getenv("AO_BENCH_KIND") == "spawn" {
 		dir := filepath.Join(os.Getenv("AO_BENCH_DIR"), "agents")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := scripts(dir); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, "true.json"), []byte(`{"name":"true","command":"true"}`), 0o644); err != nil {
-			return err
-		}
-		cfg.Profile.AgentsDir, cfg.Profile.MaxConcurrentRuns = dir, 16
+		cfg.Profile.AgentsDir, cfg.Profile.MaxConcurrentRuns = dir, slotsOfSpawn
 	} else {
 		cfg.Executor = noop{}
 		cfg.Agents = []agent.Blueprint{{Name: "noop", Type: run.Procedural, Command: "noop", Status: agent.Active}}
@@ -121,6 +118,43 @@ func ourWorker(ctx context.Context) error {
 		return err
 	}
 	return w.Run(ctx)
+}
+
+// slotsOfSpawn is how many programs run at once, on both sides.
+const slotsOfSpawn = 16
+
+// programs are what part spawn runs: a shell script each, but for true.
+var programs = map[string]string{
+	"true":   "",
+	"hello":  `echo '{"hello":"world"}'`,
+	"report": `ls -l /etc | awk '{n++; s+=$5} END {printf "{\"files\":%d,\"bytes\":%d}\n", n, s}'`,
+}
+
+func scripts(dir string) error {
+	for name, script := range programs {
+		command := name
+		if script != "" {
+			command = "./" + name
+		}
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "agent.json"), []byte(`{"name":"`+name+`","command":"`+command+`"}`), 0o644); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// program is what the bare loop spawns.
+func (s *side) program(name string) string {
+	if programs[name] == "" {
+		return name
+	}
+	return filepath.Join(s.dir, "agents", name, name)
 }
 
 // side is one pipeline: three processes.
@@ -159,7 +193,7 @@ func launch(ctx context.Context, name, fsync, kind string) (*side, error) {
 	}
 	probe := body["async"]
 	if kind == "spawn" {
-		probe = body["true"]
+		probe = []byte(`{"agent_name":"true","parameters":{}}`)
 	}
 	c := client(1)
 	wait, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -275,7 +309,7 @@ func (s *side) heap() (int64, error) {
 }
 
 // bare spawns the program in a loop, with pipes for what it prints, and does nothing else.
-func bare(ctx context.Context, loops int, d time.Duration) load {
+func bare(ctx context.Context, program string, loops int, d time.Duration) load {
 	end := time.Now().Add(d)
 	var mu sync.Mutex
 	var took []time.Duration
@@ -288,7 +322,7 @@ func bare(ctx context.Context, loops int, d time.Duration) load {
 			for time.Now().Before(end) && ctx.Err() == nil {
 				t := time.Now()
 				var out, err strings.Builder
-				cmd := exec.Command("true")
+				cmd := exec.Command(program)
 				cmd.Stdout, cmd.Stderr = &out, &err
 				if cmd.Run() != nil {
 					errs.Add(1)
