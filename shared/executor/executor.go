@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -187,6 +188,9 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
 		return l, false, nil
+	}
+	if !utf8.Valid(raw) { // a stray byte does not cost the work that was done
+		raw = bytes.ToValidUTF8(raw, []byte("\uFFFD"))
 	}
 	var head struct {
 		Type string `json:"type"`

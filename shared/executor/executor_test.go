@@ -172,3 +172,11 @@ func TestReadLine(t *testing.T) {
 		})
 	}
 }
+
+// A result counts even if the program wrote a byte that is no UTF-8, and what is kept of it is.
+func TestReadLineMendsStrayBytes(t *testing.T) {
+	l, ok, err := ReadLine([]byte("{\"type\":\"result\",\"result_data\":{\"name\":\"caf\xe9\"}}"))
+	if err != nil || !ok || string(l.Result.Data) != "{\"name\":\"caf\uFFFD\"}" {
+		t.Errorf("got %+v %v %v", l.Result, ok, err)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"ao/shared/fault"
 )
@@ -25,87 +26,110 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// Check tells whether raw is exactly one JSON value, no deeper than MaxDepth, without a key twice in one object.
+// Check tells whether raw is exactly one JSON value in UTF-8, no deeper than MaxDepth, without a key twice in one object.
 // The error is an Invalid fault that names the place.
 func Check(raw []byte) error {
 	if !json.Valid(raw) {
 		return unreadable(raw)
 	}
-	return check(raw, nil)
+	if !utf8.Valid(raw) {
+		return fault.New(fault.Invalid, "", "The body is not JSON: it is not UTF-8; send it as UTF-8, and other bytes as base64")
+	}
+	c := checker{raw: raw}
+	_, err := c.value(space(raw, 0))
+	return err
 }
 
-// check looks at a value that is JSON; at is where it stands.
-func check(raw []byte, at []string) error {
-	raw = raw[space(raw, 0):]
-	if raw[0] != '{' && raw[0] != '[' {
-		return nil
+// checker goes once over bytes that are JSON, however deep they nest.
+type checker struct {
+	raw []byte
+	at  [][]byte // where it stands: the keys on the way, empty for the items of an array
+}
+
+// value looks at the value that begins at i, and gives the place after it.
+func (c *checker) value(i int) (end int, err error) {
+	switch c.raw[i] {
+	case '{', '[':
+	default:
+		return valueEnd(c.raw, i), nil
 	}
-	if len(at) > MaxDepth {
-		return fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", place(at), MaxDepth)
+	if len(c.at) > MaxDepth {
+		return 0, fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", place(c.at), MaxDepth)
 	}
-	if raw[0] == '[' {
-		return items(raw, func(item []byte) error { return check(item, append(at, "")) })
+	if c.raw[i] == '{' {
+		return c.members(i)
 	}
-	var few [16]string // the keys of most objects, compared one by one
-	keys, many := few[:0], map[string]bool(nil)
-	var wrong error
-	Scan(raw, func(name, value []byte) {
-		if wrong != nil {
-			return
+	return c.items(i)
+}
+
+// inner looks at the value at i, which stands under key.
+func (c *checker) inner(key []byte, i int) (next int, err error) {
+	c.at = append(c.at, key)
+	end, err := c.value(i)
+	c.at = c.at[:len(c.at)-1]
+	if err != nil {
+		return 0, err
+	}
+	if i = space(c.raw, end); c.raw[i] == ',' {
+		i = space(c.raw, i+1)
+	}
+	return i, nil
+}
+
+func (c *checker) items(i int) (end int, err error) {
+	for i = space(c.raw, i+1); c.raw[i] != ']'; {
+		if i, err = c.inner(nil, i); err != nil {
+			return 0, err
 		}
-		key, twice := string(name), false
-		switch {
-		case many != nil:
-			twice = many[key]
-			many[key] = true
-		case len(keys) == cap(few):
+	}
+	return i + 1, nil
+}
+
+func (c *checker) members(i int) (end int, err error) {
+	var few [16][]byte // the keys of most objects, compared one by one
+	keys, many := few[:0], map[string]bool(nil)
+	for i = space(c.raw, i+1); c.raw[i] != '}'; {
+		end := stringEnd(c.raw, i)
+		key, twice := unquote(c.raw[i:end]), false
+		if many == nil && len(keys) == cap(few[:]) {
 			many = make(map[string]bool, 4*len(keys))
 			for _, k := range keys {
-				many[k] = true
+				many[string(k)] = true
 			}
-			twice = many[key]
-			many[key] = true
-		default:
-			twice = slices.Contains(keys, key)
+		}
+		if many != nil {
+			twice = many[string(key)]
+			many[string(key)] = true
+		} else {
+			twice = slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
 			keys = append(keys, key)
 		}
 		if twice {
-			wrong = fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", place(at), key).With("field", key)
-		} else if c := value[0]; c == '{' || c == '[' {
-			wrong = check(value, append(at, key))
+			name := short(string(key))
+			return 0, fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", place(c.at), name).With("field", name)
 		}
-	})
-	return wrong
-}
-
-// items calls f with the items of an array that is JSON.
-func items(raw []byte, f func(item []byte) error) error {
-	for i := space(raw, 1); raw[i] != ']'; {
-		end := valueEnd(raw, i)
-		if err := f(raw[i:end]); err != nil {
-			return err
-		}
-		if i = space(raw, end); raw[i] == ',' {
-			i = space(raw, i+1)
+		if i, err = c.inner(key, space(c.raw, space(c.raw, end)+1)); err != nil { // past the colon
+			return 0, err
 		}
 	}
-	return nil
+	return i + 1, nil
 }
 
 // place writes where a value stands, as $.a.b; items of arrays count for their array.
-func place(at []string) string {
+func place(at [][]byte) string {
 	p := "$"
 	for _, key := range at {
-		if key != "" {
-			p += "." + key
+		if len(key) > 0 && len(p) <= 80 {
+			p += "." + short(string(key))
 		}
 	}
 	return short(p)
 }
 
+// short keeps what a stranger named short enough for an answer.
 func short(path string) string {
 	if len(path) > 80 {
-		return path[:77] + "…"
+		return strings.ToValidUTF8(path[:77], "") + "…"
 	}
 	return path
 }
@@ -165,6 +189,7 @@ func decode(raw json.RawMessage, path string, into reflect.Value) error {
 		name := strings.TrimPrefix(path+"."+m.Key, ".")
 		i, ok := known.index[m.Key]
 		if !ok {
+			name = short(name)
 			return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name, strings.Join(known.names, ", ")).With("field", name)
 		}
 		if err := set(m.Value, name, into.FieldByIndex(i)); err != nil {
