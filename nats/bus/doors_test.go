@@ -367,29 +367,3 @@ func TestConnectWaitsForAServer(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func TestAServiceAnswersAnyClient(t *testing.T) {
-	t.Parallel()
-	s := natstest.Server(t)
-	b := natstest.Open(t, s)
-	background(t, func(ctx context.Context) error {
-		return b.Offer(ctx, bus.Service{Name: "ao", Version: "1.0.0", Endpoints: []bus.Endpoint{
-			{Name: "runs-get", Subject: subject.APIRunsGet, Do: func(_ context.Context, h map[string][]string, body []byte) (int, []byte) {
-				if len(body) == 0 {
-					return 404, []byte(`{"error":"not_found"}`)
-				}
-				return 200, body
-			}},
-		}})
-	})
-	nc := natstest.Conn(t, s)
-	for _, tt := range []struct{ ask, status, answer string }{{"hi", "200", "hi"}, {"", "404", `{"error":"not_found"}`}} {
-		natstest.Until(t, "an answer", func() bool {
-			r, err := nc.Request(subject.APIRunsGet, []byte(tt.ask), time.Second)
-			return err == nil && r.Header.Get("status") == tt.status && string(r.Data) == tt.answer
-		})
-	}
-	if r, err := nc.Request("$SRV.INFO.ao", nil, time.Second); err != nil || !bytes.Contains(r.Data, []byte(subject.APIRunsGet)) {
-		t.Errorf("got %v", err)
-	}
-}

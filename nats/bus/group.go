@@ -42,6 +42,9 @@ func (g *group) append(ctx context.Context, e Entry) (uint64, error) {
 	g.mu.Lock()
 	load := g.alone + g.batched + len(g.waiting) + 1
 	grouping := g.batched > 0 || len(g.waiting) > 0
+	if load == 1 {
+		g.pace.quiet(time.Now())
+	}
 	if !grouping && !g.pace.worth(load) {
 		g.alone++
 		g.mu.Unlock()
@@ -206,7 +209,8 @@ type pace struct {
 		rate float64   // answers a second; 0: never tried
 		at   time.Time // when that was
 	}
-	since   time.Time // the trial's begin
+	since   time.Time // the trial's begin; zero: none is under way
+	last    time.Time // the last answer
 	answers int       // in it
 	crowded int       // of these, while many were under way
 	settled bool      // it is known and not tried
@@ -215,15 +219,23 @@ type pace struct {
 // worth says whether n messages should go as a batch.
 func (p *pace) worth(n int) bool { return p.batches && n >= fewest }
 
+// quiet says that nothing else is under way at this moment: a trial with a long pause in it tells nothing.
+func (p *pace) quiet(now time.Time) {
+	if now.Sub(p.last) > trial/2 {
+		p.since = time.Time{}
+	}
+}
+
 // answered counts n answers, while load appends were under way or waited.
 func (p *pace) answered(n, load int, now time.Time) {
 	switch {
 	case p.settled:
 		return
-	case now.Sub(p.since) > 2*trial: // the first, or there was a silence
-		p.since, p.answers, p.crowded = now, 0, 0
+	case p.since.IsZero():
+		p.since, p.last, p.answers, p.crowded = now, now, 0, 0
 		return
 	}
+	p.last = now
 	p.answers += n
 	if load >= fewest {
 		p.crowded += n
