@@ -37,50 +37,36 @@ func client(conns int) *http.Client {
 
 // closed keeps so many requests under way for a while: each client sends its next one when the answer is there.
 func closed(ctx context.Context, url string, body []byte, clients int, d time.Duration) load {
+	end := time.Now().Add(d)
+	return requests(ctx, url, body, clients, func() bool { return time.Now().Before(end) })
+}
+
+// burst sends n requests from so many clients, as fast as they are answered.
+func burst(ctx context.Context, url string, body []byte, clients, n int) load {
+	var left atomic.Int64
+	left.Store(int64(n))
+	return requests(ctx, url, body, clients, func() bool { return left.Add(-1) >= 0 })
+}
+
+func requests(ctx context.Context, url string, body []byte, clients int, more func() bool) load {
 	c := client(clients)
 	defer c.CloseIdleConnections()
-	end := time.Now().Add(d)
+	return crowd(ctx, clients, more, func() error { return post(c, url, body) })
+}
+
+// crowd does something in so many loops as long as there is more, and times what went well.
+func crowd(ctx context.Context, loops int, more func() bool, once func() error) load {
 	var mu sync.Mutex
 	var took []time.Duration
 	var errors atomic.Int64
 	var wg sync.WaitGroup
 	begin := time.Now()
-	for range clients {
+	for range loops {
 		wg.Go(func() {
 			var mine []time.Duration
-			for time.Now().Before(end) && ctx.Err() == nil {
+			for more() && ctx.Err() == nil {
 				t := time.Now()
-				if err := post(c, url, body); err != nil {
-					errors.Add(1)
-					continue
-				}
-				mine = append(mine, time.Since(t))
-			}
-			mu.Lock()
-			took = append(took, mine...)
-			mu.Unlock()
-		})
-	}
-	wg.Wait()
-	return sum(took, time.Since(begin), int(errors.Load()))
-}
-
-// burst sends n requests from so many clients, as fast as they are answered.
-func burst(ctx context.Context, url string, body []byte, clients, n int) load {
-	c := client(clients)
-	defer c.CloseIdleConnections()
-	var mu sync.Mutex
-	var took []time.Duration
-	var left, errors atomic.Int64
-	left.Store(int64(n))
-	var wg sync.WaitGroup
-	begin := time.Now()
-	for range clients {
-		wg.Go(func() {
-			var mine []time.Duration
-			for left.Add(-1) >= 0 && ctx.Err() == nil {
-				t := time.Now()
-				if err := post(c, url, body); err != nil {
+				if err := once(); err != nil {
 					errors.Add(1)
 					continue
 				}

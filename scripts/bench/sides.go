@@ -15,8 +15,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"ao/coordinator/serve"
@@ -311,29 +309,10 @@ func (s *side) heap() (int64, error) {
 // bare spawns the program in a loop, with pipes for what it prints, and does nothing else.
 func bare(ctx context.Context, program string, loops int, d time.Duration) load {
 	end := time.Now().Add(d)
-	var mu sync.Mutex
-	var took []time.Duration
-	var errs atomic.Int64
-	var wg sync.WaitGroup
-	begin := time.Now()
-	for range loops {
-		wg.Go(func() {
-			var mine []time.Duration
-			for time.Now().Before(end) && ctx.Err() == nil {
-				t := time.Now()
-				var out, err strings.Builder
-				cmd := exec.Command(program)
-				cmd.Stdout, cmd.Stderr = &out, &err
-				if cmd.Run() != nil {
-					errs.Add(1)
-				}
-				mine = append(mine, time.Since(t))
-			}
-			mu.Lock()
-			took = append(took, mine...)
-			mu.Unlock()
-		})
-	}
-	wg.Wait()
-	return sum(took, time.Since(begin), int(errs.Load()))
+	return crowd(ctx, loops, func() bool { return time.Now().Before(end) }, func() error {
+		var out, err strings.Builder
+		cmd := exec.Command(program)
+		cmd.Stdout, cmd.Stderr = &out, &err
+		return cmd.Run()
+	})
 }
