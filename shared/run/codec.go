@@ -87,6 +87,12 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.Timeout = int(wire.Number(v))
 		case "timeout_by":
 			s.TimeoutBy = name(wire.Inside(v))
+		case "max_attempts":
+			s.Attempts = int(wire.Number(v))
+		case "callback_url":
+			s.CallbackTo = wire.Text(v)
+		case "executor_session_id":
+			s.Model = wire.Text(v)
 		case "created_at":
 			s.CreatedAt = Instant(v)
 		case "payload":

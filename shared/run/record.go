@@ -29,12 +29,15 @@ type Spec struct {
 	Mode       string    `json:"mode"`
 	Parent     string    `json:"parent_session_id,omitempty"`
 	ProjectDir string    `json:"project_dir,omitempty"`
-	Demands    Demands   `json:"demands"`           // as readers see them
-	Owner      string    `json:"owner,omitempty"`   // runner-owned agents: hash of the definition that may run it
-	Timeout    int       `json:"timeout_seconds"`   // limit of the execution
-	TimeoutBy  string    `json:"timeout_by"`        // who set it: request, agent, profile, default
-	CreatedAt  time.Time `json:"created_at"`        // the coordinator's clock
-	Body       *Payload  `json:"payload,omitempty"` // instead of Input where that is too large
+	Demands    Demands   `json:"demands"`                       // as readers see them
+	Owner      string    `json:"owner,omitempty"`               // runner-owned agents: hash of the definition that may run it
+	Timeout    int       `json:"timeout_seconds"`               // limit of the execution
+	TimeoutBy  string    `json:"timeout_by"`                    // who set it: request, agent, profile, default
+	Attempts   int       `json:"max_attempts,omitempty"`        // how often it may be begun; 0: once
+	CallbackTo string    `json:"callback_url,omitempty"`        // told of the run's end
+	Model      string    `json:"executor_session_id,omitempty"` // queued: what an earlier run of the session bound
+	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
+	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large
 	*Input     `json:",omitempty"`
 }
 
@@ -90,6 +93,45 @@ type Ended struct {
 	Events    uint64       `json:"events,omitempty"`  // sequence of its last event on EVENTS
 	StartedAt *time.Time   `json:"started_at,omitempty"`
 	At        time.Time    `json:"at"`
+}
+
+// Bound is what an executor says of its session: the model side's own id, which a resume gets back.
+type Bound struct {
+	V         int       `json:"v"`
+	SessionID string    `json:"session_id"`
+	RunnerID  string    `json:"runner_id"`
+	Attempt   int       `json:"attempt"`
+	Model     string    `json:"executor_session_id"`
+	At        time.Time `json:"at"`
+}
+
+// Callback says which ended children a turn of their parent session reports. It stands in one atomic batch with that run's
+// accepted record, which precedes it; its subject names the parent's run that had ended last, so the first one wins.
+type Callback struct {
+	V        int       `json:"v"`
+	RunID    string    `json:"run_id"`   // the parent session's turn
+	Children []string  `json:"children"` // run ids, in the order of their ends
+	At       time.Time `json:"at"`
+}
+
+// The ways a try of an HTTP callback goes.
+const (
+	NotifyDelivered = "delivered" // the last record: the receiver took it
+	NotifyFailed    = "failed"    // another try comes at Next
+	NotifyDead      = "dead"      // no further try, unless somebody asks for it
+	NotifyAgain     = "again"     // somebody asked for it
+)
+
+// Notified is the n-th step of a run's HTTP callback.
+type Notified struct {
+	V         int        `json:"v"`
+	SessionID string     `json:"session_id"`
+	N         int        `json:"n"` // from 1
+	Status    string     `json:"status"`
+	HTTP      int        `json:"http_status,omitempty"` // the receiver's; 0: it did not answer
+	Reason    string     `json:"reason,omitempty"`      // why it failed; never a part of an answer's body
+	Next      *time.Time `json:"next_at,omitempty"`
+	At        time.Time  `json:"at"`
 }
 
 // Stop is the wish to stop a run that a worker has.
