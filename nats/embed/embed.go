@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,7 +28,16 @@ type Config struct {
 	Sync     string       // AO_NATS_SYNC, default "always"; or a Go duration such as "2m" between syncs
 	MaxStore int64        // bytes on disk, default three quarters of what is free
 	Log      *slog.Logger // default slog.Default()
+
+	// One of several servers that make a cluster. Each is given the addresses at which the others listen for servers; its own
+	// may be among them.
+	Name          string   // default "ao"; required in a cluster, and different on each
+	ClusterListen string   // where the others of the cluster connect, such as "127.0.0.1:6222"; default: no cluster
+	Routes        []string // such as "127.0.0.1:6222"
 }
+
+// cluster is the name that the servers of a cluster have in common.
+const cluster = "ao"
 
 // Server is a running NATS server.
 type Server struct {
@@ -87,7 +97,7 @@ func (c Config) options() (*server.Options, error) {
 		return nil, errors.New("embedded NATS: StoreDir is required")
 	}
 	opts := &server.Options{
-		ServerName:             "ao",
+		ServerName:             cmp.Or(c.Name, "ao"),
 		JetStream:              true,
 		StoreDir:               c.StoreDir,
 		JetStreamMaxStore:      c.MaxStore,
@@ -104,20 +114,52 @@ func (c Config) options() (*server.Options, error) {
 		}
 		opts.SyncInterval = d
 	}
+	if err := c.join(opts); err != nil {
+		return nil, err
+	}
 	if c.Listen == "none" {
 		opts.DontListen = true
 		return opts, nil
 	}
 	listen := cmp.Or(c.Listen, "127.0.0.1:4222")
-	host, port, err := net.SplitHostPort(listen)
-	n, errPort := strconv.Atoi(port)
-	if err != nil || errPort != nil || n < 0 || n > 65535 {
+	host, port, err := split(listen)
+	if err != nil {
 		return nil, fmt.Errorf(`AO_NATS_LISTEN %q: use an address such as "127.0.0.1:4222", or "none"`, listen)
 	}
-	if opts.Host, opts.Port = host, n; n == 0 {
-		opts.Port = server.RANDOM_PORT
-	}
+	opts.Host, opts.Port = host, port
 	return opts, probe(listen)
+}
+
+// join makes the server one of a cluster, where it is to be.
+func (c Config) join(opts *server.Options) error {
+	if c.ClusterListen == "" {
+		return nil
+	}
+	if c.Name == "" {
+		return errors.New("embedded NATS: a server of a cluster needs a Name that no other has")
+	}
+	host, port, err := split(c.ClusterListen)
+	if err != nil {
+		return fmt.Errorf(`embedded NATS: ClusterListen %q: use an address such as "127.0.0.1:6222"`, c.ClusterListen)
+	}
+	opts.Cluster = server.ClusterOpts{Name: cluster, Host: host, Port: port}
+	for _, r := range c.Routes {
+		opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats", Host: r})
+	}
+	return nil
+}
+
+// split takes an address apart; port 0 is any that is free.
+func split(address string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if n == 0 {
+		return host, server.RANDOM_PORT, err
+	}
+	return host, int(n), err
 }
 
 // probe tries the address, since the server itself would only log that it is taken.

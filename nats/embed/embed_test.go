@@ -50,6 +50,8 @@ func TestWhatCannotStartSaysWhatToDo(t *testing.T) {
 		{"directory in use", embed.Config{StoreDir: dir, Listen: "none"}, "AO_DATA_DIR"},
 		{"no directory", embed.Config{Listen: "none"}, "StoreDir"},
 		{"bad sync", embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "often"}, "AO_NATS_SYNC"},
+		{"no name in a cluster", embed.Config{StoreDir: t.TempDir(), Listen: "none", ClusterListen: "127.0.0.1:0"}, "Name"},
+		{"no address for the cluster", embed.Config{StoreDir: t.TempDir(), Listen: "none", Name: "a", ClusterListen: "here"}, "ClusterListen"},
 		{"negative sync", embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "-1s"}, "AO_NATS_SYNC"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,9 +20,12 @@ import (
 // The environment that turns a test binary into a server. It needs no TestMain: whoever imports this package
 // can be one.
 const (
-	envStore  = "AO_NATSTEST_STORE"
-	envListen = "AO_NATSTEST_LISTEN"
-	envSync   = "AO_NATSTEST_SYNC"
+	envStore   = "AO_NATSTEST_STORE"
+	envListen  = "AO_NATSTEST_LISTEN"
+	envSync    = "AO_NATSTEST_SYNC"
+	envName    = "AO_NATSTEST_NAME"
+	envCluster = "AO_NATSTEST_CLUSTER"
+	envRoutes  = "AO_NATSTEST_ROUTES"
 )
 
 func init() {
@@ -29,7 +33,11 @@ func init() {
 	if store == "" {
 		return
 	}
-	s, err := embed.Start(embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync)})
+	c := embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync)}
+	if c.ClusterListen = os.Getenv(envCluster); c.ClusterListen != "" {
+		c.Name, c.Routes = os.Getenv(envName), strings.Split(os.Getenv(envRoutes), ",")
+	}
+	s, err := embed.Start(c)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -52,12 +60,19 @@ type Process struct {
 // makes no difference to a killed process.
 func Proc(t testing.TB, opts ...Option) *Process {
 	t.Helper()
+	p := process(t, opts)
+	t.Cleanup(p.Stop)
+	p.Start()
+	return p
+}
+
+// process is one that has not been started.
+func process(t testing.TB, opts []Option) *Process {
+	t.Helper()
 	p := &Process{t: t, c: embed.Config{StoreDir: t.TempDir(), Listen: FreeAddr(t), Sync: "2m"}}
 	for _, o := range opts {
 		o(&p.c)
 	}
-	t.Cleanup(p.Stop)
-	p.Start()
 	return p
 }
 
@@ -78,8 +93,22 @@ func (p *Process) URL() string { return "nats://" + p.c.Listen }
 // Start starts the server again, after Kill or Stop, and waits until it takes connections.
 func (p *Process) Start() {
 	p.t.Helper()
+	p.launch()
+	p.wait("takes connections", answers)
+}
+
+// answers says whether JetStream answers what in a cluster only its leader can.
+func answers(js nats.JetStreamContext) bool {
+	_, err := js.AccountInfo()
+	return err == nil
+}
+
+// launch starts the process and waits for nothing.
+func (p *Process) launch() {
+	p.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envSync+"="+p.c.Sync)
+	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envSync+"="+p.c.Sync,
+		envName+"="+p.c.Name, envCluster+"="+p.c.ClusterListen, envRoutes+"="+strings.Join(p.c.Routes, ","))
 	cmd.Stderr = p.t.Output()
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
@@ -94,9 +123,14 @@ func (p *Process) Start() {
 		defer close(waited)
 		cmd.Wait()
 	}()
-	Until(p.t, "the NATS process takes connections", func() bool {
+}
+
+// wait waits until the process answers as it should.
+func (p *Process) wait(what string, ok func(nats.JetStreamContext) bool) {
+	p.t.Helper()
+	Until(p.t, "the NATS process "+what, func() bool {
 		select {
-		case <-waited:
+		case <-p.waited:
 			p.t.Fatal("the NATS process ended at its start")
 		default:
 		}
@@ -105,12 +139,8 @@ func (p *Process) Start() {
 			return false
 		}
 		defer nc.Close()
-		js, err := nc.JetStream()
-		if err != nil {
-			return false
-		}
-		_, err = js.AccountInfo()
-		return err == nil
+		js, err := nc.JetStream(nats.MaxWait(time.Second))
+		return err == nil && ok(js)
 	})
 }
 

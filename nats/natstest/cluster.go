@@ -1,0 +1,126 @@
+package natstest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ClusterProcs is a NATS cluster of three server processes; each can be killed, paused and started again by itself.
+type ClusterProcs struct {
+	Servers [3]*Process
+	t       testing.TB
+}
+
+// Cluster starts a cluster that ends with the test, and waits until it keeps streams.
+func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
+	t.Helper()
+	c := &ClusterProcs{t: t}
+	var routes []string
+	for range c.Servers {
+		routes = append(routes, FreeAddr(t))
+	}
+	for i := range c.Servers {
+		p := process(t, opts)
+		p.c.Name, p.c.ClusterListen, p.c.Routes = fmt.Sprintf("n%d", i+1), routes[i], routes
+		t.Cleanup(p.Stop)
+		p.launch()
+		c.Servers[i] = p
+	}
+	for _, p := range c.Servers {
+		p.wait("is one of a cluster that has a leader", answers)
+	}
+	return c
+}
+
+// Leader is the server that leads a stream now.
+func (c *ClusterProcs) Leader(stream string) *Process {
+	c.t.Helper()
+	var leader *Process
+	Until(c.t, "stream "+stream+" has a leader", func() bool {
+		c.ask(func(js nats.JetStreamContext) bool {
+			info, err := js.StreamInfo(stream)
+			if err != nil || info.Cluster == nil {
+				return false
+			}
+			for _, p := range c.Servers {
+				if p.c.Name == info.Cluster.Leader {
+					leader = p
+				}
+			}
+			return leader != nil
+		})
+		return leader != nil
+	})
+	return leader
+}
+
+// Current waits until every stream has a leader and all its replicas have what the leader has: as it must be before the next
+// server may go.
+func (c *ClusterProcs) Current() {
+	c.t.Helper()
+	Until(c.t, "all replicas are current", func() bool {
+		return c.ask(func(js nats.JetStreamContext) bool {
+			for info := range js.Streams(nats.MaxWait(5 * time.Second)) {
+				if info.Cluster == nil || info.Cluster.Leader == "" {
+					return false
+				}
+				for _, r := range info.Cluster.Replicas {
+					if !r.Current || r.Offline {
+						return false
+					}
+				}
+			}
+			return true
+		})
+	})
+}
+
+// ask asks whichever server is up.
+func (c *ClusterProcs) ask(ok func(nats.JetStreamContext) bool) bool {
+	nc, err := nats.Connect(c.URL(), nats.Timeout(time.Second))
+	if err != nil {
+		return false
+	}
+	defer nc.Close()
+	js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
+	return err == nil && ok(js)
+}
+
+// URL is where all servers are.
+func (c *ClusterProcs) URL() string {
+	var all []string
+	for _, p := range c.Servers {
+		all = append(all, p.URL())
+	}
+	return strings.Join(all, ",")
+}
+
+// Conn is a connection to the cluster, as our programs make it; it ends with the test.
+func (c *ClusterProcs) Conn(t testing.TB) *nats.Conn {
+	t.Helper()
+	nc, err := bus.Connect(t.Context(), c.URL(), t.Name(), Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// Bus is a bus on a connection of its own, with three replicas, set up and ready.
+func (c *ClusterProcs) Bus(t testing.TB) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(c.Conn(t), bus.Config{Replicas: len(c.Servers), Log: Log(t)})
+	if err == nil {
+		err = b.Setup(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
