@@ -184,7 +184,7 @@ func (j *Journal) marks(session string, after uint64) (all []mark) {
 	for r := s.firstRow; r != nil; r = r.next {
 		for _, seq := range []uint64{r.claim, r.end} {
 			if seq > after {
-				all = append(all, mark{seq, see(r)})
+				all = append(all, mark{seq, j.fold.see(r)})
 			}
 		}
 	}

@@ -44,6 +44,9 @@ type fold struct {
 	head     *row // the live ones, by first
 	tail     *row
 	fresh    []*row            // became eligible since it was asked last
+	owing    map[*session]bool // sessions with children that they are to be told of
+	due      []*session        // of these: became idle, or got their first, since it was asked last
+	hooks    map[*row]*hook    // HTTP callbacks of ended runs that are not delivered
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
 	names    map[string]string // shared strings
 	seq      uint64
@@ -56,7 +59,7 @@ type fold struct {
 func newFold(key func(string, int) string) *fold {
 	return &fold{
 		key: key, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
-		names: map[string]string{},
+		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{},
 	}
 }
 
@@ -91,6 +94,12 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 	case subject.DeletedKind:
 		version, err = scanVersion(m.Body)
 		f.delete(&ch, rec)
+	case subject.CallbackKind:
+		version, err = f.report(&ch, rec, m)
+	case subject.NotifiedKind:
+		version, err = f.notify(&ch, rec, m)
+	case subject.BoundKind:
+		version, err = f.bind(&ch, rec, m)
 	default: // of no concern to the index, but of some version
 		version, err = scanVersion(m.Body)
 	}
@@ -125,6 +134,9 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 	}
 	if rec.Kind == subject.QueuedKind {
 		f.queue(ch, r, rec, q.Key)
+		if q.Model != "" && r.session.model == "" { // the record that bound it is no longer kept
+			r.session.model = q.Model
+		}
 	}
 	ch.after(r)
 	f.settle(r.session)
@@ -147,7 +159,11 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 	}
 	r := &row{
 		id: id, session: sess, agent: s.Agent, parent: s.Parent, first: m.Seq, whole: m.Seq, created: created,
-		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending),
+		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending), mode: modeIndex(s.Mode),
+		callback: s.Mode == run.AsyncCallback && s.Parent != "",
+	}
+	if s.CallbackTo != "" {
+		r.hook = hookOwed
 	}
 	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}, prev: f.tail}
 	if f.tail == nil {
@@ -179,7 +195,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
 		return
 	}
 	if now := r.live.snap; rec.N == now.Attempt {
-		if now.Claim == nil && rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
+		if now.Claim == nil && now.Key != "" && rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
 			a := f.change(r)
 			a.Lane, a.QueuedSeq = strings.Clone(rec.Lane), ch.Seq
 			r.whole = ch.Seq
@@ -187,26 +203,15 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
 		}
 		return
 	}
-	// The first attempt of a run that was claimed unqueued, to end it, is under way already.
-	if r.live.snap.Attempt == 0 && r.live.snap.Claim != nil {
-		return
-	}
-	if r.live.snap.Attempt > 0 && r.base().After(run.MoveRetried) != run.Pending {
-		return // a stop precedes: there is no further attempt
+	if now := r.live.snap; now.Key != "" || now.Claim != nil || r.base() != run.Pending {
+		return // the attempt before is under way, or the run is being ended
 	}
 	a := f.change(r)
 	if !a.open() {
 		r.session.open++
 	}
-	if a.Claim != nil {
-		f.begun--
-		f.waiting++
-	}
-	a.Lane, a.Key, a.Attempt, a.QueuedSeq = strings.Clone(rec.Lane), key, rec.N, ch.Seq
-	a.Claim, a.ClaimSeq, a.Started = nil, 0, nil
-	r.whole = ch.Seq
-	r.claim, r.claimed, r.runner, r.attempt = 0, 0, "", uint16(min(rec.N, 1<<16-1))
-	f.move(r, run.MoveRetried)
+	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = strings.Clone(rec.Lane), key, rec.N, ch.Seq, time.Time{}
+	r.whole, r.attempt = ch.Seq, uint16(min(rec.N, 1<<16-1))
 	ch.Moved = true
 }
 
@@ -227,9 +232,13 @@ func (f *fold) claim(ch *Change, rec subject.Record, m bus.Message) (int, error)
 	}
 	f.waiting--
 	f.begun++
+	a.Attempt = a.Next()
 	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
-	a.Attempt = max(a.Attempt, 1)
-	r.claim, r.claimed, r.runner, r.attempt = m.Seq, nanos(c.At), c.RunnerID, uint16(min(a.Attempt, 1<<16-1))
+	r.claim, r.claimed, r.runner = m.Seq, nanos(c.At), c.RunnerID
+	if c.RunnerID != "" {
+		r.attempt = uint16(min(a.Attempt, 1<<16-1))
+		r.begun, r.live.children, r.session.misses = true, nil, 0
+	}
 	r.session.modified = max(r.session.modified, r.claimed)
 	f.move(r, run.MoveClaimed)
 	ch.Moved = true
@@ -264,6 +273,13 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	} else {
 		f.waiting--
 	}
+	if move == run.MoveFailed && f.again(r) {
+		f.retry(r, m)
+		ch.Moved = true
+		ch.after(r)
+		f.settle(s)
+		return e.V, err
+	}
 	f.ended++
 	f.change(r) // the one handed out stays as it is
 	f.move(r, move)
@@ -273,6 +289,7 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	if e.StartedAt != nil {
 		r.started = nanos(*e.StartedAt)
 	}
+	f.giveBack(r)
 	f.unlink(r)
 	s.live = slices.DeleteFunc(s.live, func(o *row) bool { return o == r })
 	if len(s.live) == 0 {
@@ -280,10 +297,32 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	}
 	s.lastEnded = r
 	s.modified = max(s.modified, r.ended)
+	f.owe(r)
+	if r.hook == hookOwed {
+		f.hooks[r] = &hook{next: m.Time}
+	}
 	ch.Moved = true
 	ch.after(r)
 	f.settle(s)
+	f.callable(s)
 	return e.V, err
+}
+
+// again tells whether the attempt that failed may be followed by another: a runner had begun it, some are left, and nobody
+// wanted the run stopped before.
+func (f *fold) again(r *row) bool {
+	a := r.live.snap
+	return a.Claim != nil && a.Claim.RunnerID != "" && a.Attempt < a.Spec.Attempts && r.base().After(run.MoveRetried) == run.Pending
+}
+
+// retry has the run wait for its next attempt; nobody but the coordinators sees that one ended.
+func (f *fold) retry(r *row, m bus.Message) {
+	a := f.change(r)
+	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
+	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.Started = "", "", 0, nil, 0, nil
+	r.claim, r.claimed, r.runner = 0, 0, ""
+	f.waiting++
+	f.move(r, run.MoveRetried)
 }
 
 // stop is the wish to stop.
@@ -304,7 +343,7 @@ func (f *fold) delete(ch *Change, rec subject.Record) {
 	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
 	ch.SessionID = sid.text(sessionPrefix)
 	s := f.sessions[sid]
-	if s != nil && len(s.live) > 0 {
+	if s != nil && (len(s.live) > 0 || f.owes(s)) {
 		return
 	}
 	f.deleted[sid] = ch.Seq
@@ -328,7 +367,7 @@ func (f *fold) current(rec subject.Record) *row {
 	switch a := r.live.snap; {
 	case a.Key != "" && a.Key == rec.Key:
 		return r
-	case a.Key == "" && (f.key == nil || f.key(rec.Run, 1) == rec.Key): // never queued: a coordinator ends it
+	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.Next()) == rec.Key): // not queued: a coordinator ends it
 		return r
 	}
 	return nil
@@ -387,79 +426,6 @@ func (f *fold) unlink(r *row) {
 		f.tail = l.prev
 	}
 	r.live = nil
-}
-
-// drop takes an ended run out of the index.
-func (f *fold) drop(r *row) {
-	delete(f.runs, r.id)
-	r.gone = true
-	f.goneRuns++
-	f.ended--
-}
-
-func (f *fold) dropSession(s *session) {
-	delete(f.sessions, s.id)
-	s.runs = 0
-	f.goneSess++
-}
-
-// compact takes what is gone out of the lists once that is half of them.
-func (f *fold) compact() {
-	if f.goneRuns > 64 && f.goneRuns > len(f.order)/2 {
-		f.order = slices.Clip(slices.DeleteFunc(f.order, func(r *row) bool { return r.gone }))
-		f.goneRuns = 0
-	}
-	if f.goneSess > 64 && f.goneSess > len(f.sorder)/2 {
-		f.sorder = slices.Clip(slices.DeleteFunc(f.sorder, func(s *session) bool { return s.runs == 0 }))
-		f.goneSess = 0
-	}
-}
-
-// forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it.
-func (f *fold) forget(before uint64) {
-	for _, r := range f.order {
-		if r.first >= before {
-			break
-		}
-		if r.gone || r.live != nil || r.whole >= before {
-			continue
-		}
-		s := r.session
-		f.drop(r)
-		s.runs--
-		f.leave(s, r)
-	}
-	for id, seq := range f.deleted {
-		if seq < before {
-			delete(f.deleted, id)
-		}
-	}
-	f.compact()
-}
-
-// leave takes a dropped run out of its session, and the session away with its last run.
-func (f *fold) leave(s *session, r *row) {
-	if s.runs == 0 {
-		f.dropSession(s)
-		return
-	}
-	for s.firstRow != nil && s.firstRow.gone {
-		s.firstRow = s.firstRow.next
-	}
-	for o := s.firstRow; o != nil; o = o.next {
-		for o.next != nil && o.next.gone {
-			o.next = o.next.next
-		}
-		s.last = o
-	}
-	if s.lastEnded == r {
-		s.lastEnded = nil
-		for o := s.firstRow; o != nil; o = o.next {
-			if o.live == nil && (s.lastEnded == nil || o.end > s.lastEnded.end) {
-				s.lastEnded = o
-			}
-		}
-	}
 }
 
 func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }

@@ -21,6 +21,8 @@ func history(t testing.TB, rng *rand.Rand, session string) (records []entry) {
 	add := func(e ...entry) { records = append(records, e...) }
 	for turn := range 1 + rng.IntN(4) {
 		a := newActor(t, run.NewID(), session, fmt.Sprint("agent", rng.IntN(3)))
+		last := 1 + rng.IntN(3)
+		a.spec.Attempts = last
 		waits := turn > 0 || rng.IntN(3) == 0
 		if waits {
 			add(a.accepted())
@@ -31,12 +33,16 @@ func history(t testing.TB, rng *rand.Rand, session string) (records []entry) {
 			}
 			continue
 		}
-		last := 1 + rng.IntN(2)
-		for n := 1; n <= last; n++ {
-			add(a.queued(n))
-			if rng.IntN(8) > 0 {
-				add(a.claimed(n))
+		for n := 1; n < last; n++ {
+			add(a.queued(n), a.claimed(n))
+			if rng.IntN(6) == 0 {
+				add(a.bound(n, fmt.Sprint("model", rng.IntN(3))))
 			}
+			add(a.ended(n, run.Failed, 0))
+		}
+		add(a.queued(last))
+		if rng.IntN(8) > 0 {
+			add(a.claimed(last))
 		}
 		if rng.IntN(4) == 0 {
 			add(a.stopping())
@@ -193,6 +199,8 @@ func TestUnrelatedRecordsMayBePermuted(t *testing.T) {
 func TestStatuses(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	b := newActor(t, "run_2", "ses_a", "x")
+	c := newActor(t, "run_1", "ses_a", "x")
+	c.spec.Attempts = 2
 	for _, tt := range []struct {
 		name    string
 		records []entry
@@ -207,8 +215,15 @@ func TestStatuses(t *testing.T) {
 		{"it ends well although it was to stop", []entry{a.queued(1), a.claimed(1), a.stopping(), a.ended(1, run.Completed, 0)}, "completed - finished"},
 		{"the first last word counts", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(1, run.Completed, 0)}, "failed - failed"},
 		{"a waiting run is ended unclaimed", []entry{a.accepted(), a.ended(1, run.Stopped, 0)}, "stopped - stopped"},
-		{"the next attempt is the current one", []entry{a.queued(1), a.claimed(1), a.queued(2), a.ended(1, run.Failed, 0)}, "pending - pending"},
-		{"only its word counts", []entry{a.queued(1), a.claimed(1), a.queued(2), a.claimed(2), a.ended(1, run.Failed, 0), a.ended(2, run.Completed, 0)}, "completed - finished"},
+		{"an attempt that fails is followed by another", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0)}, "pending - pending"},
+		{"one that completes is not", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Completed, 0), c.queued(2)}, "completed - finished"},
+		{"the next attempt is the current one", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(1, run.Completed, 0)}, "claimed - running"},
+		{"only its word counts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
+		{"the last attempt's failure is the run's", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(2, run.Failed, 0)}, "failed - failed"},
+		{"a stop before the failure leaves no attempt", []entry{c.queued(1), c.claimed(1), c.stopping(), c.ended(1, run.Failed, 0), c.queued(2)}, "failed - failed"},
+		{"a run is stopped between two attempts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.ended(2, run.Stopped, 0), c.queued(2)}, "stopped - stopped"},
+		{"an attempt that nobody began is no attempt", []entry{c.queued(1), c.ended(1, run.Failed, 0)}, "failed - failed"},
+		{"a further attempt waits for the end of the one before", []entry{c.queued(1), c.claimed(1), c.queued(2)}, "claimed - running"},
 		{"a stop forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.stopping(), a.queued(2)}, "stopping - stopping"},
 		{"an end forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2)}, "failed - failed"},
 		{"the open turn speaks for the session", []entry{a.queued(1), b.accepted(), a.claimed(1)}, "claimed pending running"},

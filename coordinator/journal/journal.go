@@ -129,7 +129,7 @@ func (j *Journal) apply(m bus.Message) {
 			delete(j.waiters, id)
 		}
 	}
-	fresh := len(j.fold.fresh) > 0
+	fresh := len(j.fold.fresh) > 0 || len(j.fold.due) > 0 || len(j.fold.hooks) > 0 && ch.After.Final()
 	var spec *run.Spec
 	if r := j.fold.runs[identOf(runPrefix, ch.RunID)]; live && r != nil && r.live != nil {
 		spec = r.live.snap.Spec
@@ -201,17 +201,19 @@ func (j *Journal) forget(first uint64) {
 func (j *Journal) Prunable(keep int, old time.Time) uint64 {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	left := j.fold.ended
+	left, held := j.fold.ended, j.fold.held()
 	for _, r := range j.fold.order {
 		switch {
 		case r.gone:
 			continue
+		case r.first >= held:
+			return held
 		case r.live != nil, left <= keep && max(r.ended, r.created) >= old.UnixNano(): // a worker's clock says when it ended
 			return r.first
 		}
 		left--
 	}
-	return j.fold.seq + 1
+	return min(held, j.fold.seq+1)
 }
 
 // Oldest is the sequence of the first record of the oldest run that has not ended; where there is none, the one after the last.

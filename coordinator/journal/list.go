@@ -25,6 +25,8 @@ type Query struct {
 	CreatedAfter time.Time
 	Limit        int    // default 50, at most 1000
 	Cursor       string // Next of the page before
+
+	also func(*fold, *row) bool // nil: no further condition
 }
 
 // Page is a part of a list of runs.
@@ -137,8 +139,8 @@ func (j *Journal) find(q Query, below uint64, n int) (found []sight) {
 		i := sort.Search(len(order), func(i int) bool { return order[i].first >= below })
 		for looked := 0; i > 0 && looked < stride && len(found) < n; looked++ {
 			i--
-			if r := order[i]; !r.gone && q.wants(r) {
-				found = append(found, see(r))
+			if r := order[i]; !r.gone && q.wants(r) && (q.also == nil || q.also(j.fold, r)) {
+				found = append(found, j.fold.see(r))
 			}
 		}
 		if i > 0 {
@@ -161,12 +163,12 @@ func (j *Journal) ofSession(q Query, below uint64, n int) (found []sight) {
 	}
 	var all []*row
 	for r := s.firstRow; r != nil && r.first < below; r = r.next {
-		if q.wants(r) {
+		if q.wants(r) && (q.also == nil || q.also(j.fold, r)) {
 			all = append(all, r)
 		}
 	}
 	for i := len(all) - 1; i >= 0 && len(found) < n; i-- {
-		found = append(found, see(all[i]))
+		found = append(found, j.fold.see(all[i]))
 	}
 	return found
 }
@@ -240,7 +242,7 @@ func (j *Journal) session(id string) (run.Session, bool) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if s := j.fold.sessions[identOf(sessionPrefix, id)]; s != nil {
-		return s.view(), true
+		return j.fold.viewOf(s), true
 	}
 	return run.Session{}, false
 }
@@ -267,7 +269,7 @@ func (j *Journal) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 				p.Next = cursorAt(sessionCursor, below)
 				break
 			}
-			p.Sessions = append(p.Sessions, s.view())
+			p.Sessions = append(p.Sessions, j.fold.viewOf(s))
 			below = s.first
 		}
 		if i > 0 && p.Next == "" {
@@ -288,7 +290,7 @@ func (j *Journal) SessionResult(ctx context.Context, id string) (run.Result, run
 	s := j.fold.sessions[identOf(sessionPrefix, id)]
 	ended := s != nil && s.lastEnded != nil
 	if ended {
-		at = see(s.lastEnded)
+		at = j.fold.see(s.lastEnded)
 	}
 	j.mu.RUnlock()
 	if s == nil {

@@ -50,7 +50,16 @@ type Active struct {
 	Key       string     // the current attempt's
 	Claim     *run.Claim // nil: nobody has begun it
 	Stopping  bool       // somebody wants it stopped
+	NotBefore time.Time  // an attempt failed and another is left: when it may be queued; zero: at once
 	Started   *time.Time // its executor runs since, as its runner says
+}
+
+// Next is the attempt that is queued or under way, else the one that will be.
+func (a *Active) Next() int {
+	if a.Key == "" {
+		return a.Attempt + 1
+	}
+	return a.Attempt
 }
 
 // open tells whether the run is its session's turn already.
@@ -72,10 +81,17 @@ type row struct {
 
 	created, claimed, started, ended int64 // nanoseconds since 1970; 0: not yet
 
-	timeout int32
-	attempt uint16
-	status  uint8 // index in run.Statuses, without the overlay
-	gone    bool  // no longer in the index
+	by *row // the parent's turn that reports it; nil: none, or it is not known any more
+
+	timeout  int32
+	attempt  uint16
+	status   uint8 // index in run.Statuses, without the overlay
+	mode     uint8 // index in modes
+	hook     hookState
+	callback bool // its parent session is to be told of its end
+	told     bool // a callback record reports it
+	begun    bool // a runner has begun one of its attempts
+	gone     bool // no longer in the index
 
 	live *live // nil: ended
 }
@@ -83,8 +99,9 @@ type row struct {
 // live is what a run has as long as it has not ended.
 type live struct {
 	snap       *Active
-	prev, next *row // all of them, by first
-	fresh      bool // noted as eligible
+	prev, next *row   // all of them, by first
+	fresh      bool   // noted as eligible
+	children   []*row // of a callback turn that nobody has begun: what it reports
 }
 
 func (r *row) runID() string { return r.id.text(runPrefix) }
@@ -111,8 +128,11 @@ type session struct {
 	firstRow, last *row // its runs, linked in the order of the stream
 	lastEnded      *row
 	live           []*row // those that have not ended, in that order
+	owed           []*row // ended children that it is yet to be told of, in the order of their ends
+	model          string // what its executor bound last: the model side's own session id
 	open           int32  // how many of these are queued or claimed
 	runs           int32
+	misses         int32 // callback turns in a row that ended before a runner began them
 }
 
 func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
@@ -141,7 +161,7 @@ func (s *session) turn() *row {
 // began tells whether a runner has begun a run of the session.
 func (s *session) began() bool {
 	for r := s.firstRow; r != nil; r = r.next {
-		if r.claim != 0 && r.runner != "" || r.attempt > 1 {
+		if r.begun {
 			return true
 		}
 	}

@@ -58,6 +58,11 @@ func (a actor) claimed(attempt int) entry {
 	return entry{Subject: subject.Claimed(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, c)}
 }
 
+func (a actor) bound(attempt int, model string) entry {
+	b := run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Attempt: attempt, Model: model, At: began}
+	return entry{Subject: subject.Bound(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, b)}
+}
+
 func (a actor) stopping() entry {
 	return entry{Subject: subject.Stopping(a.part, a.spec.ID), Body: body(a.t, run.Stop{V: 1, SessionID: a.spec.SessionID, At: began})}
 }
@@ -103,14 +108,15 @@ func folded(t testing.TB, records []entry) *fold {
 func draw(f *fold) string {
 	var lines []string
 	for _, r := range f.runs {
-		s := see(r)
+		s := f.see(r)
 		lines = append(lines, fmt.Sprintf("%s %s %s attempt=%d runner=%s claimed=%d started=%d ended=%d", s.id, s.sessionID, s.status, s.attempt, s.runner, s.claimed, s.started, s.ended))
+		lines = append(lines, fmt.Sprintf("%s calls %s begun=%t", s.id, must(json.Marshal([]any{s.calls.orphan, s.calls.parent, s.calls.http})), s.begun))
 		if a := s.snap; a != nil {
 			lines = append(lines, fmt.Sprintf("%s open=%t lane=%s key=%s stopping=%t spec=%s", s.id, a.open(), a.Lane, a.Key, a.Stopping, must(json.Marshal(a.Spec))))
 		}
 	}
 	for _, s := range f.sessions {
-		lines = append(lines, string(must(json.Marshal(s.view()))))
+		lines = append(lines, string(must(json.Marshal(f.viewOf(s))))+" model="+s.model)
 	}
 	for id := range f.deleted {
 		lines = append(lines, "deleted "+id.text(sessionPrefix))

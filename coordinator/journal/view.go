@@ -125,11 +125,12 @@ type sight struct {
 	status        run.Status
 	snap          *Active // nil: ended
 	sessionFirst  uint64
+	calls         calls
 }
 
 // see copies a row. It wants at least the reading lock.
-func see(r *row) sight {
-	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first}
+func (f *fold) see(r *row) sight {
+	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first, calls: f.calls(r)}
 	if r.live != nil {
 		s.snap = r.live.snap
 	}
@@ -141,7 +142,7 @@ func (j *Journal) look(id string) (sight, bool) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if r := j.fold.runs[identOf(runPrefix, id)]; r != nil {
-		return see(r), true
+		return j.fold.see(r), true
 	}
 	return sight{}, false
 }
@@ -237,7 +238,7 @@ func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error
 		return run.Run{}, gone(s.id, err)
 	}
 	r := s.bare()
-	r.Type, r.Mode, r.Demands = spec.Type, spec.Mode, spec.Demands
+	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackTo, spec.Attempts
 	if spec.Input != nil {
 		r.Parameters = spec.Parameters
 	}
@@ -255,6 +256,7 @@ func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error
 func (s *sight) bare() run.Run {
 	r := run.Run{
 		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
+		ParentGone: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
 		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
 	}
 	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it

@@ -79,7 +79,35 @@ type Run struct {
 	EndedAt    *time.Time      `json:"completed_at,omitempty"`
 	TimeoutAt  *time.Time      `json:"timeout_at,omitempty"`
 	WaitingFor string          `json:"waiting_for,omitempty"` // a pending one: why it waits
+
+	MaxAttempts  int    `json:"max_attempts,omitempty"`
+	ParentGone   bool   `json:"parent_gone,omitempty"` // the parent session does not exist any more
+	Callback     *Call  `json:"callback,omitempty"`    // mode async_callback: whether the parent session was told
+	CallbackURL  string `json:"callback_url,omitempty"`
+	HTTPCallback *Call  `json:"http_callback,omitempty"` // whether the callback_url was told
 }
+
+// Call is where a callback stands.
+type Call struct {
+	Status string     `json:"status"`                    // one of the constants below
+	RunID  string     `json:"callback_run_id,omitempty"` // the parent's turn that tells it
+	Reason string     `json:"reason,omitempty"`          // why it is undeliverable, or the last try failed
+	Tries  int        `json:"tries,omitempty"`           // HTTP callbacks
+	HTTP   int        `json:"http_status,omitempty"`     // of the last try; 0: no answer
+	Next   *time.Time `json:"next_try_at,omitempty"`
+}
+
+// The statuses of a callback.
+const (
+	CallWaiting       = "waiting"       // the run has not ended
+	CallOwed          = "owed"          // it has, and the parent is busy, or tries are left
+	CallDelivered     = "delivered"     // a turn of the parent was accepted that tells it; the receiver took it
+	CallUndeliverable = "undeliverable" // the parent is gone or cannot be resumed
+	CallDead          = "dead"          // all tries were in vain; it can be asked for again
+)
+
+// CallStatuses are all of them.
+var CallStatuses = []string{CallWaiting, CallOwed, CallDelivered, CallUndeliverable, CallDead}
 
 // LogValue keeps parameters and errors' details out of logs.
 func (r Run) LogValue() slog.Value {
@@ -107,6 +135,7 @@ type Session struct {
 	Agent      string        `json:"agent_name"`
 	AgentType  string        `json:"agent_type"`
 	Parent     string        `json:"parent_session_id,omitempty"`
+	ParentGone bool          `json:"parent_gone,omitempty"` // the parent session does not exist any more
 	ProjectDir string        `json:"project_dir,omitempty"`
 	LastRun    string        `json:"last_run_id"`
 	Runs       int           `json:"runs"`

@@ -1,0 +1,234 @@
+package journal
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// hookState is where a run's HTTP callback stands.
+type hookState uint8
+
+const (
+	hookNone hookState = iota
+	hookOwed           // the run has not ended, or tries are left
+	hookDelivered
+	hookDead // all tries were in vain
+)
+
+// hook is an HTTP callback of an ended run that is not delivered.
+type hook struct {
+	n      int // of its newest record
+	tries  int
+	next   time.Time // when to try again
+	status int       // of the last answer
+	reason string
+}
+
+// modes are those of runs; a row has the index.
+var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
+
+func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
+
+// parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began under
+// the same id after the run is another one.
+func (f *fold) parentOf(r *row) *session {
+	s := f.sessions[identOf(sessionPrefix, r.parent)]
+	if r.parent == "" || s == nil || s.firstRow.first > r.first {
+		return nil
+	}
+	return s
+}
+
+// hears tells whether a parent can be told: it can be resumed, now or after what it has under way (contract section 7).
+func (s *session) hears() bool { return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began()) }
+
+// owe notes that the parent of a run that ended is to be told.
+func (f *fold) owe(r *row) {
+	p := f.parentOf(r)
+	if !r.callback || r.told || p == nil {
+		return
+	}
+	p.owed = append(p.owed, r)
+	f.owing[p] = true
+	f.callable(p)
+}
+
+// callable notes a session that can be told of its children.
+func (f *fold) callable(s *session) {
+	if len(s.owed) > 0 && len(s.live) == 0 {
+		f.due = append(f.due, s)
+	}
+}
+
+// owes tells whether a parent is yet to be told of a run of the session.
+func (f *fold) owes(s *session) bool {
+	for r := s.firstRow; r != nil; r = r.next {
+		if f.owesOf(r) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fold) owesOf(r *row) bool {
+	if r.live != nil || !r.callback || r.told {
+		return false
+	}
+	p := f.parentOf(r)
+	return p != nil && p.hears()
+}
+
+// report is a callback record: these children are told of by a turn of their parent, whose accepted record stands right before.
+func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+	var c run.Callback
+	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > run.Version {
+		return c.V, err
+	}
+	turn := f.runs[identOf(runPrefix, c.RunID)]
+	p := f.sessions[identOf(sessionPrefix, rec.Session)]
+	for _, id := range c.Children {
+		r := f.runs[identOf(runPrefix, id)]
+		if r == nil || r.told || !r.callback || r.live != nil || r.parent != rec.Session {
+			continue
+		}
+		r.told, r.by = true, turn
+		ch.Moved = true
+		if turn != nil && turn.live != nil && !turn.begun {
+			turn.live.children = append(turn.live.children, r)
+		}
+	}
+	if p != nil {
+		f.clear(p)
+	}
+	return c.V, nil
+}
+
+// clear takes those that are told out of what a parent is owed.
+func (f *fold) clear(p *session) {
+	if p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone }); len(p.owed) == 0 {
+		p.owed = nil
+		delete(f.owing, p)
+	}
+}
+
+// giveBack is the end of a callback turn: if no runner began it, its children are owed again.
+func (f *fold) giveBack(r *row) {
+	if len(r.live.children) == 0 || r.begun {
+		return
+	}
+	r.session.misses++
+	for _, child := range r.live.children {
+		if !child.gone {
+			child.told, child.by = false, nil
+			f.owe(child)
+		}
+	}
+}
+
+// notify is a step of an HTTP callback.
+func (f *fold) notify(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+	var n run.Notified
+	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > run.Version {
+		return n.V, err
+	}
+	r := f.runs[identOf(runPrefix, rec.Run)]
+	h := f.hooks[r]
+	if r == nil || h == nil || rec.N <= h.n {
+		return n.V, nil
+	}
+	ch.Moved = true
+	h.n, h.next = rec.N, m.Time
+	if n.Status != run.NotifyAgain {
+		h.tries++
+		h.status, h.reason = n.HTTP, strings.Clone(n.Reason)
+	}
+	switch n.Status {
+	case run.NotifyDelivered:
+		r.hook = hookDelivered
+		delete(f.hooks, r)
+	case run.NotifyDead:
+		r.hook = hookDead
+	case run.NotifyAgain:
+		r.hook, h.tries = hookOwed, 0
+	default:
+		if n.Next != nil {
+			h.next = *n.Next
+		}
+	}
+	return n.V, nil
+}
+
+// bind is what an executor says of its session. The last one counts.
+func (f *fold) bind(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+	var b run.Bound
+	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > run.Version {
+		return b.V, err
+	}
+	r := f.runs[identOf(runPrefix, rec.Run)]
+	if r == nil || r.live == nil || r.live.snap.Key != rec.Key || r.live.snap.Claim == nil || r.session.model == b.Model {
+		return b.V, nil
+	}
+	r.session.model = b.Model
+	ch.Moved = true
+	return b.V, nil
+}
+
+// reply is the parent and the mode that a session's callback turns have: those of its newest run that calls back, else of the
+// newest.
+func (s *session) reply() (parent, mode string) {
+	for r := s.firstRow; r != nil; r = r.next {
+		if r.callback || mode != run.AsyncCallback {
+			parent, mode = r.parent, modes[r.mode]
+		}
+	}
+	return parent, mode
+}
+
+// held is the sequence before which history must stay for what is yet to be told: the children that are owed, the HTTP callbacks
+// with tries left, and of every parent that will be told the newest run that precedes its oldest such child.
+func (f *fold) held() uint64 {
+	least := f.seq + 1
+	oldest := map[*session]*row{} // by parent
+	need := func(r *row) {
+		if p := f.parentOf(r); p != nil {
+			least = min(least, r.first)
+			if o := oldest[p]; o == nil || r.first < o.first {
+				oldest[p] = r
+			}
+		}
+	}
+	for r := f.head; r != nil; r = r.live.next {
+		if r.callback {
+			need(r)
+		}
+		for _, child := range r.live.children {
+			need(child)
+		}
+	}
+	for p := range f.owing {
+		for _, r := range p.owed {
+			if f.owesOf(r) {
+				need(r)
+			}
+		}
+	}
+	for r := range f.hooks {
+		if r.hook == hookOwed {
+			least = min(least, r.first)
+		}
+	}
+	for p, child := range oldest {
+		keep := p.firstRow
+		for r := p.firstRow; r != nil && r.first < child.first; r = r.next {
+			keep = r
+		}
+		least = min(least, keep.first)
+	}
+	return least
+}

@@ -1,0 +1,250 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"ao/shared/run"
+)
+
+// calls is where the callbacks of a run stand.
+type calls struct {
+	orphan       bool // it names a parent that does not exist any more
+	parent, http *run.Call
+}
+
+// Why a parent cannot be told.
+const (
+	reasonGone       = "parent_gone"
+	reasonProcedural = "procedural_agent_no_resume"
+	reasonNeverBegan = "session_never_began"
+)
+
+func (f *fold) calls(r *row) (c calls) {
+	if r.parent != "" {
+		p := f.parentOf(r)
+		c.orphan = p == nil
+		if r.callback {
+			c.parent = parentCall(r, p)
+		}
+	}
+	if r.hook == hookNone {
+		return c
+	}
+	c.http = &run.Call{Status: run.CallOwed}
+	switch h := f.hooks[r]; {
+	case r.hook == hookDelivered:
+		c.http.Status = run.CallDelivered
+	case h == nil:
+		c.http.Status = run.CallWaiting
+	default:
+		c.http.Tries, c.http.HTTP, c.http.Reason = h.tries, h.status, h.reason
+		if r.hook == hookDead {
+			c.http.Status = run.CallDead
+		} else {
+			next := h.next.UTC()
+			c.http.Next = &next
+		}
+	}
+	return c
+}
+
+func parentCall(r *row, p *session) *run.Call {
+	switch {
+	case r.told:
+		c := &run.Call{Status: run.CallDelivered}
+		if r.by != nil && !r.by.gone {
+			c.RunID = r.by.runID()
+		}
+		return c
+	case p == nil:
+		return &run.Call{Status: run.CallUndeliverable, Reason: reasonGone}
+	case p.agentType != run.Autonomous:
+		return &run.Call{Status: run.CallUndeliverable, Reason: reasonProcedural}
+	case !p.hears():
+		return &run.Call{Status: run.CallUndeliverable, Reason: reasonNeverBegan}
+	case r.live != nil:
+		return &run.Call{Status: run.CallWaiting}
+	}
+	return &run.Call{Status: run.CallOwed}
+}
+
+// viewOf is a session as readers see it.
+func (f *fold) viewOf(s *session) run.Session {
+	v := s.view()
+	if s.parent != "" {
+		v.ParentGone = f.parentOf(s.firstRow) == nil && s.firstRow.parent == s.parent
+	}
+	return v
+}
+
+// Owing is a parent session with nothing under way that is to be told of ended children.
+type Owing struct {
+	Session  string
+	LastRun  string    // the run of it that ended last
+	Ended    time.Time // when that was, by its own word
+	Parent   string    // of the turn that will tell it
+	Mode     string    // likewise
+	Misses   int       // such turns in a row that ended before a runner began them
+	Children []Child   // in the order of their ends
+}
+
+// Child is an ended run whose parent is to be told of it.
+type Child struct {
+	RunID, SessionID string
+	Status           run.Status
+}
+
+// Due are those that became ready to be told since it was asked last.
+func (j *Journal) Due() []Owing {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []Owing
+	for _, s := range j.fold.due {
+		if o, ok := j.fold.owingOf(s); ok {
+			all = append(all, o)
+		}
+	}
+	j.fold.due = nil
+	return all
+}
+
+// Owing are all that can be told now.
+func (j *Journal) Owing() (all []Owing) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	for s := range j.fold.owing {
+		if o, ok := j.fold.owingOf(s); ok {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+func (f *fold) owingOf(s *session) (o Owing, ok bool) {
+	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() {
+		return o, false
+	}
+	o = Owing{Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
+	o.Parent, o.Mode = s.reply()
+	for _, r := range s.owed {
+		if !r.gone {
+			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base()})
+		}
+	}
+	return o, len(o.Children) > 0
+}
+
+// Owes names a run of the session whose parent is yet to be told of it; empty: there is none.
+func (j *Journal) Owes(session string) string {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
+		for r := s.firstRow; r != nil; r = r.next {
+			if j.fold.owesOf(r) {
+				return r.runID()
+			}
+		}
+	}
+	return ""
+}
+
+// Above tells whether a session is above another one, or is that: it would be told, in the end, by what it is told of.
+func (j *Journal) Above(session, parent string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	for range 1000 {
+		if parent == session {
+			return true
+		}
+		s := j.fold.sessions[identOf(sessionPrefix, parent)]
+		if s == nil {
+			return false
+		}
+		if parent, _ = s.reply(); parent == "" {
+			return false
+		}
+	}
+	return true // too long to be meant
+}
+
+// Model is what the session's executor bound last; empty: nothing.
+func (j *Journal) Model(session string) string {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
+		return s.model
+	}
+	return ""
+}
+
+// Hook is an HTTP callback that is to be tried now.
+type Hook struct {
+	RunID, SessionID string
+	N                int // of its newest record
+	Tries            int
+}
+
+// Hooks are the HTTP callbacks whose time has come, and when the next one will; zero: there is none.
+func (j *Journal) Hooks(now time.Time) (due []Hook, next time.Time) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	for r, h := range j.fold.hooks {
+		switch {
+		case r.hook != hookOwed:
+		case !h.next.After(now):
+			due = append(due, Hook{r.runID(), r.session.sessionID(), h.n, h.tries})
+		case next.IsZero() || h.next.Before(next):
+			next = h.next
+		}
+	}
+	return due, next
+}
+
+// Hook is a run's HTTP callback, with its newest record's number; dead or owed only.
+func (j *Journal) Hook(id string) (Hook, run.Call, bool) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	r := j.fold.runs[identOf(runPrefix, id)]
+	h := j.fold.hooks[r]
+	if h == nil {
+		return Hook{}, run.Call{}, false
+	}
+	return Hook{r.runID(), r.session.sessionID(), h.n, h.tries}, *j.fold.calls(r).http, true
+}
+
+// CallbackPage is a part of a list of runs that call back.
+type CallbackPage struct {
+	Runs []run.Run `json:"callbacks"`
+	Next string    `json:"next_cursor,omitempty"` // empty: that was the last one
+}
+
+// Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of callbacks.
+func (j *Journal) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
+	wanted := map[string]bool{}
+	for _, s := range q.Statuses {
+		wanted[s] = true
+	}
+	below, err := cursor(runCursor, q.Cursor)
+	if err = cmp.Or(refuse(q, run.CallStatuses), err); err != nil {
+		return CallbackPage{}, err
+	}
+	q.Statuses = nil
+	q.also = func(f *fold, r *row) bool {
+		if !r.callback && r.hook == hookNone {
+			return false
+		}
+		c := f.calls(r)
+		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
+	}
+	limit := cmp.Or(q.Limit, defaultLimit)
+	found := j.find(q, below, limit+1)
+	p := CallbackPage{}
+	if len(found) > limit {
+		found = found[:limit]
+		p.Next = cursorAt(runCursor, found[limit-1].first)
+	}
+	p.Runs, err = j.views(ctx, found)
+	return p, err
+}
