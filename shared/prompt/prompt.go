@@ -1,0 +1,95 @@
+// Package prompt is the texts that go to a model. What others wrote is put into them so that it cannot be taken for a part
+// of the text around it.
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// Tag is the name of the block that reports children to their parent.
+const Tag = "agent-callback"
+
+// Child is an ended run of a child session.
+type Child struct {
+	RunID     string
+	SessionID string
+	Status    run.Status   // completed, failed or stopped
+	Result    *run.Result  // completed
+	Error     *fault.Fault // failed or stopped
+}
+
+// Callback is what a parent's model is told of its ended children (contract section 7), in their order: one has its own
+// form, several come together in another. Of a child's text at most this many bytes are shown, and a line says what is
+// missing; 0: all of it. No text of a child can begin or end the block.
+func Callback(children []Child, most int) string {
+	var b strings.Builder
+	if len(children) == 1 {
+		c := children[0]
+		head, ask := "## Child Result", "Please continue with the orchestration based on this result."
+		if c.Status != run.Completed {
+			head, ask = "## Error", "Please handle this failure and continue with the orchestration."
+		}
+		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", Tag, c.SessionID, string(c.Status), head, c.shown(most), ask)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "<%s type=\"aggregated\" count=\"%d\">\n", Tag, len(children))
+	for i, c := range children {
+		if i > 0 {
+			b.WriteString("\n---\n\n")
+		}
+		fmt.Fprintf(&b, "### Child: %s (status: %s)\n\n%s\n", c.SessionID, c.Status, c.shown(most))
+	}
+	fmt.Fprintf(&b, "</%s>\n\nPlease continue with the orchestration based on these results.", Tag)
+	return b.String()
+}
+
+// shown is the child's text, cut and neutralised.
+func (c Child) shown(most int) string {
+	text := c.text(most)
+	if most <= 0 || len(text) <= most {
+		return Neutral(text, Tag)
+	}
+	cut := most
+	for cut > 0 && most-cut < utf8.UTFMax && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s\n\n[Cut here. Bytes missing: %d. GET /runs/%s/result has all of it]", Neutral(text[:cut], Tag), len(text)-cut, c.RunID)
+}
+
+// text is the child's result, or what went wrong.
+func (c Child) text(most int) string {
+	switch {
+	case c.Status == run.Completed:
+		return result(c.Result, most)
+	case c.Error != nil && c.Error.Message != "":
+		return c.Error.Message
+	case c.Status == run.Stopped:
+		return "The run was stopped"
+	default:
+		return "The run failed without a message"
+	}
+}
+
+// result is the data, indented, else the text. Data that will be cut anyway stays as it came: indented it could be a
+// hundred times as large.
+func result(r *run.Result, most int) string {
+	switch {
+	case r == nil:
+	case len(r.Data) > 0 && !bytes.Equal(r.Data, []byte("null")):
+		var b bytes.Buffer
+		if most > 0 && len(r.Data) > most || json.Indent(&b, r.Data, "", "  ") != nil {
+			return string(r.Data)
+		}
+		return b.String()
+	case r.Text != nil && strings.TrimSpace(*r.Text) != "":
+		return *r.Text
+	}
+	return "(No result available)"
+}
