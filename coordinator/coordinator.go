@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,8 +65,10 @@ type Coordinator struct {
 	fleet   *roster
 	leases  *leases
 	turns   *turns
-	started atomic.Bool   // keys and registries are read
-	wrote   atomic.Uint64 // the newest record of this process: its lists show at least that
+	calling sync.Map       // parent sessions that are being told
+	calls   sync.WaitGroup // of these
+	started atomic.Bool    // keys and registries are read
+	wrote   atomic.Uint64  // the newest record of this process: its lists show at least that
 }
 
 // New wires a coordinator; Run makes it work.
@@ -102,7 +105,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
 		g.Go(func() error { return c.serveFleet(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
-		g.Go(func() error { return c.turns.watch(ctx) })
+		g.Go(func() error { defer c.calls.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
 		return nil
 	})

@@ -53,7 +53,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			if l.c.Journal.Ended(at.RunID) {
 				reply.GivenUp = append(reply.GivenUp, at.Key)
 			}
-		case a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != b.Instance):
+		case a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != b.Instance), l.c.over(a, at.Key):
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		default:
 			l.mu.Lock()
@@ -68,6 +68,16 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 		}
 	}
 	return reply
+}
+
+// over tells whether a key is that of an attempt that has ended, while the run goes on.
+func (c *Coordinator) over(a journal.Active, key string) bool {
+	for n := 1; n < a.Next(); n++ {
+		if c.keys.of(a.Spec.ID, n) == key {
+			return true
+		}
+	}
+	return false
 }
 
 // watch looks at the leases four times a second.
@@ -208,6 +218,6 @@ func (c *Coordinator) ended(ctx context.Context, a journal.Active, status run.St
 
 // attempt is the attempt that is next or under way, with its key; any coordinator can make it, also of a run never queued.
 func (c *Coordinator) attempt(a journal.Active) (int, string) {
-	n := max(a.Attempt, 1)
+	n := a.Next()
 	return n, c.keys.of(a.Spec.ID, n)
 }

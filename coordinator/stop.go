@@ -122,6 +122,10 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 		return fault.Newf(fault.Conflict, "session %s has %d runs that run or wait; stop it first (POST /sessions/%s/stop)", id, len(open), id).
 			With("session_id", id).With("run_id", open[0].Spec.ID)
 	}
+	if child := c.Journal.Owes(id); child != "" {
+		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes when the parent's turn ends, then delete session %s again", child, id).
+			With("session_id", id).With("run_id", child)
+	}
 	runs := c.Journal.RunsOf(id)
 	part := subject.Partition(id)
 	if err := c.undelete(ctx, part, id); err != nil {

@@ -142,6 +142,15 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 		if _, err := c.Journal.Session(ctx, req.ParentSessionID); err != nil {
 			return p, fault.Of(err).With("field", "parent_session_id")
 		}
+		if req.Type == run.Resume && req.Mode == run.AsyncCallback && c.Journal.Above(req.SessionID, req.ParentSessionID) {
+			return p, fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", req.ParentSessionID, req.SessionID).With("field", "parent_session_id")
+		}
+	}
+	if req.Mode == run.AsyncCallback && p.spec.Parent == "" && req.CallbackURL == "" {
+		return p, fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
+	}
+	if req.CallbackURL != "" {
+		return p, fault.New(fault.Invalid, "", "callback_url is not supported by this version (HTTP callbacks come later); leave it out").With("field", "callback_url")
 	}
 	s, err := a.InputSchema(req.Type)
 	if err != nil {
@@ -169,6 +178,13 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	}
 	p.spec.Agent, p.spec.AgentType, p.spec.Owner = name, a.Type, a.ownerHash()
 	p.spec.Timeout, p.spec.TimeoutBy = timeout(req, a)
+	p.spec.Attempts, p.spec.CallbackTo = a.MaxAttempts, req.CallbackURL
+	if req.MaxAttempts != nil {
+		p.spec.Attempts = *req.MaxAttempts
+	}
+	if p.spec.Attempts == 1 { // that is what none says, too
+		p.spec.Attempts = 0
+	}
 	p.want = fleet.WantOf(a.Type, p.spec.Demands, a.owners)
 	snapshot, err := a.snapshot()
 	if err != nil {

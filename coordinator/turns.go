@@ -67,12 +67,14 @@ func (t *turns) watch(ctx context.Context) error {
 		case <-t.c.Journal.Moved():
 			if t.c.Journal.Ready() == nil { // while history is read, anew, a turn may be long over; the end of that is told, too
 				t.queue(ctx, t.c.Journal.Eligible())
+				t.c.callBack(ctx, t.c.Journal.Due())
 			}
 		case <-t.wake:
 			t.sweep(ctx)
 		case <-tick.C:
 			t.c.fleet.silence(ctx)
 			t.sweep(ctx)
+			t.c.callBackAll(ctx)
 		}
 	}
 }
@@ -135,7 +137,7 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 // record is a run's queued record, if an online runner would take it. a may be old: what has begun since is left alone.
 func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok bool) {
 	a, ok = t.c.Journal.Active(a.Spec.ID)
-	if !ok || a.Claim != nil || a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
+	if !ok || a.Claim != nil || time.Now().Before(a.NotBefore) || a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
 		return e, false
 	}
 	w := t.want(a.Spec)
@@ -144,7 +146,11 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok b
 	}
 	lane, err := t.c.fleet.lane(ctx, w)
 	if err == nil {
-		e, err = t.c.queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, max(a.Attempt, 1))
+		spec := *a.Spec
+		if spec.Type == run.Resume {
+			spec.Model = t.c.Journal.Model(spec.SessionID)
+		}
+		e, err = t.c.queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
 	}
 	if err != nil {
 		t.c.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
@@ -272,6 +278,9 @@ func (c *Coordinator) waitingFor(r run.Run) string {
 	}
 	if open := c.Journal.Open(r.SessionID); len(open) > 0 && open[0].Spec.ID != r.ID {
 		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
+	}
+	if a.NotBefore.After(time.Now()) {
+		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
 	if w := c.turns.want(a.Spec); !c.fleet.matches(w) {
 		return fmt.Sprintf("a runner: none online matches %s", describe(w))

@@ -46,7 +46,9 @@ func (f *fold) parentOf(r *row) *session {
 }
 
 // hears tells whether a parent can be told: it can be resumed, now or after what it has under way (contract section 7).
-func (s *session) hears() bool { return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began()) }
+func (s *session) hears() bool {
+	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began())
+}
 
 // owe notes that the parent of a run that ended is to be told.
 func (f *fold) owe(r *row) {

@@ -162,7 +162,8 @@ func (j *Journal) Above(session, parent string) bool {
 		if s == nil {
 			return false
 		}
-		if parent, _ = s.reply(); parent == "" {
+		var mode string
+		if parent, mode = s.reply(); mode != run.AsyncCallback || parent == "" {
 			return false
 		}
 	}

@@ -4,10 +4,8 @@
 package natsapi
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -20,6 +18,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -201,17 +200,17 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 		f = fault.Of(err)
 		v = reply{status[f.Kind], f}
 	}
-	raw, encErr := encode(v.body)
+	raw, encErr := wire.Encode(v.body)
 	if most := s.nc.MaxPayload() - 4096; encErr == nil && most > 0 && int64(len(raw)) > most {
 		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, more than a NATS message holds; read it over HTTP", len(raw))
 		v.status = status[f.Kind]
-		raw, encErr = encode(f)
+		raw, encErr = wire.Encode(f)
 	}
 	if encErr != nil {
 		s.log.Error("answer cannot be encoded", "err", encErr)
 		f = fault.Of(encErr)
 		v.status = status[f.Kind]
-		raw, _ = encode(f)
+		raw, _ = wire.Encode(f)
 	}
 	if to == "" {
 		return f
@@ -229,14 +228,6 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 		s.log.Warn("an answer could not be sent", "err", err)
 	}
 	return f
-}
-
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // told is what `nats micro stats` shows beside its own figures.

@@ -136,6 +136,9 @@ func Notified(partition, run string, n int) string {
 	return "ao.runs." + partition + ".notified." + run + "." + strconv.Itoa(n)
 }
 
+// TryKey is the key in the bucket Idempotency under which a coordinator takes the n-th try of a run's HTTP callback.
+func TryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
+
 // Deleted takes the end of a session.
 func Deleted(partition, session string) string {
 	return "ao.runs." + partition + ".deleted." + session

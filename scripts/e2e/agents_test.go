@@ -136,7 +136,7 @@ func TestAgents(t *testing.T) {
 			{`{"name":"x","parameters_schema":{"$ref":"http://elsewhere/x.json"}}`, `{"error":"InvalidSchema"`},
 			{`{"name":"x","parameters_schema":{"pattern":"("}}`, `{"error":"InvalidSchema"`},
 			{`{"name":"x","output_schema":{}}`, `output_schema is not supported by this version`},
-			{`{"name":"x","max_attempts":2}`, `max_attempts is not supported by this version`},
+			{`{"name":"x","max_attempts":101}`, `max_attempts must be from 1 to 100`},
 			{`{"name":"a.b"}`, `use 1 to 60 letters, digits`},
 			{`{"name":"x","type":"procedural","command":"ls"}`, `agents_dir of a runner's profile`},
 			{`{"name":"x","command":"ls"}`, `command belongs to procedural agents`},

@@ -27,7 +27,7 @@ var rooms = []struct {
 	{"ao/nats/natstest", []string{"ao/shared/...", "ao/nats/..."}},
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
 
-	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal"}},
+	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/webhook"}},
 	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/journal"}},
 	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal"}},

@@ -35,6 +35,7 @@ type Blueprint struct {
 	Demands          *run.Demands    `json:"demands,omitempty"`
 	ExecutorProfile  string          `json:"executor_profile,omitempty"`
 	TimeoutSeconds   int             `json:"timeout_seconds,omitempty"`
+	MaxAttempts      int             `json:"max_attempts,omitempty"` // 0: one
 	Status           string          `json:"status"`
 	Command          string          `json:"command,omitempty"`   // runner-owned procedural agents
 	RunnerID         string          `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
@@ -53,7 +54,7 @@ func CheckName(field, s string) error {
 }
 
 // unsupported are members of the contract's agent that this version refuses, so that nothing is accepted and ignored.
-var unsupported = []string{"output_schema", "default_output_schema", "output_schema_options", "default_output_schema_options", "max_attempts"}
+var unsupported = []string{"output_schema", "default_output_schema", "output_schema_options", "default_output_schema_options"}
 
 // Read reads a definition strictly and checks all of it. kind is the type where the definition names none.
 func Read(raw []byte, kind string) (Blueprint, error) {
@@ -103,6 +104,7 @@ func (b Blueprint) Check() error {
 		{"type", b.Type != run.Autonomous && b.Type != run.Procedural, "type must be autonomous or procedural"},
 		{"status", b.Status != Active && b.Status != Inactive, "status must be active or inactive"},
 		{"timeout_seconds", b.TimeoutSeconds < 0 || b.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
+		{"max_attempts", b.MaxAttempts < 0 || b.MaxAttempts > run.MaxAttempts, "max_attempts must be from 1 to 100"},
 		{"description", len(b.Description) > 64<<10, "description must be at most 64 KiB"},
 		{"system_prompt", len(b.SystemPrompt) > 512<<10, "system_prompt must be at most 512 KiB"},
 		{"command", b.Type == run.Procedural && b.Command == "", "a procedural agent needs command: the program it runs"},

@@ -22,7 +22,7 @@ func TestReadRefusesByField(t *testing.T) {
 		{`{"name":"a","command":"./x"}`, run.Autonomous, `command belongs to procedural agents`},
 		{`{"name":"a","status":"off"}`, run.Autonomous, `status must be active or inactive`},
 		{`{"name":"a","output_schema":{}}`, run.Autonomous, `output_schema is not supported by this version`},
-		{`{"name":"a","max_attempts":3}`, run.Autonomous, `max_attempts is not supported by this version`},
+		{`{"name":"a","max_attempts":101}`, run.Autonomous, `max_attempts must be from 1 to 100`},
 		{`{"name":"a","mcp_servers":[]}`, run.Autonomous, `mcp_servers must be an object`},
 		{`{"name":"a","tags":"x"}`, run.Autonomous, `tags must be a list of strings`},
 		{`{"name":"a",}`, run.Autonomous, `not JSON`},

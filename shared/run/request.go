@@ -26,7 +26,12 @@ type Request struct {
 	AdditionalDemands Demands         `json:"additional_demands"`
 	TimeoutSeconds    *int            `json:"timeout_seconds"`
 	WaitSeconds       *int            `json:"wait_seconds"`
+	MaxAttempts       *int            `json:"max_attempts"`
+	CallbackURL       string          `json:"callback_url"`
 }
+
+// MaxAttempts is the most attempts that can be asked for.
+const MaxAttempts = 100
 
 // MaxTimeout is the longest limit of an execution that can be asked for, in seconds (30 days).
 const MaxTimeout = 30 * 24 * 3600
@@ -34,7 +39,6 @@ const MaxTimeout = 30 * 24 * 3600
 // later names what the contract has and this version refuses, with what holds meanwhile.
 var later = map[string]string{
 	"output_schema": "output schemas", "output_schema_name": "output schemas", "output_schema_options": "output schemas",
-	"callback_url": "HTTP callbacks", "max_attempts": "further attempts",
 }
 
 // Later is the refusal of a field of the contract that does not work yet; nil for any other name.
@@ -91,13 +95,13 @@ func (r Request) normal() (Request, error) {
 		say   string
 	}{
 		{"type", r.Type != Start && r.Type != Resume, "type must be start_session or resume_session"},
-		{"mode", r.Mode == AsyncCallback, "mode async_callback is not supported by this version; use sync or async_poll"},
 		{"mode", r.Mode != Sync && r.Mode != AsyncPoll && r.Mode != AsyncCallback, "mode must be sync, async_poll or async_callback"},
 		{"session_id", r.Type == Resume && r.SessionID == "", "resume_session needs session_id: which session goes on?"},
 		{"agent_name", r.Type == Start && r.AgentName == "", "agent_name is required to start a session; GET /agents lists them"},
 		{"timeout_seconds", r.TimeoutSeconds != nil && (*r.TimeoutSeconds < 1 || *r.TimeoutSeconds > MaxTimeout), "timeout_seconds must be from 1 to 2592000"},
 		{"wait_seconds", r.WaitSeconds != nil && (*r.WaitSeconds < 0 || *r.WaitSeconds > 3600), "wait_seconds must be from 0 to 3600"},
 		{"wait_seconds", r.WaitSeconds != nil && r.Mode != Sync, "wait_seconds goes with mode sync only"},
+		{"max_attempts", r.MaxAttempts != nil && (*r.MaxAttempts < 1 || *r.MaxAttempts > MaxAttempts), "max_attempts must be from 1 to 100"},
 		{"project_dir", relative(r.ProjectDir), "project_dir must be an absolute path: that of the runners that may take the run"},
 		{"additional_demands.project_dir", relative(r.AdditionalDemands.ProjectDir), "additional_demands.project_dir must be an absolute path: that of the runners that may take the run"},
 		{"project_dir", bad(r.ProjectDir, 4096), "project_dir must be at most 4096 characters, without control characters"},

@@ -291,3 +291,14 @@ func Object(members []Member) []byte {
 	}
 	return append(out, '}')
 }
+
+// Encode is json.Marshal that leaves <, > and & as they are: nothing here is HTML.
+func Encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}
