@@ -12,6 +12,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/worker/external"
 	"ao/worker/procedural"
 	"ao/worker/profile"
 )
@@ -21,6 +22,10 @@ import (
 func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent.Blueprint, []agent.Bad, error) {
 	if err := p.Runnable(); err != nil {
 		return nil, nil, nil, err
+	}
+	if p.Type == run.Autonomous {
+		file, err := p.Program()
+		return program{p, int(most), file}, nil, nil, err
 	}
 	good, broken, err := p.Agents()
 	if err != nil {
@@ -38,6 +43,17 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 		programs.of[a.Name], agents[i] = a.Program, a.Blueprint
 	}
 	return programs, agents, broken, nil
+}
+
+// program executes autonomous agents by a program that speaks the executor protocol, or just prints.
+type program struct {
+	profile profile.Profile
+	most    int    // bytes of a result
+	file    string // the program's
+}
+
+func (p program) Run(ctx context.Context, inv executor.Invocation, emit func(kind string, body json.RawMessage)) run.Outcome {
+	return external.Run(ctx, external.Job{Invocation: inv, Command: p.file, Env: p.profile.Environ(inv, os.LookupEnv), MaxResult: p.most, Tell: emit})
 }
 
 // commands executes procedural agents inside the worker.

@@ -9,6 +9,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/executor"
 	"ao/shared/run"
 )
 
@@ -22,6 +23,7 @@ type events struct {
 	w *Worker
 	a *attempt
 
+	bond bond
 	mu   sync.Mutex
 	out  *bus.Emitter
 	lost int
@@ -29,6 +31,10 @@ type events struct {
 
 // emit writes an event. It waits while too much is not written yet, until the executor is to end; what comes then is left out.
 func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
+	if kind == executor.LineBind {
+		e.bind(body)
+		return
+	}
 	if !slices.Contains(eventKinds, kind) {
 		e.w.log.Warn("an executor's event is of no known kind and left out", "run", e.a, "kind", kind)
 		return
@@ -57,8 +63,9 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	}
 }
 
-// flush waits until every event is written and gives the last one's sequence, 0 where there is none.
+// flush waits until every event and what was bound is written and gives the last one's sequence, 0 where there is none.
 func (e *events) flush(ctx context.Context) uint64 {
+	e.bond.settled()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.out == nil {

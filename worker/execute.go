@@ -129,6 +129,6 @@ func (w *Worker) invocation(a *attempt) executor.Invocation {
 	}
 	return executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt, Parameters: a.Parameters,
-		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config,
+		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config, ExecutorSession: a.Model,
 	}
 }

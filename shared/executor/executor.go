@@ -137,7 +137,7 @@ type bindLine struct {
 }
 
 type resultLine struct {
-	Type string `json:"type"`
+	Line string `json:"type"` // not Type: that would hide the result's own
 	run.Result
 	Error *fault.Fault `json:"error,omitempty"`
 }

@@ -146,6 +146,7 @@ func TestReadLine(t *testing.T) {
 		{`{"type":"bind","executor_session_id":"s"}`, "bind s"},
 		{`{"type":"bind"}`, "error: executor_session_id is required in a bind line"},
 		{`{"type":"result","result_data":0}`, "result 0 <nil>"},
+		{`{"type":"result","result_type":"procedural","result_text":null,"result_data":{},"exit_code":0}`, "result {} <nil>"},
 		{`{"type":"result","result_data":{},"error":{"error":"x","message":"m"}}`, "result {} m"},
 		{`{"type":"result","result_text":"a","result_data":1}`, "error: result_text and result_data exclude each other; send one"},
 		{`{"type":"result","colour":1}`, `error: Unknown field "colour"; known are`},

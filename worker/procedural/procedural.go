@@ -48,9 +48,8 @@ const (
 	// ExitTimeout is the exit code of a run that took too long.
 	ExitTimeout = 124
 
-	maxResult  = 16 << 20 // default of Job.MaxResult
-	maxText    = 1 << 20  // bytes told of stdout and of stderr where they are text
-	maxMessage = 2000     // bytes of an error's message
+	maxResult = 16 << 20 // default of Job.MaxResult
+	maxText   = 1 << 20  // bytes told of stdout and of stderr where they are text
 )
 
 // Job is one run of a command.
@@ -110,7 +109,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	case err != nil:
 		return run.Outcome{Status: run.Stopped, Result: result(exit, most)}
 	case exit.Code != 0:
-		return failed(exit, most, fault.New(fault.Internal, CodeFailed, message(exit)).With("exit_code", exit.Code))
+		return failed(exit, most, fault.New(fault.Internal, CodeFailed, exit.Why()).With("exit_code", exit.Code))
 	}
 	return run.Outcome{Status: run.Completed, Result: result(exit, most)}
 }
@@ -135,37 +134,9 @@ func result(exit process.Exit, most int) *run.Result {
 		Code   int    `json:"return_code"`
 		Stdout string `json:"stdout"`
 		Stderr string `json:"stderr"`
-	}{exit.Code, plain(process.Cut(exit.Stdout, limit)), plain(process.Cut(exit.Stderr, limit))})
+	}{exit.Code, process.Plain(process.Cut(exit.Stdout, limit)), process.Plain(process.Cut(exit.Stderr, limit))})
 	r.Data = bytes.TrimSpace(b.Bytes())
 	return &r
-}
-
-// plain is text that any JSON reader takes.
-func plain(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
-
-// message says why a command failed: the end of stderr, else of stdout, else the code (contract section 8).
-func message(exit process.Exit) string {
-	for _, text := range [][]byte{exit.Stderr, exit.Stdout} {
-		if s := strings.TrimSpace(strings.ReplaceAll(plain(text), "\x00", "")); s != "" {
-			return tail(s, maxMessage)
-		}
-	}
-	return fmt.Sprintf("Process exited with code %d", exit.Code)
-}
-
-// tail is the end of a text, from the beginning of a line where there is one.
-func tail(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	s = s[len(s)-limit:]
-	if i := strings.IndexByte(s, '\n'); i >= 0 && i < len(s)-1 {
-		return "…" + s[i:]
-	}
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return "…" + s
 }
 
 // spoken is a time as a person says it: 5 minutes, 1 hour, 90 seconds.

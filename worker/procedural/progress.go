@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/shared/run"
+	"ao/worker/process"
 )
 
 // How many lines of stderr become session events: so many at once, and so many a second after that. What is over
@@ -43,7 +44,7 @@ func (p *progress) line(b []byte) {
 	}
 	p.tokens--
 	p.end()
-	p.say(plain(b))
+	p.say(process.Plain(b))
 }
 
 // end tells how many lines were left out.

@@ -93,6 +93,24 @@ func Cut(text []byte, limit int) []byte {
 	return kept
 }
 
+// Text keeps the beginning and the end of what is added to it, Limit bytes together.
+type Text struct {
+	Limit int
+	keep  keep
+}
+
+// Add adds to the text.
+func (t *Text) Add(b []byte) {
+	t.keep.limit = t.Limit
+	t.keep.add(b)
+}
+
+// Bytes gives what was kept, with a line between beginning and end that says how much was not.
+func (t *Text) Bytes() []byte {
+	kept, _ := t.keep.bytes()
+	return kept
+}
+
 // wholeEnd is b without a character that is cut off at its end.
 func wholeEnd(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {

@@ -91,12 +91,17 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 
 	g := group{pid: p.pid}
 	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
+	unhookKill := func() bool { return true }
+	if kill, ok := ctx.Value(killer{}).(context.Context); ok {
+		unhookKill = context.AfterFunc(kill, func() { g.signal(syscall.SIGKILL, 0) })
+	}
 	waitable(p.pid)
 	unhook()
 	stopped := g.stopping()
 	if stopped {
 		g.await() // its children have the rest of the grace
 	}
+	unhookKill()
 	status, usage := g.end()
 	mark.sweep()
 
@@ -121,9 +126,17 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	e.Stdout, e.StdoutCut = out.keep.bytes()
 	e.Stderr, e.StderrCut = errs.keep.bytes()
 	if stopped {
-		return e, context.Cause(ctx)
+		return e, cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	return e, nil
+}
+
+type killer struct{}
+
+// WithKill gives a context whose programs are killed when kill ends, at once, whatever grace they are in: for those
+// that must be gone by a certain time. The programs' own context is to end before or with it.
+func WithKill(ctx, kill context.Context) context.Context {
+	return context.WithValue(ctx, killer{}, kill)
 }
 
 func cpu(u syscall.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
@@ -145,6 +158,9 @@ func (g *group) signal(s syscall.Signal, grace time.Duration) {
 	if g.ended {
 		return
 	}
+	if g.kill != nil {
+		g.kill.Stop()
+	}
 	g.until = time.Now().Add(grace)
 	syscall.Kill(-g.pid, s)
 	g.kill = time.AfterFunc(grace, func() {
@@ -164,9 +180,15 @@ func (g *group) stopping() bool {
 
 // await gives the rest of the group, whose leader has ended, the rest of its grace.
 func (g *group) await() {
-	for time.Now().Before(g.until) && groupLives(g.pid) {
+	for g.patient() && groupLives(g.pid) {
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+func (g *group) patient() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Now().Before(g.until)
 }
 
 // end kills what is left of the group and reaps it.

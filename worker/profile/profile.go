@@ -118,8 +118,10 @@ func (p Profile) Runnable() error {
 	switch {
 	case p.Lifecycle != "" && p.Lifecycle != "oneshot":
 		return fault.Newf(fault.Invalid, "profile %q: lifecycle %q is not supported by this version; leave it out", p.Name, p.Lifecycle).With("field", "lifecycle")
-	case p.Type != run.Procedural:
-		return fault.Newf(fault.Invalid, "profile %q: type %s is not supported by this version; only procedural profiles can be run", p.Name, p.Type).With("field", "type")
+	case p.Type == run.Autonomous:
+		if _, err := p.Program(); err != nil {
+			return fault.Newf(fault.Invalid, "profile %q: %v", p.Name, err).With("field", "command")
+		}
 	case p.Command != ProceduralExec:
 		return fault.Newf(fault.Invalid, "profile %q: command %q is not supported by this version; a procedural profile's is %s", p.Name, p.Command, ProceduralExec).With("field", "command")
 	case len(p.Config) > 2 && string(p.Config) != "null":
@@ -129,6 +131,9 @@ func (p Profile) Runnable() error {
 	}
 	return nil
 }
+
+// Program finds the program of an autonomous profile: relative to the profile's file, or on PATH.
+func (p Profile) Program() (string, error) { return process.Find(p.Command, filepath.Dir(p.Path)) }
 
 // Agent is a procedural agent with its program found.
 type Agent struct {

@@ -70,7 +70,9 @@ func TestRunnable(t *testing.T) {
 		{Profile{Type: "procedural", Command: ProceduralExec, Lifecycle: "persistent"}, `profile "p": lifecycle "persistent" is not supported by this version; leave it out`},
 		{Profile{Type: "procedural", Command: ProceduralExec, Config: []byte(`{"a":1}`)}, `profile "p": ao-procedural-exec takes no config; leave it out`},
 		{Profile{Type: "procedural", Command: "other"}, `profile "p": command "other" is not supported by this version; a procedural profile's is ao-procedural-exec`},
-		{Profile{Type: "autonomous", Command: "x"}, `profile "p": type autonomous is not supported by this version; only procedural profiles can be run`},
+		{Profile{Type: "autonomous", Command: "sh", Config: []byte(`{"model":"m"}`)}, "<nil>"},
+		{Profile{Type: "autonomous", Command: "sh", Lifecycle: "persistent"}, `profile "p": lifecycle "persistent" is not supported by this version; leave it out`},
+		{Profile{Type: "autonomous", Command: "./no-such-program", Path: "/profiles/p.json"}, `profile "p": command "./no-such-program": there is no file /profiles/no-such-program`},
 	} {
 		tt.p.Name = "p"
 		if got := fmt.Sprint(tt.p.Runnable()); got != tt.want {

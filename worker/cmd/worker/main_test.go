@@ -98,7 +98,7 @@ func profiles(t *testing.T) string {
 	dir := t.TempDir()
 	write(t, dir+"/procedural.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"agents"}`)
 	write(t, dir+"/typo.json", `{"type":"procedural","comand":"x"}`)
-	write(t, dir+"/model.json", `{"type":"autonomous","command":"ao-claude-code-exec"}`)
+	write(t, dir+"/model.json", `{"type":"autonomous","command":"sh","lifecycle":"persistent"}`)
 	write(t, dir+"/nofolder.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"nowhere"}`)
 	write(t, dir+"/agents/wait/agent.json", `{"name":"wait","command":"./wait.sh"}`)
 	write(t, dir+"/agents/wait/wait.sh", "#!/bin/sh\nwhile [ ! -e \"$2\" ]; do sleep 0.02; done\necho '{\"waited\":true}'\n")

@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/executor"
+	"ao/shared/run"
+)
+
+// maxModel is the longest session id of a model side, in bytes.
+const maxModel = 1 << 10
+
+// bond is what an attempt's executor bound: the model side's session id. The first one counts, as the stream takes one.
+type bond struct {
+	mu    sync.Mutex
+	model string
+	done  chan struct{} // closed: the record stands, or never will
+}
+
+// bind begins to write what the executor bound, and does not wait for it.
+func (e *events) bind(body json.RawMessage) {
+	l, ok, err := executor.ReadLine(body)
+	switch {
+	case !ok || err != nil || l.Type != executor.LineBind:
+		e.w.log.Warn("what an executor bound is not readable and left out", "run", e.a, "err", err)
+		return
+	case len(l.Session) > maxModel:
+		e.w.log.Warn("what an executor bound is too long and left out; the session cannot be resumed by it", "run", e.a, "bytes", len(l.Session))
+		return
+	}
+	e.bond.mu.Lock()
+	defer e.bond.mu.Unlock()
+	if e.bond.model != "" {
+		if e.bond.model != l.Session {
+			e.w.log.Warn("an executor bound another session; the first one counts", "run", e.a)
+		}
+		return
+	}
+	e.bond.model, e.bond.done = l.Session, make(chan struct{})
+	go e.writeBond(l.Session)
+}
+
+// writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.
+func (e *events) writeBond(model string) {
+	defer close(e.bond.done)
+	body, err := encode(run.Bound{V: run.Version, SessionID: e.a.SessionID, RunnerID: e.w.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()})
+	if err != nil {
+		e.w.log.Error("bind", "run", e.a, "err", err)
+		return
+	}
+	own := func(there []byte) bool { return string(there) == string(body) }
+	entry := bus.Entry{Subject: subject.Bound(e.a.partition, e.a.ID, e.a.Key), Body: body}
+	for pause := 100 * time.Millisecond; e.a.wanted.Err() == nil; pause = min(2*pause, 2*time.Second) {
+		switch _, err = e.w.bus.Win(e.a.wanted, entry, own); {
+		case err == nil:
+			return
+		case errors.Is(err, bus.ErrTaken):
+			e.w.log.Warn("another record of what the attempt bound stands", "run", e.a)
+			return
+		}
+		e.w.log.Debug("what an executor bound is not written yet, trying again", "run", e.a, "err", err)
+		wait(e.a.wanted, pause/2+rand.N(pause/2))
+	}
+}
+
+// settled waits until what was bound stands: it must be there before the last word, or the session's next turn would not know it.
+func (b *bond) settled() {
+	b.mu.Lock()
+	done := b.done
+	b.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}

@@ -1,0 +1,132 @@
+// Package external is the executor of autonomous agents whose profile names a program: any that reads one JSON
+// document on stdin and speaks protocol 2.2 on stdout (shared/executor), or just prints what it came to.
+//
+// How a run ends:
+//
+//	the program                            status     error code
+//	ends with code 0                       completed  –
+//	ends so, its last result has an error  failed     the error's
+//	ends so, its last result is unreadable failed     executor_result_unreadable, result_too_large
+//	ends with another code, or by signal   failed     that of its last result's error, else executor_failed
+//	cannot be started                      failed     executor_not_runnable
+//	is not there                           failed     executor_not_found
+//	is stopped (the context ends)          stopped    –
+//
+// What its result is: the last line of type result; without one, all that it wrote to stdout beside the lines of the
+// protocol: one JSON value is result_data, other text result_text, nothing is no result. A run that failed or was
+// stopped keeps the result it has.
+//
+// A line that only looks like the protocol (its type is one of the protocol's, and the rest is wrong) is the program's
+// own text until a good line has shown that the program speaks the protocol. From then on an event or bind like that is
+// left out, and a message in the session says so and why; a result like that fails the run unless a good one follows:
+// work that cannot be read must not look done.
+package external
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/worker/process"
+)
+
+// The codes of errors of these runs, beside those that a program gives itself.
+const (
+	CodeFailed      = "executor_failed"
+	CodeNotFound    = "executor_not_found"
+	CodeNotRunnable = "executor_not_runnable"
+	CodeUnreadable  = "executor_result_unreadable"
+	CodeTooLarge    = "result_too_large"
+)
+
+const (
+	maxResult = 16 << 20 // default of Job.MaxResult
+	maxText   = 1 << 20  // bytes of a result that is the program's own text
+	maxBeside = 8 << 10  // bytes told of text that was beside a result
+	slack     = 1 << 20  // bytes of a line beside its result
+)
+
+// Job is one run of a program.
+type Job struct {
+	Invocation executor.Invocation
+	Command    string        // the program's file, found before (process.Find)
+	Env        []string      // the whole environment
+	Grace      time.Duration // between SIGTERM and SIGKILL; default 5 s
+	MaxResult  int           // bytes of a result; default 16 MiB
+	// Tell gets session events, and with the kind executor.LineBind what the program bound, while it runs, by one
+	// goroutine at a time; nil: nobody listens.
+	Tell func(kind string, body json.RawMessage)
+}
+
+// Run runs a job to its end. When ctx ends, the program is stopped and so is the outcome; what it had told by then is kept.
+func Run(ctx context.Context, j Job) run.Outcome {
+	in, err := j.Invocation.Encode()
+	if err != nil {
+		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+	}
+	most := cmp.Or(j.MaxResult, maxResult)
+	t := transcript{tell: j.Tell, longest: most + slack, own: process.Text{Limit: maxText}}
+	if t.tell == nil {
+		t.tell = func(string, json.RawMessage) {}
+	}
+	exit, err := process.Run(ctx, process.Spec{
+		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace, MaxOutput: most, MaxLine: t.longest, OnStdout: t.line,
+	})
+	if bad, ok := errors.AsType[*process.StartError](err); ok {
+		code := CodeNotRunnable
+		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
+			code = CodeNotFound
+		}
+		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}
+	}
+	if !exit.Began {
+		return run.Outcome{Status: run.Stopped}
+	}
+	if t.spoke {
+		exit.Stdout = t.own.Bytes()
+	}
+	o := run.Outcome{Result: t.result}
+	if t.result == nil {
+		o.Result = printed(exit.Stdout, min(maxText, most/8)) // escaped, it still fits
+	} else if beside := bytes.TrimSpace(exit.Stdout); len(beside) > 0 {
+		t.say(process.Plain(process.Cut(beside, maxBeside)))
+	}
+	switch {
+	case err != nil:
+		o.Status = run.Stopped
+	case exit.Code != 0 && (t.failure == nil || t.unread):
+		o.Status, o.Error = run.Failed, fault.New(fault.Internal, CodeFailed, exit.Why()).With("exit_code", exit.Code)
+	case t.failure != nil:
+		o.Status, o.Error = run.Failed, t.failure
+	case o.Result == nil:
+		o.Status, o.Result = run.Completed, &run.Result{Type: run.Autonomous}
+	default:
+		o.Status = run.Completed
+	}
+	return o
+}
+
+// printed is the result of a program that told none: what it wrote; nil where that is nothing.
+func printed(out []byte, limit int) *run.Result {
+	r := run.Result{Type: run.Autonomous}
+	trimmed := bytes.TrimSpace(out)
+	switch {
+	case len(trimmed) == 0:
+		return nil
+	case json.Valid(trimmed) && utf8.Valid(trimmed):
+		r.Data = trimmed
+	default:
+		text := strings.TrimRight(process.Plain(process.Cut(out, limit)), "\r\n")
+		r.Text = &text
+	}
+	return &r
+}

@@ -1,0 +1,214 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+)
+
+// script writes a program and gives its job. What it tells is added to said.
+func script(t *testing.T, text string, said *[]string) Job {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return Job{
+		Invocation: executor.Invocation{SchemaVersion: executor.Version, Mode: executor.Resume, RunID: "run_1", SessionID: "ses_1", AgentName: "a",
+			Parameters: json.RawMessage(`{"b":1e400,"a":"<&>"}`), ProjectDir: dir, Config: json.RawMessage(`{"model":"m"}`), ExecutorSession: "abc", Attempt: 2},
+		Command: path,
+		Env:     []string{"PATH=" + os.Getenv("PATH"), "OWN=1"},
+		Grace:   100 * time.Millisecond,
+		Tell: func(kind string, body json.RawMessage) {
+			*said = append(*said, kind+" "+string(body))
+		},
+	}
+}
+
+// told is an outcome on one line, and then what was told while the program ran.
+func told(o run.Outcome, said []string) string {
+	s := string(o.Status)
+	if o.Error != nil {
+		raw, _ := json.Marshal(o.Error)
+		s += " " + string(raw)
+	}
+	if o.Result != nil {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.Encode(o.Result)
+		s += " | " + strings.TrimSpace(b.String())
+	}
+	for _, one := range said {
+		s += "\n" + one
+	}
+	return s
+}
+
+func text(s string) string {
+	return fmt.Sprintf(`{"result_type":"autonomous","result_text":%s,"result_data":null}`, strconv.Quote(s))
+}
+
+func data(s string) string {
+	return fmt.Sprintf(`{"result_type":"autonomous","result_text":null,"result_data":%s}`, s)
+}
+
+func message(s string) string { return "\nmessage " + string(run.Say("system", s)) }
+
+const (
+	event  = `echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"<hi>"}]}'` + "\n"
+	saidIt = "\n" + `message {"role":"assistant","content":[{"type":"text","text":"<hi>"}]}`
+	bind   = `echo '{"type":"bind","executor_session_id":"m-1"}'` + "\n"
+	bound  = "\n" + `bind {"type":"bind","executor_session_id":"m-1"}`
+	result = `echo '{"type":"result","result_text":"fine"}'` + "\n"
+)
+
+func TestOutputs(t *testing.T) {
+	for _, tt := range []struct{ name, script, want string }{
+		{"nothing", `cat >/dev/null`, `completed | ` + data("null")},
+		{"input not read, a code", `exit 3`, `failed {"error":"executor_failed","message":"Process exited with code 3","exit_code":3}`},
+		{"text", `echo hello; echo; echo world; echo`, `completed | ` + text("hello\n\nworld")},
+		{"JSON, kept as it is", `echo ' {"z":1e400, "a":12345678901234567890} '`, `completed | ` + data(`{"z":1e400,"a":12345678901234567890}`)},
+		{"falsy JSON", `echo 0`, `completed | ` + data(`0`)},
+		{"JSON of several lines", `printf '{\n"a": [\n1]}\n'`, `completed | ` + data(`{"a":[1]}`)},
+		{"two JSON values are text", `echo 1; echo 2`, `completed | ` + text("1\n2")},
+		{"JSON with a type of its own", `echo '{"type":"result","subtype":"success","result":"x"}'`, `completed | ` + data(`{"type":"result","subtype":"success","result":"x"}`)},
+		{"no UTF-8", `printf 'caf\351'`, `completed | ` + text("caf\uFFFD")},
+		{"the document", `cat`, `completed | ` + data(`{"schema_version":"2.2","mode":"resume","session_id":"ses_1","run_id":"run_1","parameters":{"b":1e400,"a":"<&>"},"project_dir":"DIR","agent_name":"a","agent_blueprint":{},"executor_config":{"model":"m"},"executor_session_id":"abc","attempt":2}`)},
+		{"folder and environment", `echo "$PWD $OWN $HOME"`, `completed | ` + text("DIR 1 ")},
+		{"the protocol", event + bind + result, `completed | ` + text("fine") + saidIt + bound},
+		{"events of tools", `echo '{"type":"event","event_type":"pre_tool","tool_name":"ls"}'; echo '{"type":"event","event_type":"post_tool","tool_name":"ls","tool_output":1.0}'` + "\n" + result,
+			`completed | ` + text("fine") + "\n" + `pre_tool {"tool_name":"ls"}` + "\n" + `post_tool {"tool_name":"ls","tool_output":1.0}`},
+		{"data, type and exit code are ours", `echo '{"type":"result","result_type":"procedural","result_data":{"a":1.0},"exit_code":7}'`, `completed | ` + data(`{"a":1.0}`)},
+		{"the last result counts", result + `echo '{"type":"result","result_data":2}'`, `completed | ` + data(`2`)},
+		{"protocol without a result: its own text is it", bind + "echo warm; echo up", `completed | ` + text("warm\nup") + bound},
+		{"protocol without a result: its own JSON is it", bind + "echo '[1]'", `completed | ` + data("[1]") + bound},
+		{"protocol without anything else", bind, `completed | ` + data("null") + bound},
+		{"text beside a result is told", "echo loading\n" + result + "echo bye", `completed | ` + text("fine") + message("loading\nbye")},
+		{"a result with an error", `echo '{"type":"result","result_data":{"half":1},"error":{"error":"quota","message":"no money","limit":5}}'`,
+			`failed {"error":"quota","message":"no money","limit":5} | ` + data(`{"half":1}`)},
+		{"the same, and an exit code", `echo '{"type":"result","error":{"message":"no money"}}'; echo noise >&2; exit 9`,
+			`failed {"error":"executor_failed","message":"no money"} | ` + data("null")},
+		{"exit code, stderr", event + result + `echo first >&2; echo last >&2; exit 7`,
+			`failed {"error":"executor_failed","message":"first\nlast","exit_code":7} | ` + text("fine") + saidIt},
+		{"exit code, stdout", event + "echo no; exit 1", `failed {"error":"executor_failed","message":"no","exit_code":1} | ` + text("no") + saidIt},
+		{"exit code, protocol only", event + "exit 1", `failed {"error":"executor_failed","message":"Process exited with code 1","exit_code":1}` + saidIt},
+		{"signal", `kill -9 $$`, `failed {"error":"executor_failed","message":"Process exited with code 137","exit_code":137}`},
+		{"a bad event among good lines", event + `echo '{"type":"event"}'` + "\n" + result,
+			`completed | ` + text("fine") + saidIt + message("The executor's event line cannot be read and is left out: event_type is required in an event line")},
+		{"a bad bind among good lines", event + `echo '{"type":"bind"}'`,
+			`completed | ` + data("null") + saidIt + message("The executor's bind line cannot be read and is left out: executor_session_id is required in a bind line")},
+		{"a bad result among good lines", bind + `echo '{"type":"result","result_text":"a","result_data":1}'`,
+			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: result_text and result_data exclude each other; send one"} | ` +
+				text(`{"type":"result","result_text":"a","result_data":1}`) + bound},
+		{"a good result after the bad one", bind + `echo '{"type":"result","x":1}'` + "\n" + result, `completed | ` + text("fine") + bound},
+		{"a bad result and an exit code", bind + `echo '{"type":"result","result_text":1}'; echo why >&2; exit 4`,
+			`failed {"error":"executor_failed","message":"why","exit_code":4} | ` + text(`{"type":"result","result_text":1}`) + bound},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var said []string
+			j := script(t, tt.script, &said)
+			got := strings.ReplaceAll(told(Run(t.Context(), j), said), j.Invocation.ProjectDir, "DIR")
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for _, tt := range []struct {
+		name, script string
+		begin, has   string
+		most         int // bytes of the result as JSON
+	}{
+		{"much text", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000; echo end`, "completed", "bytes cut", 2 << 20},
+		{"a large result in time", `printf '{"type":"result","result_data":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}'`, "completed", "xxx", 4 << 20},
+		{"a result line too long", `printf '{"type": "result","result_data":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}'`,
+			`failed {"error":"result_too_large"`, "bytes cut", 20 << 10},
+		{"an event line too long", `printf '{"type":"event","a":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}'; ` + result,
+			`completed | ` + text("fine"), "The executor's event line cannot be read and is left out: it has more than", 20 << 10},
+		{"much text beside a result", result + `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000`, `completed | ` + text("fine"), "bytes cut", 20 << 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var said []string
+			j := script(t, tt.script, &said)
+			j.MaxResult = 4 << 20
+			got := told(Run(t.Context(), j), said)
+			if !strings.HasPrefix(got, tt.begin) || !strings.Contains(got, tt.has) || len(got) > tt.most {
+				t.Errorf("got %d bytes, %.300s", len(got), got)
+			}
+		})
+	}
+}
+
+func TestNoProgram(t *testing.T) {
+	var said []string
+	j := script(t, "", &said)
+	os.Remove(j.Command)
+	got := strings.ReplaceAll(told(Run(t.Context(), j), said), j.Command, "PROGRAM")
+	if want := `failed {"error":"executor_not_found","message":"command \"PROGRAM\": there is no file PROGRAM"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	j = script(t, "", &said)
+	j.Invocation.ProjectDir = "/no/such/folder"
+	got = strings.ReplaceAll(told(Run(t.Context(), j), said), j.Command, "PROGRAM")
+	if want := `failed {"error":"executor_not_runnable","message":"command \"PROGRAM\": the working directory /no/such/folder does not exist"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestStopped: nothing of the tree is left, and what was told by then is kept. A deadline is the same for the program; what
+// it is called is the worker's affair.
+func TestStopped(t *testing.T) {
+	for _, tt := range []struct{ name, script, want string }{
+		{"at once", `sleep 100`, "stopped"},
+		{"with a word", `trap 'echo "half done"; exit 0' TERM; while :; do sleep 0.01; done`, "stopped | " + text("half done")},
+		{"with a result", result + `sleep 100`, "stopped | " + text("fine")},
+		{"everything ignores SIGTERM", `trap "" TERM; setsid sh -c 'echo $$ >>pids; sleep 100' & while :; do sleep 1; done`, "stopped"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			var said []string
+			j := script(t, `sleep 100 & echo $! >>pids; echo $$ >>pids; echo '{"type":"event","event_type":"message"}'`+"\n"+tt.script, &said)
+			j.Tell = func(kind string, _ json.RawMessage) {
+				time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("stop")) })
+			}
+			if got := told(Run(ctx, j), nil); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			raw, _ := os.ReadFile(filepath.Join(j.Invocation.ProjectDir, "pids"))
+			all := strings.Fields(string(raw))
+			if len(all) < 2 {
+				t.Errorf("processes %v", all)
+			}
+			for _, one := range all {
+				if pid, _ := strconv.Atoi(one); syscall.Kill(pid, 0) == nil {
+					t.Errorf("%d is left", pid)
+				}
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var said []string
+	if got := told(Run(ctx, script(t, "touch ran", &said)), nil); got != "stopped" {
+		t.Errorf("before the start: got %s", got)
+	}
+}
