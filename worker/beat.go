@@ -15,6 +15,7 @@ import (
 const perBeat = 1000
 
 var (
+	errFenced     = errors.New("killed before its lease ended, as heartbeats were not answered and the run may be attempted again")
 	errStopped    = errors.New("stopped")
 	errGivenUp    = errors.New("given up by the coordinator")
 	errShutdown   = errors.New("the worker ends")
@@ -74,6 +75,7 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.beat.Load()), time.Second))
 	defer cancel()
+	sent := time.Now()
 	answer, err := w.bus.Request(ctx, subject.Beats(w.id), ask)
 	if err != nil {
 		return err
@@ -82,6 +84,7 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 	if err := json.Unmarshal(answer, &r); err != nil {
 		return err
 	}
+	w.answered(attempts, sent)
 	w.obey(r)
 	return nil
 }
@@ -152,6 +155,9 @@ func (w *Worker) giveUp(key string) {
 	}
 	a.unwant()
 	a.cancel(errGivenUp)
+	if a.again() { // the next attempt may have begun
+		a.kill()
+	}
 	w.counts.givenUp.Add(1)
 	w.log.Warn("attempt given up by the coordinator; killing its executor", "run", a)
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,8 @@ type boss struct {
 	answer  func(fleet.Beat) fleet.BeatReply
 	parts   map[string][]byte
 	noParts error
+	lease   time.Duration      // default 10 s
+	mute    context.CancelFunc // from then on beats are not answered
 }
 
 // newBoss answers on a bus until the test ends.
@@ -46,9 +49,10 @@ func newBoss(t testing.TB, b *bus.Bus) *boss {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for _, subj := range []string{subject.AllFleet, subject.AllBeats} {
-		wg.Go(func() { b.Serve(ctx, subj, "", s.hear) })
-	}
+	beats, mute := context.WithCancel(ctx)
+	s.mute = mute
+	wg.Go(func() { b.Serve(ctx, subject.AllFleet, "", s.hear) })
+	wg.Go(func() { b.Serve(beats, subject.AllBeats, "", s.hear) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
 }
@@ -70,7 +74,7 @@ func (s *boss) hear(_ context.Context, subj string, body []byte) ([]byte, error)
 		if s.refuse != nil {
 			return nil, s.refuse
 		}
-		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: 10 * time.Second, Lanes: []string{lane}})
+		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}})
 	case subject.Fleet(fleet.OpDeregister):
 		var f fleet.Farewell
 		json.Unmarshal(body, &f)

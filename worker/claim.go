@@ -9,6 +9,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -37,6 +38,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 			if time.Since(since) > time.Duration(w.lease.Load())/2 {
 				w.askWhether(a)
 			}
+			w.answered([]fleet.Attempt{{Key: a.Key}}, since)
 			return true
 		case errors.Is(err, bus.ErrTaken):
 			d.Done()

@@ -13,6 +13,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/worker/procedural"
+	"ao/worker/process"
 )
 
 // defaultTimeout is the limit where nobody set one (contract section 4).
@@ -75,7 +76,10 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	a.started = &now
 	w.mu.Unlock()
 	w.log.Debug("run begins", "run", a)
-	o := w.guarded(ctx, w.invocation(a), ev)
+	o := w.guarded(process.WithKill(ctx, a.killed), w.invocation(a), ev)
+	w.mu.Lock()
+	a.over = true
+	w.mu.Unlock()
 	why := context.Cause(ctx)
 	_, late := errors.AsType[timeout](why)
 	switch {

@@ -18,6 +18,9 @@ import (
 // maxMessage is the longest message of an error that a record carries, in bytes.
 const maxMessage = 32 << 10
 
+// maxEvidence is how much of a result that came too late is logged, in bytes.
+const maxEvidence = 2 << 10
+
 // maxRecord is the largest record that fits into a message, in bytes.
 const maxRecord = 900 << 10
 
@@ -32,7 +35,7 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 	e := bus.Entry{Subject: subject.Ended(a.partition, a.ID, a.Key), Body: body}
 	for try, pause := 1, 100*time.Millisecond; ; try, pause = try+1, min(2*pause, 2*time.Second) {
 		if a.wanted.Err() != nil {
-			w.log.Warn("no last word: the coordinator gave the attempt up, or its lease will", "run", a, "status", o.Status, "err", err)
+			w.log.Warn("no last word: the coordinator gave the attempt up, or its lease will", "run", a, "status", o.Status, "result", evidence(o.Result), "err", err)
 			return
 		}
 		switch _, err = w.bus.Win(a.wanted, e, mine(nonce)); {
@@ -42,13 +45,26 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 			return
 		case errors.Is(err, bus.ErrTaken):
 			w.counts.refused.Add(1)
-			w.log.Warn("last word refused: the attempt had been ended already", "run", a, "status", o.Status)
+			w.log.Warn("last word refused: the attempt had been ended already", "run", a, "status", o.Status, "result", evidence(o.Result))
 			return
 		case try == 1 && a.wanted.Err() == nil:
 			w.log.Warn("last word not written yet, trying again", "run", a, "status", o.Status, "err", err)
 		}
 		wait(a.wanted, pause/2+rand.N(pause/2))
 	}
+}
+
+// evidence is the beginning and end of a result that came too late: it is in no run, so the log is the only place where anyone
+// can see what was done. It is the one thing of a run's content that a log may show.
+func evidence(r *run.Result) string {
+	if r == nil {
+		return ""
+	}
+	raw, err := encode(r)
+	if err != nil {
+		return "not readable: " + err.Error()
+	}
+	return string(process.Cut(raw, maxEvidence))
 }
 
 // ended makes the record of the last word. A result that is too large for it is stored first.

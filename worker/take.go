@@ -21,12 +21,16 @@ type attempt struct {
 	partition string
 	ctx       context.Context // ends, with a cause, when the executor is to end
 	cancel    context.CancelCauseFunc
+	killed    context.Context // ends when the executor is to be killed at once, whatever grace it is in
+	kill      context.CancelFunc
 	unread    *fault.Fault // its input can never be read; the run fails by that
 
 	wanted  context.Context // ends with the worker, or when the coordinator gave the attempt up: no last word is wanted
 	unwant  context.CancelFunc
 	begun   bool       // the claim stands
 	started *time.Time // its executor runs since
+	over    bool       // its executor has ended
+	heard   time.Time  // a coordinator surely knew of it then; zero: not known yet
 }
 
 // LogValue keeps keys and parameters out of logs.
@@ -122,6 +126,7 @@ func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt 
 	}
 	a := &attempt{Queued: q, partition: partition}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	a.killed, a.kill = context.WithCancel(context.Background())
 	a.wanted, a.unwant = context.WithCancel(w.dead)
 	w.attempts[q.Key] = a
 	return a
@@ -129,6 +134,7 @@ func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt 
 
 func (w *Worker) forget(a *attempt) {
 	a.cancel(nil)
+	a.kill()
 	a.unwant()
 	w.mu.Lock()
 	delete(w.attempts, a.Key)

@@ -3,7 +3,7 @@
 // The way of a run here: a lane hands its queue message to a free slot (lanes.go, take.go); what is large about it is
 // fetched and the claim is appended (claim.go); an executor does it under a time limit (execute.go); its outcome is
 // appended, again and again until it stands or is refused (lastword.go). Meanwhile beats name the attempts that are
-// alive and learn which are not (beat.go), and coordinators give commands (command.go). Beginning and end of the
+// alive and learn which are not (beat.go), those that nobody answers for are fenced off (fence.go), and coordinators give commands (command.go). Beginning and end of the
 // worker itself are in this file and in leave.go.
 package worker
 
@@ -176,6 +176,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	alive, die := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.beats(alive) })
+	wg.Go(func() { w.fences(alive) })
 	wg.Go(func() { w.serveCommands(alive) })
 	defer wg.Wait()
 	defer die()
@@ -201,14 +202,15 @@ type Counts struct {
 	Ended   uint64 // last words that stand
 	Refused uint64 // last words that came too late
 	GivenUp uint64 // attempts killed since the coordinator had given them up
+	Fenced  uint64 // attempts killed before their lease ended, as nobody answered and the run may be attempted again
 }
 
-type counts struct{ claimed, lost, ended, refused, givenUp atomic.Uint64 }
+type counts struct{ claimed, lost, ended, refused, givenUp, fenced atomic.Uint64 }
 
 // Counts gives the counters.
 func (w *Worker) Counts() Counts {
 	c := &w.counts
-	return Counts{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.givenUp.Load()}
+	return Counts{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.givenUp.Load(), c.fenced.Load()}
 }
 
 // nonce is random per process and different per append: it tells an own record from another's.

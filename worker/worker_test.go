@@ -205,28 +205,6 @@ func TestLastWordAfterAbsence(t *testing.T) {
 	}
 }
 
-func TestRefusedLastWord(t *testing.T) {
-	t.Parallel()
-	b := natstest.Bus(t)
-	s := newBoss(t, b)
-	goOn := make(chan struct{})
-	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
-		<-goOn
-		return done("1")
-	})
-	q := s.queue()
-	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
-	body, _ := json.Marshal(run.Ended{V: 1, Status: run.Failed, Nonce: "coordinator's"})
-	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), Body: body}); err != nil {
-		t.Fatal(err)
-	}
-	close(goOn)
-	natstest.Until(t, "refused", func() bool { return w.Counts().Refused == 1 })
-	if e := s.ended(q); e.Nonce != "coordinator's" {
-		t.Errorf("the last word changed: %+v", e)
-	}
-}
-
 // TestEnds is every way an attempt can end, as its last word tells.
 func TestEnds(t *testing.T) {
 	t.Parallel()

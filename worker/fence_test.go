@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/worker/process"
+)
+
+// attempts makes a queued run the n-th attempt of a run that may be attempted so often.
+func attempts(n, most int) func(*run.Queued) {
+	return func(q *run.Queued) { q.Attempt, q.Attempts = n, most }
+}
+
+// TestFenced: while nobody answers its beats, a worker kills what may be attempted again before the lease ends, whatever it does
+// about SIGTERM and also when it is being ended already, and says no last word about it. What is in its last attempt goes on.
+func TestFenced(t *testing.T) {
+	t.Parallel()
+	const lease = 4 * time.Second
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	s.lease = lease
+	goOn, running := make(chan struct{}), make(chan string, 4)
+	var killed atomic.Int64 // when the last of them was gone
+	w := start(t, b, func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		if v.AgentName == "last" {
+			running <- v.RunID
+			<-goOn
+			if ctx.Err() != nil {
+				return run.Outcome{Status: run.Stopped}
+			}
+			return done("1")
+		}
+		_, err := process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
+			OnStdout: func([]byte) { running <- v.RunID }, Grace: time.Minute})
+		if err == nil {
+			t.Error("it ended by itself")
+		}
+		killed.Store(time.Now().UnixNano())
+		return run.Outcome{Status: run.Stopped, Result: done(`"evidence"`).Result}
+	})
+	again := s.queue(attempts(2, 3))
+	late := s.queue(attempts(1, 2), func(q *run.Queued) { q.Timeout = 1 }) // it will be in its minute of grace
+	single := s.queue(func(q *run.Queued) { q.Agent = "last" })
+	last := s.queue(attempts(3, 3), func(q *run.Queued) { q.Agent = "last" })
+	for range 4 {
+		<-running
+	}
+	natstest.Until(t, "all are told of", func() (ok bool) {
+		s.with(func() { ok = len(s.beats) > 0 && len(s.beats[len(s.beats)-1].Attempts) == 4 })
+		return ok
+	})
+	s.mute()
+	silent := time.Now()
+	natstest.Until(t, "both are fenced off and gone", func() bool { return !w.has(again.Key) && !w.has(late.Key) })
+	if took := time.Unix(0, killed.Load()).Sub(silent); took >= lease || took < lease/2 {
+		t.Errorf("killed after %s with a lease of %s", took, lease)
+	}
+	if !w.has(single.Key) || !w.has(last.Key) {
+		t.Error("what is in its last attempt is gone, too")
+	}
+	close(goOn)
+	for _, q := range []run.Queued{single, last} {
+		if e := s.ended(q); e.Status != run.Completed {
+			t.Errorf("got %s %s", e.Status, code(e))
+		}
+	}
+	for _, q := range []run.Queued{again, late} {
+		var e run.Ended
+		if s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &e) {
+			t.Errorf("a last word stands: %+v", e)
+		}
+	}
+	if c := w.Counts(); c.Fenced != 2 || c.Ended != 2 || c.GivenUp != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// TestFencedSparesWhatIsDone: a last word that waits for NATS is not held back: there is nothing to kill, and should it come
+// too late the stream refuses it.
+func TestFencedSparesWhatIsDone(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	s := newBoss(t, p.Bus(t))
+	s.lease = time.Second
+	started, goOn := make(chan struct{}, 2), make(chan struct{})
+	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		started <- struct{}{}
+		if v.AgentName == "ends" {
+			<-goOn
+			return done("1")
+		}
+		<-ctx.Done()
+		return run.Outcome{Status: run.Stopped}
+	})
+	ends, hangs := s.queue(attempts(1, 2), func(q *run.Queued) { q.Agent = "ends" }), s.queue(attempts(1, 2))
+	<-started
+	<-started
+	p.Kill()
+	close(goOn)
+	natstest.Until(t, "the one that hangs is fenced off", func() bool { return !w.has(hangs.Key) })
+	p.Start()
+	if e := s.ended(ends); e.Status != run.Completed {
+		t.Errorf("got %s %s", e.Status, code(e))
+	}
+	if c := w.Counts(); c.Fenced != 1 {
+		t.Errorf("got %+v", c)
+	}
+}

@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/executor"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// journal keeps a log's lines.
+type journal struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.b.Write(p)
+}
+
+// line is the first one that holds the text.
+func (j *journal) line(text string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for l := range strings.Lines(j.b.String()) {
+		if strings.Contains(l, text) {
+			return l
+		}
+	}
+	return ""
+}
+
+// TestRefusedLastWord: an attempt that has its last word already keeps it. What came too late is kept as evidence in the log, cut
+// to a bounded size, and nothing of it gets into the run.
+func TestRefusedLastWord(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	goOn := make(chan struct{})
+	log := &journal{}
+	w := start(t, b, func(_ context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		<-goOn
+		if v.AgentName == "large" {
+			return done(`"` + strings.Repeat("x", 1<<20) + `the end"`)
+		}
+		return done(`"came too late"`)
+	}, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil))
+	})
+	small, large := s.queue(), s.queue(func(q *run.Queued) { q.Agent = "large" })
+	for _, q := range []run.Queued{small, large} {
+		natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+		body, _ := json.Marshal(run.Ended{V: 1, Status: run.Failed, Nonce: "coordinator's"})
+		if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(goOn)
+	natstest.Until(t, "both are refused", func() bool { return w.Counts().Refused == 2 })
+	for _, q := range []run.Queued{small, large} {
+		if e := s.ended(q); e.Nonce != "coordinator's" || e.Result != nil {
+			t.Errorf("the last word changed: %+v", e)
+		}
+		var l string
+		natstest.Until(t, "the log says so", func() bool { l = log.line("run.id=" + q.ID); return l != "" })
+		if !strings.Contains(l, "level=WARN") || !strings.Contains(l, "last word refused") || !strings.Contains(l, "status=completed") || len(l) > maxEvidence+600 {
+			t.Errorf("it logged %d bytes, %.300s", len(l), l)
+		}
+	}
+	if l := log.line(small.ID); !strings.Contains(l, "came too late") {
+		t.Errorf("no evidence in %s", l)
+	}
+	if l := log.line(large.ID); !strings.Contains(l, "bytes cut") || !strings.Contains(l, "the end") {
+		t.Errorf("not cut visibly: %s", l)
+	}
+}
+
+// TestGivenUpKeepsEvidence: what an executor had come to when its attempt was given up is in the log, too.
+func TestGivenUpKeepsEvidence(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	log := &journal{}
+	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		<-ctx.Done()
+		return run.Outcome{Status: run.Stopped, Result: done(`"half done"`).Result}
+	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)) })
+	q := s.queue()
+	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+	s.with(func() {
+		s.answer = func(fleet.Beat) fleet.BeatReply {
+			return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+		}
+	})
+	natstest.Until(t, "it is gone", func() bool { return w.Counts().GivenUp == 1 && !w.has(q.Key) })
+	if l := log.line("no last word"); !strings.Contains(l, q.ID) || !strings.Contains(l, "half done") {
+		t.Errorf("got %q", l)
+	}
+}
