@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+)
+
+// answer is what a coordinator said; code 0: nothing.
+type answer struct {
+	code int
+	body []byte
+	err  error
+}
+
+func (a answer) decode(v any) error {
+	if a.err != nil {
+		return a.err
+	}
+	return json.Unmarshal(a.body, v)
+}
+
+// away tells whether there was no answer, or one that only asks for patience.
+func (a answer) away() bool {
+	return a.err != nil || a.code == http.StatusServiceUnavailable || a.code == http.StatusTooManyRequests
+}
+
+var web = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 30 * time.Second}}
+
+// ask makes one request and reads the whole answer, in so much time.
+func ask(ctx context.Context, url, method, path string, body []byte, key string, patience time.Duration) answer {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url+path, bytes.NewReader(body))
+	if err != nil {
+		return answer{err: err}
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	r, err := web.Do(req)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return answer{r.StatusCode, text, err}
+}
+
+// view is a run as a coordinator shows it.
+type view struct {
+	ID         string `json:"run_id"`
+	Session    string `json:"session_id"`
+	Agent      string `json:"agent_name"`
+	Status     string `json:"status"`
+	Mode       string `json:"mode"`
+	Type       string `json:"type"`
+	Parent     string `json:"parent_session_id"`
+	Runner     string `json:"runner_id"`
+	Attempt    int    `json:"attempt"`
+	Parameters struct {
+		Prompt string `json:"prompt"`
+	} `json:"parameters"`
+	Error *struct {
+		Code    string `json:"error"`
+		Message string `json:"message"`
+	} `json:"error"`
+	Created time.Time  `json:"created_at"`
+	Claimed *time.Time `json:"claimed_at"`
+	Ended   *time.Time `json:"completed_at"`
+}
+
+func final(status string) bool {
+	return status == "completed" || status == "failed" || status == "stopped"
+}
+
+// outcome is a status, of a failed run with the code of its error.
+func (v view) outcome() string {
+	if v.Status == "failed" && v.Error != nil {
+		return "failed " + v.Error.Code
+	}
+	return v.Status
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// entry is what a client knows of one of its runs. Only its client changes it, under the book's lock.
+type entry struct {
+	client   int
+	round    int
+	key      string
+	kind     string
+	body     []byte // the request's body
+	session  string
+	run      string // from the first answer
+	mode     string
+	parent   string
+	turn     int    // place among the turns of its session, in the order in which they were answered; 0: a start
+	attempts int    // max_attempts
+	sum      string // of the prompt that its executor must get
+	bytes    int    // that agent weigh must have weighed
+	posted   time.Time
+	answered time.Time
+	tries    int
+	refused  string // the answer that said it is not taken
+	stop     bool   // its client has asked to stop it
+	seen     string // the end that was seen first
+}
+
+// book is what all clients know, and what they found wrong.
+type book struct {
+	mu      sync.Mutex
+	entries []*entry
+	wrong   []finding
+	posts   int           // requests that were sent to have a run
+	repeats int           // of those, how many were repeats
+	stale   int           // readings that did not know yet of an end that another coordinator had told
+	longest time.Duration // a client waited for the answer of one run, repeats included
+}
+
+// finding is something that must not be.
+type finding struct {
+	what string
+	ids  []string
+}
+
+func (b *book) add(e *entry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.entries = append(b.entries, e)
+}
+
+func (b *book) complain(ids []string, format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wrong = append(b.wrong, finding{fmt.Sprintf(format, args...), ids})
+}
+
+// accepted are the runs that were answered.
+func (b *book) accepted() []*entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.entries), func(e *entry) bool { return e.run == "" })
+}
+
+// saw notes the status of a run; an end never changes. A coordinator may hear of it a moment later than another one did: that
+// is counted.
+func (b *book) saw(e *entry, status, where string) {
+	b.mu.Lock()
+	before := e.seen
+	switch {
+	case final(status) && before == "":
+		e.seen = status
+	case !final(status) && before != "":
+		b.stale++
+	}
+	b.mu.Unlock()
+	if before != "" && final(status) && before != status {
+		b.complain([]string{e.run}, "%s was %q before and is %q at %s", e.kind, before, status, where)
+	}
+}

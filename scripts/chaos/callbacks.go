@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// The lines by which a callback names its children (contract section 7).
+var (
+	oneChild  = regexp.MustCompile(`(?m)^<agent-callback session="([^"]+)" status=`)
+	someChild = regexp.MustCompile(`(?m)^### Child: (\S+) \(status:`)
+)
+
+// told children are named in a prompt.
+func childrenIn(prompt string) (ids []string) {
+	if !strings.Contains(prompt, "<agent-callback ") {
+		return nil
+	}
+	for _, m := range append(oneChild.FindAllStringSubmatch(prompt, -1), someChild.FindAllStringSubmatch(prompt, -1)...) {
+		ids = append(ids, m[1])
+	}
+	return ids
+}
+
+// callbacks waits until nothing is owed any more, or for so long, and judges then: each ended child was told of in exactly one
+// callback turn that a runner began.
+func (j *judge) callbacks(ctx context.Context) {
+	prompts := map[string]string{} // of turns, by run
+	var wrong []finding
+	err := within(ctx, delivering, "every callback is delivered", func() bool {
+		wrong = j.deliveries(ctx, prompts)
+		if len(wrong) == 0 {
+			return true
+		}
+		if j.read(ctx) != nil { // what is owed comes as further runs
+			return false
+		}
+		return false
+	})
+	if err != nil {
+		j.settle(ctx)
+		if j.read(ctx) == nil {
+			wrong = j.deliveries(ctx, prompts)
+		}
+	}
+	for _, f := range wrong {
+		j.b.complain(f.ids, "%s", f.what)
+	}
+}
+
+// deliveries compares what is owed with what was told.
+func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wrong []finding) {
+	mine := map[string]bool{}
+	for _, e := range j.b.accepted() {
+		mine[e.run] = true
+	}
+	type pair struct{ parent, child string }
+	owed, told := map[pair]int{}, map[pair]int{}
+	by := map[pair][]string{}
+	var children, turns, lost int
+	for _, v := range j.runs {
+		if v.Mode != "async_callback" || v.Parent == "" {
+			continue
+		}
+		children++
+		p := pair{v.Parent, v.Session}
+		by[p] = append(by[p], v.ID)
+		if !final(v.Status) {
+			wrong = append(wrong, finding{"child " + v.ID + " has not ended", []string{v.ID, v.Session, v.Parent}})
+			continue
+		}
+		owed[p]++
+	}
+	for id, v := range j.runs {
+		if mine[id] || v.Type != "resume_session" {
+			continue
+		}
+		prompt, ok := prompts[id]
+		if !ok {
+			var whole view
+			a := ask(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists leave out what is large
+			if a.code != http.StatusOK || a.decode(&whole) != nil {
+				wrong = append(wrong, finding{fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body), []string{id}})
+				continue
+			}
+			prompt = whole.Parameters.Prompt
+			prompts[id] = prompt
+		}
+		ids := childrenIn(prompt)
+		if len(ids) == 0 {
+			wrong = append(wrong, finding{fmt.Sprintf("run %s of session %s is nobody's and no callback: %.200q", id, v.Session, prompt), []string{id, v.Session}})
+		}
+		turns++
+		if v.Runner == "" { // no runner began it: its children are owed again
+			lost++
+			continue
+		}
+		for _, child := range ids {
+			if c, ok := j.runs[child]; ok {
+				child = c.Session
+			}
+			p := pair{v.Session, child}
+			told[p]++
+			by[p] = append(by[p], id)
+		}
+		if v.Status == "completed" {
+			if t, err := j.s.told(id, v.Attempt); err != nil || t.Parameters.Prompt != prompt {
+				wrong = append(wrong, finding{fmt.Sprintf("the executor of callback run %s was told something else than the run says: %v %.200q", id, err, t.Parameters.Prompt), []string{id}})
+			}
+		}
+	}
+	for p, n := range owed {
+		if told[p] != n {
+			wrong = append(wrong, finding{fmt.Sprintf("parent %s was told %d times of %d ends of child %s", p.parent, told[p], n, p.child), append(by[p], p.parent, p.child)})
+		}
+	}
+	for p, n := range told {
+		if owed[p] == 0 {
+			wrong = append(wrong, finding{fmt.Sprintf("parent %s was told %d times of %s, which is no child of it", p.parent, n, p.child), append(by[p], p.parent, p.child)})
+		}
+	}
+	j.r.Children, j.r.CallbackTurns, j.r.TurnsNotBegun = children, turns, lost
+	return wrong
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// try is one attempt of a run, as its executor wrote it down.
+type try struct {
+	begins int // how often
+	begin  int // line of the first
+	end    int // line; 0: none
+}
+
+// begun is what the executors wrote, by run and attempt.
+type begun map[string]map[int]*try
+
+// readBegun reads the file of all executors' lines.
+func (s *stack) readBegun() (begun, error) {
+	raw, err := os.ReadFile(s.path("begun"))
+	if err != nil {
+		return nil, err
+	}
+	all := begun{}
+	for n, line := range strings.Split(strings.TrimSpace(string(raw)), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 0 {
+			continue
+		}
+		var attempt int
+		if len(f) == 3 {
+			attempt, err = strconv.Atoi(f[1])
+		}
+		if len(f) != 3 || err != nil {
+			return nil, fmt.Errorf("line %d of the executors' file is %q", n+1, line)
+		}
+		if all[f[0]] == nil {
+			all[f[0]] = map[int]*try{}
+		}
+		t := all[f[0]][attempt]
+		if t == nil {
+			t = &try{}
+			all[f[0]][attempt] = t
+		}
+		if f[2] == "end" {
+			t.end = n + 1
+			continue
+		}
+		if t.begins++; t.begins == 1 {
+			t.begin = n + 1
+		}
+	}
+	return all, nil
+}
+
+// executors judges what was begun: once in each attempt, no more attempts than were asked for, nothing that nobody knows, the
+// turns of a session one after the other in the order of their acceptance, and each with what its caller sent.
+func (j *judge) executors() (err error) {
+	if j.lines, err = j.s.readBegun(); err != nil {
+		return err
+	}
+	most, sessions := map[string]int{}, map[string][]*entry{}
+	for _, e := range j.b.accepted() {
+		most[e.run] = e.attempts
+		if e.turn > 0 {
+			sessions[e.session] = append(sessions[e.session], e)
+		}
+		if e.sum != "" {
+			j.heard(e)
+		}
+	}
+	for id, tries := range j.lines {
+		v, ok := j.runs[id]
+		if !ok {
+			j.b.complain([]string{id}, "run %s was begun and is not known", id)
+		}
+		for n, t := range tries {
+			j.r.Begun++
+			if t.begins != 1 {
+				j.b.complain([]string{id, v.Session}, "attempt %d of run %s was begun %d times", n, id, t.begins)
+			}
+			if n > max(most[id], 1) || n < 1 {
+				j.b.complain([]string{id, v.Session}, "run %s was begun in attempt %d of %d", id, n, max(most[id], 1))
+			}
+		}
+	}
+	for id, v := range j.runs {
+		if t := j.lines[id][v.Attempt]; v.Status == "completed" && t == nil {
+			j.b.complain([]string{id, v.Session}, "run %s completed in attempt %d, which no executor began", id, v.Attempt)
+		}
+	}
+	for id, turns := range sessions {
+		j.order(id, turns)
+	}
+	return nil
+}
+
+// order judges one session.
+func (j *judge) order(session string, turns []*entry) {
+	slices.SortFunc(turns, func(a, b *entry) int { return a.turn - b.turn })
+	last, before := 0, ""
+	for _, e := range turns {
+		t := j.lines[e.run][1]
+		if t == nil {
+			continue
+		}
+		if t.begin < last {
+			j.b.complain([]string{e.run, before, session}, "turn %d of session %s was begun before an earlier one, %s", e.turn, session, before)
+		}
+		last, before = t.begin, e.run
+	}
+	type span struct {
+		try
+		run string
+	}
+	var all []span
+	for id, v := range j.runs {
+		if v.Session != session {
+			continue
+		}
+		for _, t := range j.lines[id] {
+			all = append(all, span{*t, id})
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return a.begin - b.begin })
+	for i := 1; i < len(all); i++ {
+		// One that was given up may still run for a moment, where its worker could not hear of it.
+		if a := all[i-1]; j.runs[a.run].Status == "completed" && (a.end == 0 || a.end > all[i].begin) {
+			j.b.complain([]string{a.run, all[i].run, session}, "run %s of session %s was begun while %s was under way", all[i].run, session, a.run)
+		}
+	}
+}
+
+// heard judges what the executor of a turn was given.
+func (j *judge) heard(e *entry) {
+	v := j.runs[e.run]
+	if v.Status != "completed" {
+		return // it may have been killed before it wrote it down
+	}
+	told, err := j.s.told(e.run, v.Attempt)
+	if err != nil {
+		j.b.complain([]string{e.run}, "what the executor of %s was told: %v", e.run, err)
+		return
+	}
+	if sum := sha256.Sum256([]byte(told.Parameters.Prompt)); hex.EncodeToString(sum[:]) != e.sum {
+		j.b.complain([]string{e.run}, "the executor of %s got another prompt than its caller sent: %.80q", e.run, told.Parameters.Prompt)
+	}
+	if want := "model-" + e.session; e.turn > 0 && told.Model != want {
+		j.b.complain([]string{e.run, e.session}, "the resume %s got executor_session_id %q, not %q", e.run, told.Model, want)
+	}
+}
+
+// told is what an executor of the autonomous agent kept of its invocation.
+type told struct {
+	Mode       string `json:"mode"`
+	Model      string `json:"executor_session_id"`
+	Parameters struct {
+		Prompt string `json:"prompt"`
+	} `json:"parameters"`
+}
+
+func (s *stack) told(run string, attempt int) (t told, err error) {
+	raw, err := os.ReadFile(s.path("prompts", fmt.Sprintf("%s.%d", run, attempt)))
+	if err == nil {
+		err = json.Unmarshal(raw, &t)
+	}
+	return t, err
+}
+
+// leftBehind judges what is left: of the executors while the workers still run, of the programs after their end, in the logs.
+func (j *judge) leftBehind(ctx context.Context) {
+	var left []string
+	executor := func(pid string) bool {
+		env, _ := os.ReadFile(filepath.Join("/proc", pid, "environ"))
+		env = append([]byte{0}, env...)
+		return bytes.Contains(env, []byte("\x00"+envToken+"="+j.s.token+"\x00")) && bytes.Contains(env, []byte("\x00AGENT_ORCHESTRATOR_RUN_ID="))
+	}
+	if err := within(ctx, sweeping, "nothing of an executor is left", func() bool { left = processes(executor); return len(left) == 0 }); err != nil {
+		j.b.complain(nil, "%v: %s", err, strings.Join(left, "; "))
+	}
+	if err := j.s.end(); err != nil {
+		j.b.complain(nil, "%v", err)
+	}
+	ours := func(pid string) bool {
+		exe, _ := os.Readlink(filepath.Join("/proc", pid, "exe"))
+		return strings.HasPrefix(exe, j.s.path("bin")+"/") || executor(pid)
+	}
+	if err := within(ctx, sweeping, "nothing of the programs is left", func() bool { left = processes(ours); return len(left) == 0 }); err != nil {
+		j.b.complain(nil, "%v: %s", err, strings.Join(left, "; "))
+	}
+	for _, p := range j.s.all() {
+		for _, death := range p.deaths {
+			j.b.complain([]string{p.name}, "%s", death)
+		}
+		j.readLog(p)
+	}
+}
+
+// processes are those for which is holds, with their command lines.
+func processes(is func(pid string) bool) (found []string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil || !is(e.Name()) {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		stat, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if i := bytes.LastIndexByte(stat, ')'); i > 0 && bytes.HasPrefix(stat[i:], []byte(") Z")) {
+			continue // dead, and not yet looked at
+		}
+		found = append(found, e.Name()+" "+strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " ")))
+	}
+	return found
+}
+
+// readLog looks for what must not be in a log, and counts its errors.
+func (j *judge) readLog(p *process) {
+	raw, err := os.ReadFile(p.log)
+	if err != nil {
+		j.b.complain([]string{p.name}, "%v", err)
+		return
+	}
+	for line := range strings.Lines(string(raw)) {
+		switch {
+		case strings.Contains(line, "DATA RACE"), strings.HasPrefix(line, "panic:"), strings.HasPrefix(line, "fatal error:"):
+			j.b.complain([]string{p.name}, "the log of %s has %s", p.name, strings.TrimSpace(line))
+		case strings.Contains(line, "level=ERROR"):
+			j.r.LogErrors++
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// judge compares what the clients were answered and what the executors wrote down with what the coordinators say.
+type judge struct {
+	s *stack
+	b *book
+	r *report
+
+	runs  map[string]view // by id, as the coordinators agree
+	lines begun           // what the executors wrote
+}
+
+// The patience with an end, once nothing is broken any more. The longest runs have 40 seconds, back-offs of further attempts
+// and a few leases come on top.
+const (
+	settling   = 150 * time.Second
+	delivering = 60 * time.Second
+	sweeping   = 15 * time.Second
+)
+
+// faults is the whole story of the mode of that name.
+func (j *judge) faults(ctx context.Context) error {
+	over, enough := context.WithTimeout(ctx, j.s.length)
+	defer enough()
+	hard, giveUp := context.WithTimeout(ctx, j.s.length+2*time.Minute)
+	defer giveUp()
+	l := &load{book: j.b, s: j.s, over: over, hard: hard}
+	if err := j.s.probe(l); err != nil {
+		return err
+	}
+	c := &chaos{s: j.s, b: j.b, count: map[string]int{}}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	wg.Go(func() { c.run(over) })
+	wg.Go(l.run)
+	wg.Wait()
+	j.r.Faults = c.count
+	j.s.say("faults and load are over after %s; now everything has to end", time.Since(begin).Round(time.Second))
+	if err := j.s.up(ctx); err != nil {
+		return fmt.Errorf("after the faults: %w", err)
+	}
+	j.settle(ctx)
+	if err := j.read(ctx); err != nil {
+		return err
+	}
+	j.callbacks(ctx)
+	j.ends()
+	if err := j.executors(); err != nil {
+		return err
+	}
+	j.results(ctx)
+	j.ledger(ctx)
+	j.stalls(begin)
+	if err := j.again(ctx); err != nil {
+		return err
+	}
+	j.leftBehind(ctx)
+	return nil
+}
+
+// settle waits until no run is open in the eyes of both coordinators.
+func (j *judge) settle(ctx context.Context) {
+	for _, at := range j.s.urls {
+		var open []string
+		err := within(ctx, settling, "no run is open at "+at, func() bool {
+			list, err := j.list(ctx, at, "&status=pending,claimed,running,stopping")
+			open = open[:0]
+			for id, v := range list {
+				open = append(open, id, v.Session)
+			}
+			return err == nil && len(list) == 0
+		})
+		if err != nil {
+			j.b.complain(open[:min(len(open), 6)], "%v; %d are", err, len(open)/2)
+		}
+	}
+}
+
+// list reads all runs from a coordinator.
+func (j *judge) list(ctx context.Context, at, filter string) (map[string]view, error) {
+	all := map[string]view{}
+	for cursor := ""; ; {
+		var page struct {
+			Runs []view `json:"runs"`
+			Next string `json:"next_cursor"`
+		}
+		a := ask(ctx, at, "GET", "/runs?limit=1000"+filter+cursor, nil, "", 30*time.Second)
+		if err := a.decode(&page); err != nil || a.code != http.StatusOK {
+			return nil, fmt.Errorf("list of runs at %s: %d %.200s %v", at, a.code, a.body, err)
+		}
+		for _, v := range page.Runs {
+			all[v.ID] = v
+		}
+		if page.Next == "" {
+			return all, nil
+		}
+		cursor = "&cursor=" + url.QueryEscape(page.Next)
+	}
+}
+
+// read takes what both coordinators say, which must be the same, and compares it with what was seen before.
+func (j *judge) read(ctx context.Context) error {
+	first, err := j.list(ctx, j.s.urls[0], "")
+	if err != nil {
+		return err
+	}
+	second, err := j.list(ctx, j.s.urls[1], "")
+	if err != nil {
+		return err
+	}
+	for id, v := range first {
+		if w, ok := second[id]; !ok || w.outcome() != v.outcome() || w.Attempt != v.Attempt {
+			j.b.complain([]string{id}, "run %s is %s (attempt %d) at one coordinator and %s (attempt %d) at the other", id, v.outcome(), v.Attempt, w.outcome(), w.Attempt)
+		}
+	}
+	for id := range second {
+		if _, ok := first[id]; !ok {
+			j.b.complain([]string{id}, "run %s is known at one coordinator only", id)
+		}
+	}
+	for id, was := range j.runs {
+		if v, ok := first[id]; !ok || final(was.Status) && v.outcome() != was.outcome() {
+			j.b.complain([]string{id}, "run %s was %s and is %s now", id, was.outcome(), v.outcome())
+		}
+	}
+	j.runs = first
+	return nil
+}
+
+// ends judges every run by its kind.
+func (j *judge) ends() {
+	known := map[string]*entry{}
+	j.r.Runs, j.r.Kinds = map[string]int{}, map[string]int{}
+	parents := map[string]bool{}
+	for _, v := range j.runs {
+		if v.Mode == "async_callback" {
+			parents[v.Parent] = true
+		}
+	}
+	for _, e := range j.b.accepted() {
+		if other := known[e.run]; other != nil {
+			j.b.complain([]string{e.run, e.key, other.key}, "two requests with different keys got the same run %s", e.run)
+		}
+		known[e.run] = e
+		v, ok := j.runs[e.run]
+		if !ok {
+			j.b.complain([]string{e.run, e.session}, "LOST: run %s (%s) was answered and is not known", e.run, e.kind)
+			continue
+		}
+		j.b.saw(e, v.Status, "the end")
+		j.r.Runs[v.outcome()]++
+		j.r.Kinds[e.kind]++
+		if v.Attempt > 1 {
+			j.r.Further++
+		}
+		if why := odd(e, v); why != "" {
+			j.b.complain([]string{e.run, e.session}, "run %s (%s) ended as %s, attempt %d of %d: %s", e.run, e.kind, v.outcome(), v.Attempt, e.attempts, why)
+		}
+	}
+	for id, v := range j.runs {
+		if known[id] == nil && !(v.Type == "resume_session" && parents[v.Session]) {
+			j.b.complain([]string{id, v.Session}, "run %s of session %s is nobody's: no client was told of it, and its session has no children", id, v.Session)
+		}
+	}
+	j.r.StaleReads = j.b.stale
+	j.r.Posts, j.r.Repeats, j.r.LongestAnswer = j.b.posts, j.b.repeats, j.b.longest.Round(time.Millisecond).String()
+}
+
+// odd says what is wrong with the end of a run, by its kind; "" is well.
+func odd(e *entry, v view) string {
+	code := ""
+	if v.Error != nil {
+		code = v.Error.Code
+	}
+	may := map[string]string{ // the error that belongs to the kind
+		"fails": "command_failed", "flaky": "command_failed", "timeout": "timeout",
+	}[e.kind]
+	switch {
+	case !final(v.Status):
+		return "it has not ended"
+	case v.Status == "stopped" && !e.stop:
+		return "nobody stopped it"
+	case v.Status == "completed" && slices.Contains([]string{"fails", "timeout", "hang", "talk fails", "talk hangs"}, e.kind):
+		return "it cannot have completed"
+	case v.Attempt > e.attempts:
+		return "more attempts than were asked for"
+	case v.Status != "failed" || code == "runner_disconnected" && (e.stop || v.Attempt == e.attempts):
+		return ""
+	case code == "runner_disconnected" || v.Attempt < e.attempts && !e.stop:
+		return "attempts were left"
+	case code == may && may != "", e.kind == "talk fails" && code != "":
+		return ""
+	case (e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop was late
+		return ""
+	}
+	return "that error is not to be expected: " + v.Error.Message
+}
+
+// stalls measures how long nothing came.
+func (j *judge) stalls(begin time.Time) {
+	var answers, ends []time.Time
+	for _, e := range j.b.accepted() {
+		answers = append(answers, e.answered)
+	}
+	for _, v := range j.runs {
+		if v.Ended != nil {
+			ends = append(ends, *v.Ended)
+		}
+	}
+	j.r.NoAnswer, j.r.NoEnd = gap(answers, begin, j.s.length), gap(ends, begin, j.s.length)
+}
+
+// gap is the longest time between two moments of a span.
+func gap(at []time.Time, begin time.Time, length time.Duration) string {
+	end := begin.Add(length)
+	at = slices.DeleteFunc(append(at, begin, end), func(t time.Time) bool { return t.Before(begin) || t.After(end) })
+	slices.SortFunc(at, time.Time.Compare)
+	var most time.Duration
+	for i := 1; i < len(at); i++ {
+		most = max(most, at[i].Sub(at[i-1]))
+	}
+	return most.Round(time.Millisecond).String()
+}
+
+// again kills both coordinators: what they read anew from the stream must be what they said before.
+func (j *judge) again(ctx context.Context) error {
+	for _, p := range j.s.coordinators {
+		p.kill()
+	}
+	if err := j.s.up(ctx); err != nil {
+		return fmt.Errorf("after the coordinators were killed for the second reading: %w", err)
+	}
+	j.settle(ctx)
+	return j.read(ctx)
+}
+
+// ledger asks both coordinators whether the stream itself is in order.
+func (j *judge) ledger(ctx context.Context) {
+	for _, at := range j.s.urls {
+		a := ask(ctx, at, "GET", "/ledger", nil, "", 60*time.Second)
+		var l struct {
+			OK bool `json:"ok"`
+		}
+		switch {
+		case a.code == http.StatusNotFound && !j.s.requireAll:
+			j.r.Ledger = "not there yet"
+			j.s.say("LEFT OUT of the judgement, since this version does not have it: GET /ledger")
+			return
+		case a.code != http.StatusOK || a.decode(&l) != nil || !l.OK:
+			j.b.complain(nil, "the ledger of %s: %d %.2000s", at, a.code, a.body)
+			j.r.Ledger = "not in order"
+			return
+		}
+	}
+	j.r.Ledger = "in order"
+}
+
+// results reads back what went through large bodies.
+func (j *judge) results(ctx context.Context) {
+	for _, e := range j.b.accepted() {
+		if j.runs[e.run].Status != "completed" || e.kind != "weigh" && e.kind != "big" {
+			continue
+		}
+		var res struct {
+			Data struct {
+				Bytes int    `json:"bytes"`
+				Text  string `json:"text"`
+			} `json:"result_data"`
+		}
+		a := ask(ctx, j.s.urls[e.client%len(j.s.urls)], "GET", "/runs/"+e.run+"/result", nil, "", 20*time.Second)
+		switch err := a.decode(&res); {
+		case err != nil || a.code != http.StatusOK:
+			j.b.complain([]string{e.run}, "the result of %s cannot be read: %d %.200s %v", e.run, a.code, a.body, err)
+		case e.kind == "weigh" && res.Data.Bytes != e.bytes:
+			j.b.complain([]string{e.run}, "the executor of %s got %d bytes of parameters, not %d", e.run, res.Data.Bytes, e.bytes)
+		case e.kind == "big" && res.Data.Text != strings.Repeat("x", bigResult):
+			j.b.complain([]string{e.run}, "the result of %s has %d bytes, not %d", e.run, len(res.Data.Text), bigResult)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"ao/nats/embed"
+
+	"github.com/nats-io/nats.go"
+)
+
+// envNATS turns this program into a NATS server; its value is the server's configuration.
+const envNATS = "AO_CHAOS_NATS"
+
+// serveNATS is that server. It returns when it is told to end.
+func serveNATS(config string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var c embed.Config
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		return err
+	}
+	// Debug: what a server says of a damaged file is a notice, and notices are debug in our programs' logs.
+	c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s, err := embed.Start(c)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	s.Close()
+	return nil
+}
+
+// addNATS prepares n servers, not yet running.
+func (s *stack) addNATS(n int) error {
+	configs := make([]embed.Config, n)
+	var routes []string
+	for i := range configs {
+		c := embed.Config{StoreDir: s.path("nats", fmt.Sprint(i+1)), Sync: s.fsync}
+		var err error
+		if c.Listen, err = s.ports.next(); err != nil {
+			return err
+		}
+		if n > 1 {
+			c.Name = fmt.Sprintf("n%d", i+1)
+			if c.ClusterListen, err = s.ports.next(); err != nil {
+				return err
+			}
+			routes = append(routes, c.ClusterListen)
+		}
+		configs[i] = c
+	}
+	for i, c := range configs {
+		c.Routes = routes
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		s.nats = append(s.nats, s.program(fmt.Sprintf("nats-%d", i+1), "chaos", envNATS+"="+string(raw)))
+		s.natsURLs = append(s.natsURLs, "nats://"+c.Listen)
+	}
+	return nil
+}
+
+// natsBack waits until a server answers, and in a cluster until it is one of it again: its replicas of our streams are current.
+func (s *stack) natsBack(ctx context.Context, i int) error {
+	return until(ctx, s.natsURLs[i]+" answers", func() bool {
+		nc, err := nats.Connect(s.natsURLs[i], nats.Timeout(time.Second), nats.NoReconnect())
+		if err != nil {
+			return false
+		}
+		defer nc.Close()
+		js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
+		if err != nil {
+			return false
+		}
+		if _, err := js.AccountInfo(); err != nil {
+			return false
+		}
+		if len(s.nats) == 1 {
+			return true
+		}
+		for _, name := range []string{"RUNS", "EVENTS"} {
+			info, err := js.StreamInfo(name)
+			if err == nats.ErrStreamNotFound { // the coordinators have yet to make it
+				continue
+			}
+			if err != nil || info.Cluster == nil || info.Cluster.Leader == "" {
+				return false
+			}
+			for _, r := range info.Cluster.Replicas {
+				if !r.Current || r.Offline {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// records is the last sequence of RUNS; 0 where it cannot be asked for.
+func (s *stack) records() uint64 {
+	nc, err := nats.Connect(s.natsURLs[0], nats.Timeout(time.Second), nats.NoReconnect())
+	if err != nil {
+		return 0
+	}
+	defer nc.Close()
+	js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
+	if err != nil {
+		return 0
+	}
+	info, err := js.StreamInfo("RUNS")
+	if err != nil {
+		return 0
+	}
+	return info.State.LastSeq
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is one program of the stack. It is ended and started again with the same settings, and dies with this process.
+type process struct {
+	name string // coordinator-1
+	path string
+	env  []string
+	dir  string
+	log  string // file that all its lives write to
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	done   chan struct{}
+	asked  bool     // its end is our doing
+	lives  int      // how often it was started
+	deaths []string // ends that nobody asked for
+}
+
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.lives++
+	fmt.Fprintf(log, "=== life %d of %s, %s\n", p.lives, p.name, time.Now().UTC().Format(stamp))
+	cmd := exec.Command(p.path)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", p.name, err)
+	}
+	done := make(chan struct{})
+	p.cmd, p.done, p.asked = cmd, done, false
+	go func() {
+		err := cmd.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.asked {
+			p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself at %s: %v", p.name, time.Now().UTC().Format(stamp), err))
+		}
+		close(done)
+	}()
+	return nil
+}
+
+// stamp is how times are written, as in the programs' own logs.
+const stamp = "2006-01-02T15:04:05.000Z07:00"
+
+func (p *process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return
+	}
+	select {
+	case <-p.done: // reaped: the number may be another's
+		return
+	default:
+	}
+	if s == syscall.SIGKILL || s == syscall.SIGTERM {
+		p.asked = true
+	}
+	p.cmd.Process.Signal(s)
+}
+
+// kill ends it as a crash would.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	p.ended(time.Minute)
+}
+
+// stop ends it as an operator would. One that does not end in time is killed; that is an error.
+func (p *process) stop(patience time.Duration) error {
+	p.signal(syscall.SIGCONT)
+	p.signal(syscall.SIGTERM)
+	if p.ended(patience) {
+		return nil
+	}
+	p.kill()
+	return fmt.Errorf("%s did not end within %s of SIGTERM", p.name, patience)
+}
+
+// ended waits until it is over; true for one that never began.
+func (p *process) ended(patience time.Duration) bool {
+	p.mu.Lock()
+	done := p.done
+	p.mu.Unlock()
+	if done == nil {
+		return true
+	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case <-done:
+		return true
+	case <-limit.C:
+		return false
+	}
+}
+
+func (p *process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// ports gives addresses on 127.0.0.1 that nobody listens on, each once.
+type ports map[string]bool
+
+func (p ports) next() (string, error) {
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		address := l.Addr().String()
+		l.Close()
+		if !p[address] {
+			p[address] = true
+			return address, nil
+		}
+	}
+}

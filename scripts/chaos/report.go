@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// report is the result of a run.
+type report struct {
+	Seed     uint64 `json:"seed"`
+	Mode     string `json:"mode"`
+	NATS     int    `json:"nats_servers"`
+	Race     bool   `json:"race_detector"`
+	OK       bool   `json:"ok"`
+	Duration string `json:"duration"`
+
+	Posts         int            `json:"requests"`
+	Repeats       int            `json:"of_them_repeats"`
+	Runs          map[string]int `json:"runs_by_outcome"`
+	Kinds         map[string]int `json:"runs_by_kind"`
+	Begun         int            `json:"attempts_begun"`
+	Further       int            `json:"runs_with_further_attempts"`
+	Faults        map[string]int `json:"faults"`
+	Children      int            `json:"children_that_call_back"`
+	CallbackTurns int            `json:"callback_turns"`
+	TurnsNotBegun int            `json:"callback_turns_not_begun"`
+	Ledger        string         `json:"ledger"`
+	LongestAnswer string         `json:"longest_wait_for_an_answer"`
+	NoAnswer      string         `json:"longest_time_without_an_answer"`
+	NoEnd         string         `json:"longest_time_without_an_end"`
+	StaleReads    int            `json:"reads_behind_an_end_told_elsewhere"`
+	LogErrors     int            `json:"error_lines_in_logs"`
+	Torn          []tear         `json:"torn,omitempty"`
+
+	Wrong []string `json:"wrong,omitempty"`
+}
+
+// print tells the result to a person, and of what is wrong what the logs say.
+func (j *judge) print() {
+	saying.Lock()
+	defer saying.Unlock()
+	r, out := j.r, j.s.out
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name string, value any) { fmt.Fprintf(w, "%s\t%v\n", name, value) }
+	fmt.Fprintln(w)
+	row("seed", r.Seed)
+	row("duration", r.Duration)
+	if r.Runs != nil {
+		row("requests for runs", fmt.Sprintf("%d, of them repeats %d", r.Posts, r.Repeats))
+		row("runs by outcome", counts(r.Runs))
+		row("runs by kind", counts(r.Kinds))
+		row("attempts begun", fmt.Sprintf("%d, runs with further attempts %d", r.Begun, r.Further))
+		row("children that call back", fmt.Sprintf("%d, told in %d turns, of which %d were not begun", r.Children, r.CallbackTurns, r.TurnsNotBegun))
+		row("faults", counts(r.Faults))
+		row("longest", fmt.Sprintf("wait of a client for the answer of one run %s, time without any answer %s, without any end %s", r.LongestAnswer, r.NoAnswer, r.NoEnd))
+		row("reads behind an end that was told elsewhere", r.StaleReads)
+		row("ledger", r.Ledger)
+	}
+	for i, t := range r.Torn {
+		row(fmt.Sprintf("tear %d", i+1), t)
+	}
+	row("lines of level ERROR in the logs", r.LogErrors)
+	row("wrong", len(j.b.wrong))
+	w.Flush()
+	for i, f := range j.b.wrong {
+		r.Wrong = append(r.Wrong, f.what)
+		fmt.Fprintf(out, "WRONG (seed %d): %s\n", r.Seed, f.what)
+		if i < 10 {
+			for _, id := range f.ids {
+				j.trace(id)
+			}
+		}
+	}
+}
+
+// counts writes a map of numbers, the largest first.
+func counts(m map[string]int) string {
+	var parts []string
+	for _, k := range slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		if m[a] != m[b] {
+			return m[b] - m[a]
+		}
+		return strings.Compare(a, b)
+	}) {
+		parts = append(parts, fmt.Sprintf("%s %d", k, m[k]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// traced lines of a log are shown at most, the last ones.
+const traced = 12
+
+// trace shows what the logs and the executors' file say of a run, a session or a program.
+func (j *judge) trace(id string) {
+	if id == "" {
+		return
+	}
+	files := []string{j.s.path("begun")}
+	for _, p := range j.s.all() {
+		files = append(files, p.log)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		var found []string
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), id) || strings.HasSuffix(name, "/"+id+".log") {
+				if found = append(found, lines.Text()); len(found) > traced {
+					found = found[1:]
+				}
+			}
+		}
+		f.Close()
+		for _, line := range found {
+			fmt.Fprintf(j.s.out, "    %s: %.400s\n", strings.TrimPrefix(name, j.s.dir+"/"), line)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The deployment: two coordinators, three workers with two profiles each, one NATS server or a cluster of three.
+const (
+	coordinators = 2
+	workers      = 3
+	lease        = 3 * time.Second
+)
+
+// envToken is a variable that executors inherit: by it their processes are found, whoever is their parent by then.
+const envToken = "AO_CHAOS_TOKEN"
+
+// stack is all processes of a run, and the folder where everything of it lies.
+type stack struct {
+	options
+	root  string // of the project
+	dir   string
+	token string
+	ports ports
+
+	nats, coordinators, workers []*process
+	natsURLs, urls              []string
+	autonomous                  bool // the workers of this tree can run autonomous profiles
+}
+
+// until polls, 50 ms apart, until ok or the end of ctx.
+func until(ctx context.Context, what string, ok func() bool) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// within is until with a limit of its own.
+func within(ctx context.Context, d time.Duration, what string, ok func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return until(ctx, fmt.Sprintf("%s, within %s", what, d), ok)
+}
+
+// newStack builds the programs and lays everything out; nothing runs yet.
+func newStack(ctx context.Context, o options) (*stack, error) {
+	root, err := projectRoot()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ao-chaos-")
+	if err != nil {
+		return nil, err
+	}
+	s := &stack{options: o, root: root, dir: dir, ports: ports{}, token: filepath.Base(dir)}
+	if err := errors.Join(s.build(ctx), s.layOut(), s.addNATS(o.nats)); err != nil {
+		s.remove()
+		return nil, err
+	}
+	common := []string{"AO_NATS_URL=" + strings.Join(s.natsURLs, ","), "AO_LOG_LEVEL=" + o.level}
+	for i := range coordinators {
+		address, err := s.ports.next()
+		if err != nil {
+			return nil, err
+		}
+		s.urls = append(s.urls, "http://"+address)
+		s.coordinators = append(s.coordinators, s.program(fmt.Sprintf("coordinator-%d", i+1), "coordinator", append([]string{
+			"AO_HTTP_ADDR=" + address, "RUN_LEASE=" + lease.String(), "AO_NATS_REPLICAS=" + fmt.Sprint(o.nats), "AGENT_ORCHESTRATOR_AGENTS_DIR=" + s.path("own")}, common...)...))
+	}
+	profiles := "proc"
+	if s.autonomous {
+		profiles = "proc,talk"
+	}
+	for i := range workers {
+		name := fmt.Sprintf("worker-%d", i+1)
+		s.workers = append(s.workers, s.program(name, "worker", append([]string{
+			"AO_HOSTNAME=" + name, "AO_PROFILES_DIR=" + s.path("profiles"), "AO_PROFILES=" + profiles, "AO_PROJECT_DIR=" + s.path("work"),
+			"AO_DRAIN_GRACE=2", envToken + "=" + s.token}, common...)...))
+	}
+	return s, nil
+}
+
+func (s *stack) path(parts ...string) string {
+	return filepath.Join(append([]string{s.dir}, parts...)...)
+}
+
+// projectRoot is the folder with go.work, this one or one above.
+func projectRoot() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("there is no go.work here or above; run this inside the project")
+		}
+	}
+	return "", err
+}
+
+// build builds the programs, and this one for the NATS servers: without the race detector, which is not about them.
+func (s *stack) build(ctx context.Context) error {
+	for _, b := range [][]string{{"./coordinator/cmd/coordinator", "./worker/cmd/worker"}, {"./scripts/chaos"}} {
+		args := []string{"build", "-buildvcs=false", "-o", s.path("bin") + "/"}
+		if s.race && len(b) > 1 {
+			args = append(args, "-race")
+		}
+		cmd := exec.CommandContext(ctx, "go", append(args, b...)...)
+		cmd.Dir = s.root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("building the programs: %w\n%s", err, out)
+		}
+	}
+	return nil
+}
+
+// program is one of the stack's; it inherits nothing that is meant for another stack.
+func (s *stack) program(name, file string, env ...string) *process {
+	base := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return slices.ContainsFunc([]string{"AO_", "RUN_", "RUNNER_", "AGENT_"}, func(p string) bool { return strings.HasPrefix(v, p) })
+	})
+	return &process{name: name, path: s.path("bin", file), env: append(base, env...), dir: s.path("work"), log: s.path("logs", name+".log")}
+}
+
+func (s *stack) all() []*process { return slices.Concat(s.nats, s.coordinators, s.workers) }
+
+// up starts everything and waits until it can be used.
+func (s *stack) up(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for _, p := range s.all() {
+		p.signal(syscall.SIGCONT)
+		if p.running() {
+			continue
+		}
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	for i := range s.nats {
+		if err := s.natsBack(ctx, i); err != nil {
+			return err
+		}
+	}
+	for _, url := range s.urls {
+		if err := until(ctx, url+" is ready", func() bool { return s.ready(ctx, url) }); err != nil {
+			return err
+		}
+	}
+	return s.fleet(ctx)
+}
+
+func (s *stack) ready(ctx context.Context, url string) bool {
+	a := ask(ctx, url, "GET", "/ready", nil, "", 2*time.Second)
+	return a.code == http.StatusOK
+}
+
+// fleet waits until every worker's runners are online in the eyes of both coordinators.
+func (s *stack) fleet(ctx context.Context) error {
+	want := workers
+	if s.autonomous {
+		want *= 2
+	}
+	for _, url := range s.urls {
+		if err := until(ctx, "all workers are online at "+url, func() bool {
+			var list struct {
+				Runners []struct {
+					Status string `json:"status"`
+				} `json:"runners"`
+			}
+			n := 0
+			if ask(ctx, url, "GET", "/runners", nil, "", 2*time.Second).decode(&list) == nil {
+				for _, r := range list.Runners {
+					if r.Status == "online" {
+						n++
+					}
+				}
+			}
+			return n == want
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end stops everything in order, workers first, and tells what did not end by itself.
+func (s *stack) end() error {
+	var mu sync.Mutex
+	var errs []error
+	for _, group := range [][]*process{s.workers, s.coordinators, s.nats} {
+		var wg sync.WaitGroup
+		for _, p := range group {
+			wg.Go(func() {
+				if err := p.stop(45 * time.Second); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	return errors.Join(errs...)
+}
+
+// abandon ends everything at once, however it stands.
+func (s *stack) abandon() {
+	for _, p := range s.all() {
+		p.kill()
+	}
+}
+
+// remove takes the folder away, unless it is to be kept.
+func (s *stack) remove() {
+	if !s.keep {
+		os.RemoveAll(s.dir)
+	}
+}
