@@ -51,10 +51,11 @@ func (j *judge) faults(ctx context.Context) error {
 		return fmt.Errorf("after the faults: %w", err)
 	}
 	j.settle(ctx)
+	j.callbacks(ctx) // they are runs of their own: what they are is known when nothing is owed any more
+	j.settle(ctx)
 	if err := j.read(ctx); err != nil {
 		return err
 	}
-	j.callbacks(ctx)
 	j.ends()
 	if err := j.executors(); err != nil {
 		return err
