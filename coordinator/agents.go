@@ -185,9 +185,25 @@ func (a *agents) find(name string) (known, bool) {
 	return a.c.fleet.agent(name)
 }
 
-// usable is find for a run: an unknown agent is 404, an inactive one 409.
-func (a *agents) usable(name string) (known, error) {
-	k, ok := a.find(name)
+// look is find for callers: one that is not known here may have been made over another coordinator, or announced to it, a moment
+// ago.
+func (a *agents) look(ctx context.Context, name string) (known, bool) {
+	if k, ok := a.find(name); ok || agent.CheckName("agent_name", name) != nil || !a.c.bus.Connected() {
+		return k, ok
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if raw, _, err := a.c.bus.Bucket(subject.Agents).Get(ctx, name); err == nil {
+		a.put(name, raw)
+	} else if owners, _, err := a.c.owners(ctx); err == nil && owners[name].Runner != "" {
+		_ = a.c.fleet.refresh(ctx, owners[name].Runner) // else it is not known, as before
+	}
+	return a.find(name)
+}
+
+// usable is look for a run: an unknown agent is 404, an inactive one 409.
+func (a *agents) usable(ctx context.Context, name string) (known, error) {
+	k, ok := a.look(ctx, name)
 	switch {
 	case !ok:
 		return k, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name).With("field", "agent_name")
@@ -238,8 +254,8 @@ func (c *Coordinator) BrokenAgents() []agent.Bad {
 }
 
 // Agent is one agent by its name.
-func (c *Coordinator) Agent(name string) (agent.Blueprint, error) {
-	k, ok := c.agents.find(name)
+func (c *Coordinator) Agent(ctx context.Context, name string) (agent.Blueprint, error) {
+	k, ok := c.agents.look(ctx, name)
 	if !ok {
 		return k.Blueprint, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -23,17 +24,18 @@ import (
 // Config is what a coordinator works with. Only Bus is required.
 type Config struct {
 	Bus        *bus.Bus
-	AgentsDirs []string       // folders of coordinator-owned agents
-	Lease      time.Duration  // default 15 s: an attempt that no beat names for so long is lost
-	NoMatch    time.Duration  // default 300 s: a run that no online runner matches for so long fails
-	Heartbeat  time.Duration  // default 60 s: told to runners that register
-	Patience   fleet.Patience // default 120 s until stale, 600 s until removed
-	Retention  time.Duration  // default 168 h: how long history and idempotency keys are kept at least
-	Keep       int            // default 1,000,000: ended runs kept at most
-	MaxPending int            // default 100,000: waiting runs
-	MaxLanes   int            // default 256: queues
-	MaxPayload int64          // default 16 MiB: parameters with their agent, or a result
-	Log        *slog.Logger   // default slog.Default()
+	AgentsDirs []string        // folders of coordinator-owned agents
+	Lease      time.Duration   // default 15 s: an attempt that no beat names for so long is lost
+	NoMatch    time.Duration   // default 300 s: a run that no online runner matches for so long fails
+	Heartbeat  time.Duration   // default 60 s: told to runners that register
+	Patience   fleet.Patience  // default 120 s until stale, 600 s until removed
+	Retention  time.Duration   // default 168 h: how long history and idempotency keys are kept at least
+	Keep       int             // default 1,000,000: ended runs kept at most
+	MaxPending int             // default 100,000: waiting runs
+	MaxLanes   int             // default 256: queues
+	MaxPayload int64           // default 16 MiB: parameters with their agent, or a result
+	Webhooks   *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
+	Log        *slog.Logger    // default slog.Default()
 }
 
 func (c Config) withDefaults() Config {
@@ -48,6 +50,9 @@ func (c Config) withDefaults() Config {
 	c.MaxLanes = cmp.Or(c.MaxLanes, 256)
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
 	c.Log = cmp.Or(c.Log, slog.Default())
+	if c.Webhooks == nil {
+		c.Webhooks, _ = webhook.New(webhook.Config{}) // no hosts: nothing can be wrong with that
+	}
 	return c
 }
 
@@ -65,6 +70,7 @@ type Coordinator struct {
 	fleet   *roster
 	leases  *leases
 	turns   *turns
+	hooks   *hooks
 	calling sync.Map       // parent sessions that are being told
 	calls   sync.WaitGroup // of these
 	started atomic.Bool    // keys and registries are read
@@ -79,6 +85,7 @@ func New(cfg Config) *Coordinator {
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
 	c.turns = newTurns(c)
+	c.hooks = newHooks(c)
 	c.Journal = journal.New(cfg.Bus, journal.Config{Log: cfg.Log, Key: func(run string, attempt int) string { return c.keys.of(run, attempt) }})
 	return c
 }
@@ -106,6 +113,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		g.Go(func() error { return c.serveFleet(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
 		g.Go(func() error { defer c.calls.Wait(); return c.turns.watch(ctx) })
+		g.Go(func() error { return c.hooks.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
 		return nil
 	})

@@ -44,7 +44,7 @@ func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended 
 
 // Outcome is a run with its result as it is now.
 func (c *Coordinator) Outcome(ctx context.Context, id string) (Outcome, error) {
-	res, r, err := c.Journal.Result(ctx, id)
+	res, r, err := c.Result(ctx, id)
 	switch f, ok := errors.AsType[*fault.Fault](err); {
 	case err == nil:
 		return Outcome{r, &res}, nil

@@ -191,18 +191,26 @@ func (r *roster) has(id, name, hash string) bool {
 	return ok && m.Set[name] == hash
 }
 
+// owners reads the table of owners, and its revision; 0: there is none yet.
+func (c *Coordinator) owners(ctx context.Context) (map[string]owner, uint64, error) {
+	owners := map[string]owner{}
+	raw, rev, err := c.bus.Bucket(subject.Runners).Get(ctx, ownersKey)
+	switch {
+	case errors.Is(err, bus.ErrNone):
+		return owners, 0, nil
+	case err != nil:
+		return nil, 0, unavailable(err)
+	}
+	return owners, rev, json.Unmarshal(raw, &owners)
+}
+
 // changeOwners changes the table of owners by compare-and-set, so that of two registrations at once one is first.
 func (c *Coordinator) changeOwners(ctx context.Context, change func(map[string]owner) (bool, error)) error {
 	b := c.bus.Bucket(subject.Runners)
 	for range 20 {
-		owners := map[string]owner{}
-		raw, rev, err := b.Get(ctx, ownersKey)
-		if err == nil {
-			if err := json.Unmarshal(raw, &owners); err != nil {
-				return err
-			}
-		} else if !errors.Is(err, bus.ErrNone) {
-			return unavailable(err)
+		owners, rev, err := c.owners(ctx)
+		if err != nil {
+			return err
 		}
 		changed, err := change(owners)
 		if err != nil || !changed {

@@ -100,7 +100,7 @@ func (c *Coordinator) caughtUp(ctx context.Context) error {
 
 // StopSession stops what runs in a session and cancels what waits.
 func (c *Coordinator) StopSession(ctx context.Context, id string) (run.Session, error) {
-	if _, err := c.Journal.Session(ctx, id); err != nil {
+	if _, err := c.Session(ctx, id); err != nil { // with what another coordinator has accepted a moment ago
 		return run.Session{}, err
 	}
 	// The last one first: a turn that ends must not let one begin that is to be cancelled.
@@ -115,7 +115,7 @@ func (c *Coordinator) StopSession(ctx context.Context, id string) (run.Session, 
 
 // DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
 func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
-	if _, err := c.Journal.Session(ctx, id); err != nil {
+	if _, err := c.Session(ctx, id); err != nil { // with all its runs: what is not known here would stay
 		return err
 	}
 	if open := c.Journal.Open(id); len(open) > 0 {

@@ -129,7 +129,7 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 			return p, fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice", req.SessionID).With("session_id", req.SessionID).With("field", "session_id")
 		}
 	}
-	a, err := c.agents.usable(name)
+	a, err := c.agents.usable(ctx, name)
 	if err != nil {
 		return p, err
 	}
@@ -150,7 +150,9 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 		return p, fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
 	}
 	if req.CallbackURL != "" {
-		return p, fault.New(fault.Invalid, "", "callback_url is not supported by this version (HTTP callbacks come later); leave it out").With("field", "callback_url")
+		if err := c.Webhooks.Check(req.CallbackURL); err != nil {
+			return p, err
+		}
 	}
 	s, err := a.InputSchema(req.Type)
 	if err != nil {
@@ -207,6 +209,9 @@ func (c *Coordinator) resumable(ctx context.Context, a known, session string) er
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
 	if c.Journal.Began(session) {
+		return nil
+	}
+	if c.current(ctx); c.Journal.Began(session) { // another coordinator has told so a moment ago
 		return nil
 	}
 	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" never began, so there is nothing to resume; start a new session").

@@ -68,6 +68,7 @@ func (t *turns) watch(ctx context.Context) error {
 			if t.c.Journal.Ready() == nil { // while history is read, anew, a turn may be long over; the end of that is told, too
 				t.queue(ctx, t.c.Journal.Eligible())
 				t.c.callBack(ctx, t.c.Journal.Due())
+				t.c.hooks.poke()
 			}
 		case <-t.wake:
 			t.sweep(ctx)
@@ -243,15 +244,6 @@ func (t *turns) expire(ctx context.Context, a journal.Active) {
 	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
 		t.c.log.Info("run not expired", "run", a.Spec.ID, "err", err)
 	}
-}
-
-// Show is a run as readers see it, with why it waits.
-func (c *Coordinator) Show(ctx context.Context, id string) (run.Run, error) {
-	r, err := c.Journal.Get(ctx, id)
-	if err == nil {
-		r.WaitingFor = c.waitingFor(r)
-	}
-	return r, err
 }
 
 // Runs lists runs, each with why it waits.

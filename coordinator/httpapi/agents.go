@@ -36,7 +36,7 @@ func (a *API) showAgent(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Agent(name)
+	return a.c.Agent(g.Request.Context(), name)
 }
 
 func (a *API) createAgent(g *gin.Context, _ query) (any, error) {

@@ -39,8 +39,9 @@ type API struct {
 	prefix string // of the ids of requests
 
 	requests atomic.Uint64
-	open     atomic.Int64 // requests under way
-	streams  atomic.Int64 // of them live streams
+	open     atomic.Int64  // requests under way
+	streams  atomic.Int64  // of them live streams
+	audits   chan struct{} // holds one for the audit under way
 
 	streaming, waiting      context.Context // ended by Drain: streams at once, waits when the grace is over
 	endStreams, endTheWaits context.CancelFunc
@@ -53,7 +54,7 @@ const slack = 1 << 20
 func New(c *coordinator.Coordinator, cfg Config) *API {
 	cfg.Streams = cmp.Or(cfg.Streams, 256)
 	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
-	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-"}
+	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())
 	gin.SetMode(gin.ReleaseMode)

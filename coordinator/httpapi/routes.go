@@ -28,6 +28,7 @@ func (a *API) routes() []route {
 		{get, "/", nil, "this list", ok, a.index, false},
 		{get, "/health", nil, "the process is alive", ok, a.health, false},
 		{get, "/ready", nil, "requests can be served: 200, else 503 and why", ok, a.ready, false},
+		{get, "/ledger", nil, "whether every promise was kept, read from the stream itself; ok, else what is wrong", ok, a.ledger, false},
 
 		{post, "/runs", nil, "start a session or resume one; mode sync waits for the result", created, a.createRun, false},
 		{post, "/runs/validate", nil, "the checks of POST /runs; nothing is stored", ok, a.validateRun, false},
@@ -45,6 +46,9 @@ func (a *API) routes() []route {
 		{post, "/sessions/:id/stop", nil, "stop what runs in it, cancel what waits", ok, a.stopSession, false},
 		{del, "/sessions/:id", nil, "delete it and all that belongs to it", none, a.deleteSession, false},
 		{get, "/sse/sessions", []string{"session_id"}, "live events (text/event-stream); Last-Event-ID goes on where a reader was", ok, a.streamSessions, true},
+
+		{get, "/callbacks", filters, "runs that call back, newest first; status: waiting, owed, delivered, undeliverable, dead", ok, a.listCallbacks, false},
+		{post, "/callbacks/:id/redeliver", nil, "try the HTTP callback of a run again, now", accepted, a.redeliver, false},
 
 		{get, "/agents", []string{"status"}, "agents; status=broken: files that could not be read", ok, a.listAgents, false},
 		{post, "/agents", nil, "define an agent", created, a.createAgent, false},

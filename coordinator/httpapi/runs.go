@@ -145,7 +145,7 @@ func (a *API) runResult(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	res, _, err := a.c.Journal.Result(g.Request.Context(), id)
+	res, _, err := a.c.Result(g.Request.Context(), id)
 	return res, err
 }
 

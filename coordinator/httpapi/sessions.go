@@ -27,7 +27,7 @@ func (a *API) showSession(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Journal.Session(g.Request.Context(), id)
+	return a.c.Session(g.Request.Context(), id)
 }
 
 func (a *API) sessionStatus(g *gin.Context, _ query) (any, error) {
@@ -35,7 +35,7 @@ func (a *API) sessionStatus(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.c.Journal.Session(g.Request.Context(), id)
+	s, err := a.c.Session(g.Request.Context(), id)
 	return struct {
 		ID     string            `json:"session_id"`
 		Status run.SessionStatus `json:"status"`
@@ -47,7 +47,7 @@ func (a *API) sessionResult(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	res, _, err := a.c.Journal.SessionResult(g.Request.Context(), id)
+	res, _, err := a.c.SessionResult(g.Request.Context(), id)
 	return res, err
 }
 

@@ -267,7 +267,7 @@ func (a *API) sessionEvents(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := a.c.Journal.Events(g.Request.Context(), id, q.text("after"), limit)
+	list, next, err := a.c.Events(g.Request.Context(), id, q.text("after"), limit)
 	return struct {
 		Events []run.Event `json:"events"`
 		Next   string      `json:"next"`

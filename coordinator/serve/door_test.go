@@ -77,7 +77,7 @@ func TestErrorsAreLiteral(t *testing.T) {
 		{`{"agent_name":"plain","prompt":"a","parameters":{"prompt":"b"}}`, 400, invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`, "prompt")},
 		{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)", "parent_session_id")},
 		{`{"agent_name":"plain","prompt":"x","mode":"later"}`, 400, invalid("mode must be sync, async_poll or async_callback", "mode")},
-		{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is not supported by this version (HTTP callbacks come later); leave it out", "callback_url")},
+		{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
 		{`{"agent_name":"plain","prompt":"x","output_schema":{}}`, 400, invalid("output_schema is not supported by this version (output schemas come later); leave it out", "output_schema")},
 		{`{"agent_name":"plain","prompt":"x","max_attempts":0}`, 400, invalid("max_attempts must be from 1 to 100", "max_attempts")},
 		{`{"agent_name":"plain","prompt":"x","timeout_seconds":0}`, 400, invalid("timeout_seconds must be from 1 to 2592000", "timeout_seconds")},

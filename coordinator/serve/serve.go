@@ -17,6 +17,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/natsapi"
+	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/setting"
@@ -28,6 +29,7 @@ import (
 type Config struct {
 	Coordinator    coordinator.Config // limits and times; Bus and Log are filled in
 	HTTPAddr       string             // default 127.0.0.1:8765
+	Callbacks      webhook.Policy     // which callback_url is allowed; default none
 	InsecureListen bool               // listen beyond loopback although there are no tokens yet
 	Replicas       int                // of the streams, default 1
 	NATS           NATSConfig         // used where Server is nil
@@ -46,6 +48,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.NATSReplicas.To(&c.Replicas), setting.DataDir.To(&c.NATS.DataDir),
 		setting.AgentsDirs.To(&co.AgentsDirs), setting.MaxPending.To(&co.MaxPending), setting.MaxLanes.To(&co.MaxLanes), setting.MaxPayload.To(&co.MaxPayload),
 		setting.RunLease.To(&co.Lease), setting.RunNoMatchTimeout.To(&co.NoMatch), setting.RunRetention.To(&co.Retention), setting.RunKeep.To(&co.Keep),
+		setting.CallbackHosts.To(&c.Callbacks.Hosts), setting.CallbackNetworks.To(&c.Callbacks.Networks), setting.CallbackSecret.To(&c.Callbacks.Secret),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
 		setting.APITokens,
 	}
@@ -61,6 +64,10 @@ const (
 // told at once; a NATS that is not there is waited for, with HTTP saying so.
 func Run(ctx context.Context, cfg Config) error {
 	log := cmp.Or(cfg.Log, slog.Default())
+	callbacks, err := webhook.New(webhook.Config{Policy: cfg.Callbacks})
+	if err != nil {
+		return err
+	}
 	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.InsecureListen)
 	if err != nil {
 		return err
@@ -95,7 +102,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.Coordinator.Bus, cfg.Coordinator.Log = b, log
+	cfg.Coordinator.Bus, cfg.Coordinator.Webhooks, cfg.Coordinator.Log = b, callbacks, log
 	c := coordinator.New(cfg.Coordinator)
 	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
 	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Log = open, n.URL(), log

@@ -62,6 +62,9 @@ func New(c Config) (*Client, error) {
 	return cl, nil
 }
 
+// Check tells why callbacks may not go to a URL (Policy.Check).
+func (c *Client) Check(rawURL string) error { return c.policy.Check(rawURL) }
+
 // Attempt is how one try went.
 type Attempt struct {
 	Status    int    // the receiver's; 0: it gave no answer

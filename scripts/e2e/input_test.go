@@ -95,7 +95,7 @@ func TestInput(t *testing.T) {
 			{`{"agent_name":"argv","additional_demands":{"host":"x"}}`, 400, `Unknown field \"additional_demands.host\"`},
 			{`{"agent_name":"plain","prompt":"a","parameters":{"prompt":"b"}}`, 400, invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`, "prompt")},
 			{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)", "parent_session_id")},
-			{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, later("callback_url", "HTTP callbacks")},
+			{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
 			{`{"agent_name":"plain","prompt":"x","output_schema":{}}`, 400, later("output_schema", "output schemas")},
 			{`{"agent_name":"plain","prompt":"x","output_schema_name":"n"}`, 400, later("output_schema_name", "output schemas")},
 			{`{"agent_name":"plain","prompt":"x","output_schema_options":{}}`, 400, later("output_schema_options", "output schemas")},

@@ -27,12 +27,13 @@ var rooms = []struct {
 	{"ao/nats/natstest", []string{"ao/shared/...", "ao/nats/..."}},
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
 
-	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/webhook"}},
+	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/webhook"}},
 	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
+	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/journal"}},
 	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal"}},
 	{"ao/coordinator/webhook", []string{"ao/shared/..."}},
-	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal", "ao/coordinator/httpapi", "ao/coordinator/natsapi"}},
+	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal", "ao/coordinator/webhook", "ao/coordinator/httpapi", "ao/coordinator/natsapi"}},
 	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/coordinator/cmd/ao/..."}},
 

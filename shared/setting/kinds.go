@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -172,4 +173,17 @@ func natsSync(raw string) (string, error) {
 		return "", errors.New(`is neither "always" nor a duration`)
 	}
 	return d.String(), nil
+}
+
+// Networks takes a comma list of address ranges.
+func Networks(raw string) (all []netip.Prefix, err error) {
+	words, err := Words(raw)
+	for _, w := range words {
+		n, err := netip.ParsePrefix(w)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network", w)
+		}
+		all = append(all, n.Masked())
+	}
+	return all, err
 }

@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.runners(), a.health()} {
+	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.runners(), a.callbacks(), a.verify(), a.health()} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}

@@ -56,6 +56,9 @@ type order struct {
 	profile  string
 	tags     []string
 	timeout  seconds
+	attempts int
+	calls    bool
+	url      string
 	key      string
 }
 
@@ -119,12 +122,15 @@ func (a *app) orderFlags(c *cobra.Command, o *order) {
 	f.StringVar(&o.hostname, "hostname", "", "only on runners of this host")
 	f.StringVar(&o.profile, "profile", "", "only on runners with this executor profile")
 	f.StringArrayVar(&o.tags, "tag", nil, "only on runners with this tag; can be repeated")
+	f.IntVar(&o.attempts, "max-attempts", 0, "how often it may be begun when attempts fail or are lost; 0: as its agent says, else once")
+	f.BoolVar(&o.calls, "call-back", false, "tell the parent session of the end, with a turn of its own (mode async_callback)")
+	f.StringVar(&o.url, "callback-url", "", "tell an HTTP receiver of the end")
 	f.Var(&o.timeout, "timeout", "limit of the execution, such as 90s")
 	c.MarkFlagsMutuallyExclusive("session", "resume")
 	a.complete(c, "param", a.completeParam)
 	a.complete(c, "resume", a.completeSessions)
 	a.complete(c, "parent", a.completeSessions)
-	for _, name := range []string{"prompt", "session", "hostname", "profile", "tag", "timeout"} {
+	for _, name := range []string{"prompt", "session", "hostname", "profile", "tag", "timeout", "max-attempts", "callback-url"} {
 		a.complete(c, name, cobra.NoFileCompletions)
 	}
 }
@@ -239,12 +245,17 @@ type request struct {
 	ProjectDir string          `json:"project_dir,omitempty"`
 	Demands    *run.Demands    `json:"additional_demands,omitempty"`
 	Timeout    int             `json:"timeout_seconds,omitempty"`
+	Attempts   int             `json:"max_attempts,omitempty"`
+	Callback   string          `json:"callback_url,omitempty"`
 }
 
 // order makes the body of a request out of the words.
 func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error) {
 	req := request{Type: run.Start, Session: o.session, Mode: run.AsyncPoll, Parent: o.parent,
-		Timeout: int(time.Duration(o.timeout) / time.Second)}
+		Timeout: int(time.Duration(o.timeout) / time.Second), Attempts: o.attempts, Callback: o.url}
+	if o.calls {
+		req.Mode = run.AsyncCallback
+	}
 	if len(args) == 1 {
 		req.Agent = args[0]
 	}

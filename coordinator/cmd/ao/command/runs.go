@@ -211,7 +211,7 @@ func (a *app) showRun(doc json.RawMessage) error {
 	var f screen.Facts
 	f.Add("run", r.ID)
 	f.Add("session", r.SessionID)
-	f.Add("parent", r.Parent)
+	f.Add("parent", parent(r.Parent, r.ParentGone))
 	f.Add("agent", r.Agent)
 	f.Add("type", r.Type)
 	f.Add("status", string(r.Status))
@@ -220,8 +220,17 @@ func (a *app) showRun(doc json.RawMessage) error {
 		f.Add("error", strings.Join(faultLines(r.Error), "\n"))
 	}
 	f.Add("runner", r.RunnerID)
-	if r.Attempt > 1 {
+	switch {
+	case r.MaxAttempts > 1:
+		f.Add("attempt", fmt.Sprintf("%d of %d", r.Attempt, r.MaxAttempts))
+	case r.Attempt > 1:
 		f.Add("attempt", strconv.Itoa(r.Attempt))
+	}
+	if r.Callback != nil {
+		f.Add("callback", strings.TrimSpace(r.Callback.Status+" "+callNote(*r.Callback)))
+	}
+	if r.HTTPCallback != nil {
+		f.Add("told", strings.TrimSpace(r.CallbackURL+": "+r.HTTPCallback.Status+" "+callNote(*r.HTTPCallback)))
 	}
 	f.Add("demands", demands(r.Demands))
 	f.Add("created", screen.At(a.now(), r.CreatedAt))
@@ -241,6 +250,14 @@ func (a *app) showRun(doc json.RawMessage) error {
 		f.Add("parameters", screen.JSON([]byte(indented(r.Parameters))))
 	}
 	return f.Write(a.out)
+}
+
+// parent is a parent session's id, and whether that is gone.
+func parent(id string, gone bool) string {
+	if gone {
+		return id + " (gone)"
+	}
+	return id
 }
 
 // demands are a run's demands in a line.

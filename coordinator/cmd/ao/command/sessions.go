@@ -73,7 +73,7 @@ func (a *app) showSession(doc json.RawMessage) error {
 	}
 	var f screen.Facts
 	f.Add("session", s.ID)
-	f.Add("parent", s.Parent)
+	f.Add("parent", parent(s.Parent, s.ParentGone))
 	f.Add("agent", s.Agent)
 	f.Add("type", s.AgentType)
 	f.Add("status", string(s.Status))

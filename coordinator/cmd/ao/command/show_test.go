@@ -35,10 +35,11 @@ func TestLists(t *testing.T) {
 		"GET /runs?limit=1000":           `{"runs":[{"run_id":"run_2","digits":1.50}],"next_cursor":"c2"}`,
 		"GET /runs?cursor=c2&limit=1000": `{"runs":[{"run_id":"run_1"}]}`,
 		"GET /runs?agent_name=a&cursor=c&limit=5&parent_session_id=ses_2&session_id=ses_1&status=failed": `{"runs":[]}`,
-		"GET /sessions?limit=20":    `{"sessions":[{"session_id":"ses_1","status":"finished","agent_name":"a","runs":3,"created_at":"THEN","modified_at":"THEN"}]}`,
-		"GET /agents":               `{"agents":[{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","parameters_schema":{"required":["url"],"properties":{"url":{"type":"string"},"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
-		"GET /agents?status=broken": `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not JSON"},{"name":"worse","path":"/w/worse.json","status":"broken","error":"no command","runner_id":"rnr_1"}]}`,
-		"GET /runners":              `{"runners":[{"runner_id":"rnr_1","hostname":"h","project_dir":"/p","executor_profile":"procedural","executor_type":"procedural","tags":[],"max_concurrent_runs":4,"agents":["crawl"],"status":"online","running":1,"last_heartbeat":"THEN"}]}`,
+		"GET /callbacks?limit=20&status=dead": `{"callbacks":[{"run_id":"run_3","parent_session_id":"ses_1","completed_at":"THEN","callback":{"status":"delivered","callback_run_id":"run_9"},"callback_url":"https://x.example/y","http_callback":{"status":"dead","tries":10,"http_status":503,"reason":"Service Unavailable"}}]}`,
+		"GET /sessions?limit=20":              `{"sessions":[{"session_id":"ses_1","status":"finished","agent_name":"a","runs":3,"created_at":"THEN","modified_at":"THEN"}]}`,
+		"GET /agents":                         `{"agents":[{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","parameters_schema":{"required":["url"],"properties":{"url":{"type":"string"},"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
+		"GET /agents?status=broken":           `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not JSON"},{"name":"worse","path":"/w/worse.json","status":"broken","error":"no command","runner_id":"rnr_1"}]}`,
+		"GET /runners":                        `{"runners":[{"runner_id":"rnr_1","hostname":"h","project_dir":"/p","executor_profile":"procedural","executor_type":"procedural","tags":[],"max_concurrent_runs":4,"agents":["crawl"],"status":"online","running":1,"last_heartbeat":"THEN"}]}`,
 	}
 	for at, doc := range docs {
 		docs[at] = strings.ReplaceAll(doc, "THEN", then)
@@ -51,6 +52,11 @@ run_1  text-stats  failed   2m ago   1.2s  \x1b[31mno such file
 `},
 		{"runs --all --json", "\n" + `{"run_id":"run_2","digits":1.50}` + "\n" + `{"run_id":"run_1"}` + "\n"},
 		{"runs --status failed --agent a --session ses_1 --parent ses_2 --limit 5 --cursor c", "\n"},
+		{"callbacks --status dead", `
+RUN    ENDED   TO                   CALLBACK   TRIES  NOTE
+run_3  2m ago  ses_1                delivered  -      by run_9
+run_3  2m ago  https://x.example/y  dead       10     503 Service Unavailable
+`},
 		{"sessions", `
 SESSION  AGENT  STATUS    RUNS  CREATED  CHANGED
 ses_1    a      finished  3     2m ago   2m ago

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) callbacks() *cobra.Command {
+	var f filter
+	c := &cobra.Command{
+		Use: "callbacks", Short: "List the runs that call back, the newest first; try a dead one again", Args: cobra.NoArgs,
+		Long: "List the runs whose end a parent session or a callback_url is told of, and where that stands:\n" +
+			"waiting (the run has not ended), owed (the parent is busy, or tries are left), delivered, undeliverable (the\n" +
+			"parent is gone or cannot be resumed), dead (all tries of an HTTP callback were in vain).",
+		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
+	}
+	a.filterFlags(c, &f, run.CallStatuses)
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		p, err := a.paged(ctx, "callbacks", f)
+		if err != nil {
+			return err
+		}
+		table := screen.NewTable("RUN", "ENDED", "TO", "CALLBACK", "TRIES", "NOTE")
+		err = a.list(p, "no callbacks", table, func(doc json.RawMessage) error {
+			var r run.Run
+			if err := json.Unmarshal(doc, &r); err != nil {
+				return err
+			}
+			ended := ""
+			if r.EndedAt != nil {
+				ended = screen.Age(a.now(), *r.EndedAt)
+			}
+			if c := r.Callback; c != nil {
+				table.Row(r.ID, ended, r.Parent, c.Status, "", a.last(callNote(*c)))
+			}
+			if c := r.HTTPCallback; c != nil {
+				tries := ""
+				if c.Tries > 0 {
+					tries = strconv.Itoa(c.Tries)
+				}
+				table.Row(r.ID, ended, screen.Cut(r.CallbackURL, 40), c.Status, tries, a.last(callNote(*c)))
+			}
+			return nil
+		})
+		if err == nil {
+			a.more(p, "callbacks")
+		}
+		return err
+	})
+	again := &cobra.Command{Use: "redeliver RUN", Short: "Try the HTTP callback of a run again, now", Args: oneOf("a run"), ValidArgsFunction: a.completeRuns}
+	again.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := run.CheckID(args[0]); err != nil {
+			return usage{err}
+		}
+		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"callbacks", args[0], "redeliver"}})
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.doc(answer.Doc)
+		}
+		a.note("the receiver of %s is told again; 'ao callbacks' shows how that went", args[0])
+		return nil
+	})
+	c.AddCommand(again)
+	return c
+}
+
+// callNote is the one thing to know of a callback beside its status.
+func callNote(c run.Call) string {
+	switch {
+	case c.RunID != "":
+		return "by " + c.RunID
+	case c.HTTP != 0:
+		return strconv.Itoa(c.HTTP) + " " + c.Reason
+	}
+	return c.Reason
+}

@@ -1,0 +1,61 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// current waits, a second at most, until the fold has what the stream holds now: a reader who was answered by another
+// coordinator a moment ago sees at least that here. While NATS is away what is known has to do.
+func (c *Coordinator) current(ctx context.Context) {
+	if !c.bus.Connected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = c.caughtUp(ctx)
+}
+
+// Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.
+func (c *Coordinator) Show(ctx context.Context, id string) (run.Run, error) {
+	r, err := c.Journal.Get(ctx, id)
+	if err == nil && !r.Status.Final() {
+		c.current(ctx)
+		r, err = c.Journal.Get(ctx, id)
+	}
+	if err == nil {
+		r.WaitingFor = c.waitingFor(r)
+	}
+	return r, err
+}
+
+// Result is the result of an ended run; one that has not ended, or has none, is a Conflict, and says which.
+func (c *Coordinator) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
+	res, r, err := c.Journal.Result(ctx, id)
+	if fault.KindOf(err) == fault.Conflict && !r.Status.Final() {
+		c.current(ctx)
+		res, r, err = c.Journal.Result(ctx, id)
+	}
+	return res, r, err
+}
+
+// Session is a session as readers see it.
+func (c *Coordinator) Session(ctx context.Context, id string) (run.Session, error) {
+	c.current(ctx)
+	return c.Journal.Session(ctx, id)
+}
+
+// SessionResult is the result of the newest ended run of a session.
+func (c *Coordinator) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
+	c.current(ctx)
+	return c.Journal.SessionResult(ctx, id)
+}
+
+// Events are what happened in a session after a position, oldest first, and where to go on.
+func (c *Coordinator) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
+	c.current(ctx)
+	return c.Journal.Events(ctx, session, after, limit)
+}

@@ -1,0 +1,564 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// family is a parent with an ended run, and a child of it that has ended and is to be reported.
+func family(s *story) (parent, kid *actor) {
+	parent = s.run(s.session()).done()
+	kid = s.run(s.session(), child(parent.spec.SessionID)).done()
+	return parent, kid
+}
+
+func TestGoodHistoriesAreOK(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		tell func(*story)
+		want string // the counts
+	}{
+		{"nothing at all", func(s *story) {}, "0=0+0+0"},
+		{"one run, done", func(s *story) { s.run(s.session()).done() }, "1=0+0+1 attempts 1/1"},
+		{"one of each kind", func(s *story) {
+			s.run(s.session()).accepted()
+			s.run(s.session()).queued(1)
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").bound(1, "rnr_1")
+			s.run(s.session()).done()
+		}, "4=2+1+1 attempts 2/1"},
+		{"a session under its caller's own id", func(s *story) {
+			a := s.run("ses_my-own")
+			s.write(subject.Session(a.part(), "ses_my-own"), run.Begun{V: 1, RunID: a.spec.ID})
+			a.done()
+		}, "1=0+0+1 attempts 1/1"},
+		{"a lost run: the last word is a coordinator's", func(s *story) {
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
+		}, "1=0+0+1 attempts 1/1"},
+		{"waiting runs are stopped, queued or not; a record that was under way comes late", func(s *story) {
+			s.run(s.session()).accepted().cancelled(1).queued(1)
+			s.run(s.session()).queued(1).cancelled(1).stopping()
+		}, "2=0+0+2 attempts 0/0"},
+		{"a run that moves to another lane, also after it was claimed", func(s *story) {
+			s.run(s.session()).queued(1).queuedIn("autonomous.a._", 1).claimed(1, "rnr_1").queuedIn("autonomous.b._", 1).ended(1, run.Completed, "rnr_1").queuedIn("autonomous.c._", 1)
+		}, "1=0+0+1 attempts 1/1"},
+		{"a request repeated under its key is accepted beside being queued", func(s *story) {
+			s.run(s.session()).queued(1).accepted().claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
+		}, "1=0+0+1 attempts 1/1"},
+		{"a session's turns in order, one of them stopped while it waited", func(s *story) {
+			ses := s.session()
+			a, b, c := s.run(ses), s.run(ses), s.run(ses)
+			a.queued(1).claimed(1, "rnr_1")
+			b.accepted()
+			c.accepted()
+			b.cancelled(1)
+			a.stopping().ended(1, run.Stopped, "rnr_1")
+			c.done()
+		}, "3=0+0+3 attempts 2/2"},
+		{"a second attempt after one that failed", func(s *story) {
+			a := s.run(s.session(), attempts(2))
+			a.queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_2").bound(2, "rnr_2").ended(2, run.Completed, "rnr_2")
+		}, "1=0+0+1 attempts 2/2 retried 1"},
+		{"a run that waits for its next attempt", func(s *story) {
+			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "rnr_1")
+		}, "1=1+0+0 attempts 1/1"},
+		{"one that is stopped there, before it is queued and after", func(s *story) {
+			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").cancelled(2).queued(2)
+			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").stopping().queued(2).cancelled(2)
+		}, "2=0+0+2 attempts 2/2"},
+		{"no further attempt after a stop", func(s *story) {
+			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").stopping().ended(1, run.Failed, "")
+		}, "1=0+0+1 attempts 1/1"},
+		{"nor after one that nobody began, or that went well", func(s *story) {
+			s.run(s.session(), attempts(3)).queued(1).claimed(1, "").ended(1, run.Failed, "")
+			s.run(s.session(), attempts(3)).done()
+		}, "2=0+0+2 attempts 1/1"},
+		{"a callback turn", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).reports(p, k).done()
+		}, "3=0+0+3 attempts 3/3 calls 1=1+0+0"},
+		{"a callback turn that waits", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).reports(p, k)
+		}, "3=1+0+2 attempts 2/2 calls 1=1+0+0"},
+		{"one that ended before it began gives its children back", func(s *story) {
+			p, k := family(s)
+			first := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
+			s.run(p.spec.SessionID).reports(first, k).done()
+		}, "4=0+0+4 attempts 3/3 calls 1=1+0+0"},
+		{"a busy parent is told later", func(s *story) {
+			p := s.run(s.session()).queued(1).claimed(1, "rnr_1")
+			s.run(s.session(), child(p.spec.SessionID)).done()
+			s.run(s.session(), child(p.spec.SessionID)).accepted().cancelled(1)
+		}, "3=0+1+2 attempts 2/1 calls 2=0+2+0"},
+		{"parents that cannot be told", func(s *story) {
+			s.run(s.session(), child(s.session())).done()
+			p := s.run(s.session(), procedural).done()
+			s.run(s.session(), child(p.spec.SessionID)).done()
+			q := s.run(s.session()).accepted().cancelled(1)
+			s.run(s.session(), child(q.spec.SessionID)).done()
+		}, "5=0+0+5 attempts 4/4 calls 3=0+0+3"},
+		{"a child of a deleted parent", func(s *story) {
+			p, _ := family(s)
+			s.deleted(p.spec.SessionID)
+		}, "1=0+0+1 attempts 1/1 calls 1=0+0+1"},
+		{"HTTP callbacks: delivered, again after it was given up, yet to come, tried", func(s *story) {
+			s.run(s.session(), hookedUp).done().notified(1, run.NotifyFailed).notified(2, run.NotifyDelivered)
+			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDead).notified(2, run.NotifyAgain).notified(3, run.NotifyDead)
+			s.run(s.session(), hookedUp).done()
+			s.run(s.session(), hookedUp).done().notified(1, run.NotifyFailed)
+		}, "4=0+0+4 attempts 4/4 hooks 4=1+2+1"},
+		{"a kind of a later version", func(s *story) { s.write("ao.runs.7.paused.run_1", run.Deleted{V: 1}) }, "0=0+0+0"},
+		{"a deleted session, as long as its records are there", func(s *story) {
+			a := s.run(s.session()).done()
+			s.run(a.spec.SessionID).accepted().cancelled(1)
+			s.deleted(a.spec.SessionID)
+		}, "0=0+0+0"},
+		{"a run that was accepted while its session was deleted", func(s *story) {
+			a := s.run(s.session()).done()
+			b := s.run(a.spec.SessionID)
+			s.deleted(a.spec.SessionID)
+			b.accepted().claimed(1, "").ended(1, run.Failed, "")
+		}, "1=0+0+1 attempts 0/0"},
+		{"a deletion that comes too early is none", func(s *story) {
+			a := s.run(s.session()).queued(1).claimed(1, "rnr_1")
+			s.deleted(a.spec.SessionID)
+			a.ended(1, run.Completed, "rnr_1")
+		}, "1=0+0+1 attempts 1/1"},
+		{"nor is one of a child whose parent is yet to be told", func(s *story) {
+			p, k := family(s)
+			s.deleted(k.spec.SessionID)
+			s.run(p.spec.SessionID).reports(p, k).done()
+		}, "3=0+0+3 attempts 3/3 calls 1=1+0+0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStory(t)
+			tt.tell(s)
+			r := s.close(time.Second)
+			if !r.OK || len(r.Wrong) > 0 {
+				t.Errorf("got %v, want nothing wrong", r.Wrong)
+			}
+			if got := counts(r); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func counts(r Report) string {
+	s := fmt.Sprintf("%d=%d+%d+%d", r.Runs.Accepted, r.Runs.Waiting, r.Runs.Running, r.Runs.Ended)
+	if r.Runs.Accepted > 0 {
+		s += fmt.Sprintf(" attempts %d/%d", r.Attempts.Begun, r.Attempts.Ended)
+	}
+	if r.Attempts.Retried > 0 {
+		s += fmt.Sprintf(" retried %d", r.Attempts.Retried)
+	}
+	if c := r.Callbacks; c.Owed > 0 {
+		s += fmt.Sprintf(" calls %d=%d+%d+%d", c.Owed, c.Delivered, c.Waiting, c.Undeliverable)
+	}
+	if c := r.Webhooks; c.Owed > 0 {
+		s += fmt.Sprintf(" hooks %d=%d+%d+%d", c.Owed, c.Delivered, c.Waiting, c.Dead)
+	}
+	return s
+}
+
+func TestWhatIsWrongIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		tell func(*story)
+		want string // kinds, in order
+	}{
+		{"a claim of a run that nobody accepted", func(s *story) { s.run(s.session()).claimed(1, "rnr_1") }, "sum unknown_run"},
+		{"a last word of one", func(s *story) { s.run(s.session()).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1") }, "sum unknown_run"},
+		{"a stop of one", func(s *story) { s.run(s.session()).stopping() }, "unknown_run"},
+		{"what a worker says of one", func(s *story) { s.run(s.session()).bound(1, "rnr_1") }, "unknown_run"},
+		{"a session whose run is missing", func(s *story) {
+			a := s.run("ses_own")
+			s.write(subject.Session(a.part(), "ses_own"), run.Begun{V: 1, RunID: a.spec.ID})
+		}, "unknown_run"},
+		{"a run that was accepted after it was claimed", func(s *story) { s.run(s.session()).claimed(1, "rnr_1").queued(1) }, "out_of_order"},
+		{"a second claim of an attempt, under another key", func(s *story) {
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").claimedWith("other", 1, "rnr_2").ended(1, run.Completed, "rnr_1")
+		}, "begun_twice"},
+		{"a second claim after the end", func(s *story) { s.run(s.session()).done().claimedWith("other", 1, "rnr_2") }, "begun_twice"},
+		{"a second last word, under another key", func(s *story) { s.run(s.session()).done().endedWith("other", 1, run.Failed, "") }, "two_last_words"},
+		{"the last word of a further attempt after the end", func(s *story) { s.run(s.session()).done().ended(2, run.Failed, "") }, "two_last_words"},
+		{"an end without a claim", func(s *story) { s.run(s.session()).queued(1).ended(1, run.Failed, "") }, "ended_unclaimed"},
+		{"the end of another attempt than the one that was claimed", func(s *story) {
+			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").endedWith("key1", 2, run.Failed, "")
+		}, "ended_unclaimed"},
+		{"a last word by another runner", func(s *story) {
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_2")
+		}, "wrong_runner"},
+		{"a runner's last word on what a coordinator took", func(s *story) {
+			s.run(s.session()).queued(1).claimed(1, "").ended(1, run.Completed, "rnr_2")
+		}, "wrong_runner"},
+		{"a session bound by another runner", func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").bound(1, "rnr_2") }, "wrong_runner"},
+		{"one bound before it began", func(s *story) { s.run(s.session()).queued(1).bound(1, "rnr_2") }, "ended_unclaimed"},
+		{"a claim with a key that is not the attempt's", func(s *story) {
+			s.run(s.session()).queued(1).claimedWith("guess", 1, "rnr_1").endedWith("guess", 1, run.Completed, "rnr_1")
+		}, "wrong_key"},
+		{"an end with one", func(s *story) {
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").endedWith("guess", 1, run.Completed, "rnr_1")
+		}, "wrong_key"},
+		{"two keys for one attempt", func(s *story) {
+			a := s.run(s.session()).queued(1)
+			s.write(subject.Queued(a.part(), "autonomous.b._", a.spec.ID, 1), run.Queued{V: 1, Attempt: 1, Key: "other", Spec: a.spec})
+		}, "wrong_key"},
+		{"a runner's claim of a run that was never queued", func(s *story) { s.run(s.session()).accepted().claimed(1, "rnr_1") }, "attempt_out_of_turn"},
+		{"a second attempt beside the first", func(s *story) {
+			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").queued(2)
+		}, "attempt_out_of_turn"},
+		{"its claim", func(s *story) {
+			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").claimed(2, "")
+		}, "attempt_out_of_turn claimed_to_end"},
+		{"a third attempt of two", func(s *story) {
+			a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_1").ended(2, run.Failed, "")
+			a.queued(3)
+		}, "attempt_out_of_turn"},
+		{"a second attempt although nobody allowed one", func(s *story) {
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_1")
+		}, "attempt_out_of_turn begun_after_end sum"},
+		{"a second attempt after a stop", func(s *story) {
+			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").stopping().ended(1, run.Failed, "").queued(2)
+		}, "attempt_out_of_turn"},
+		{"a second attempt after one that went well", func(s *story) { s.run(s.session(), attempts(2)).done().queued(2) }, "attempt_out_of_turn"},
+		{"an attempt that is skipped", func(s *story) { s.run(s.session(), attempts(3)).queued(2) }, "attempt_out_of_turn"},
+		{"two runs of a session at once", func(s *story) {
+			a := s.run(s.session()).queued(1).claimed(1, "rnr_1")
+			s.run(a.spec.SessionID).queued(1).claimed(1, "rnr_2")
+		}, "two_at_once"},
+		{"a later turn before an earlier one", func(s *story) {
+			a := s.run(s.session()).done()
+			s.run(a.spec.SessionID).accepted()
+			s.run(a.spec.SessionID).done()
+		}, "out_of_order"},
+		{"a later turn while an earlier run waits for its next attempt", func(s *story) {
+			a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
+			s.run(a.spec.SessionID).done()
+		}, "out_of_order"},
+		{"a claim to end a run, and no end", func(s *story) { s.run(s.session()).queued(1).claimed(1, "") }, "claimed_to_end"},
+		{"a run of two sessions", func(s *story) {
+			a := s.run(s.session()).queued(1)
+			a.spec.SessionID = s.session()
+			a.claimed(1, "rnr_1")
+		}, "record_mismatch"},
+		{"a subject that says something else", func(s *story) {
+			a := s.run(s.session())
+			s.write(subject.Queued(a.part(), "autonomous._._", s.id("run_"), 1), run.Queued{V: 1, Attempt: 1, Key: "k", Spec: a.spec})
+		}, "record_mismatch"},
+		{"an attempt number that says something else", func(s *story) {
+			a := s.run(s.session())
+			s.write(subject.Queued(a.part(), "autonomous._._", a.spec.ID, 1), run.Queued{V: 1, Attempt: 2, Key: "k", Spec: a.spec})
+		}, "record_mismatch"},
+		{"another partition", func(s *story) {
+			a := s.run(s.session())
+			s.write("ao.runs.64.accepted."+a.spec.SessionID+"."+a.spec.ID, run.Accepted{V: 1, Spec: a.spec})
+		}, "record_mismatch"},
+		{"a claim of no attempt", func(s *story) { s.run(s.session()).queued(1).claimed(0, "rnr_1") }, "record_mismatch"},
+		{"a last word that is none", func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Running, "rnr_1") }, "record_mismatch"},
+		{"a record that is no JSON", func(s *story) {
+			a := s.run(s.session()).queued(1)
+			s.write(subject.Claimed(a.part(), a.spec.ID, "k"), []byte(`{"v":1,`))
+		}, "unreadable_record"},
+		{"a record with more behind it", func(s *story) {
+			a := s.run(s.session())
+			s.write(subject.Stopping(a.part(), a.spec.ID), []byte(`{"v":1} x`))
+		}, "unreadable_record"},
+		{"a subject that cannot be read", func(s *story) { s.write("ao.runs.7.claimed.x", run.Claim{V: 1}) }, "unreadable_record"},
+		{"an id that no coordinator makes", func(s *story) {
+			a := s.run(s.session())
+			a.spec.ID = "run_mine"
+			a.queued(1)
+		}, "unreadable_record"},
+		{"a later version, and none", func(s *story) {
+			a := s.run(s.session()).queued(1)
+			s.write(subject.Stopping(a.part(), a.spec.ID), run.Stop{V: 2})
+			s.write(subject.Claimed(a.part(), a.spec.ID, "k"), run.Claim{})
+		}, "unknown_version unknown_version"},
+		{"a child that is reported twice", func(s *story) {
+			p, k := family(s)
+			first := s.run(p.spec.SessionID).reports(p, k).done()
+			s.run(p.spec.SessionID).reports(first, k).done()
+		}, "callback_twice"},
+		{"twice by one turn", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).reports(p, k, k).done()
+		}, "callback_twice"},
+		{"a child that had not ended", func(s *story) {
+			p := s.run(s.session()).done()
+			k := s.run(s.session(), child(p.spec.SessionID)).queued(1).claimed(1, "rnr_1")
+			s.run(p.spec.SessionID).reports(p, k).done()
+			k.ended(1, run.Completed, "rnr_1")
+		}, "callback_wrong"},
+		{"one that waits for its next attempt", func(s *story) {
+			p := s.run(s.session()).done()
+			k := s.run(s.session(), child(p.spec.SessionID), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
+			s.run(p.spec.SessionID).reports(p, k).done()
+		}, "callback_wrong"},
+		{"the child of another", func(s *story) {
+			p, _ := family(s)
+			k := s.run(s.session(), child(s.session())).done()
+			s.run(p.spec.SessionID).reports(p, k).done()
+		}, "callback_wrong"},
+		{"a child that asked for no callback", func(s *story) {
+			p := s.run(s.session()).done()
+			k := s.run(s.session(), func(r *run.Spec) { r.Parent = p.spec.SessionID }).done()
+			s.run(p.spec.SessionID).reports(p, k).done()
+		}, "callback_wrong"},
+		{"a child that nobody knows", func(s *story) {
+			p := s.run(s.session()).done()
+			s.run(p.spec.SessionID).reports(p, s.run(s.session()))
+		}, "callback_wrong"},
+		{"a turn that was not accepted", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).lists(p, k)
+		}, "callback_wrong"},
+		{"a turn of another session", func(s *story) {
+			p, k := family(s)
+			s.run(s.session()).reports(p, k)
+		}, "callback_wrong"},
+		{"a turn named after a run that had not ended", func(s *story) {
+			p, k := family(s)
+			q := s.run(p.spec.SessionID).queued(1)
+			s.run(p.spec.SessionID).reports(q, k)
+		}, "callback_wrong"},
+		{"a turn that reports nobody", func(s *story) {
+			p := s.run(s.session()).done()
+			s.run(p.spec.SessionID).reports(p)
+		}, "callback_wrong"},
+		{"a step of an HTTP callback that is left out", func(s *story) { s.run(s.session(), hookedUp).done().notified(2, run.NotifyDelivered) }, "webhook_wrong"},
+		{"one after it was delivered", func(s *story) {
+			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDelivered).notified(2, run.NotifyDelivered)
+		}, "webhook_wrong"},
+		{"one after it was given up", func(s *story) {
+			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDead).notified(2, run.NotifyFailed)
+		}, "webhook_wrong"},
+		{"one of a run that runs", func(s *story) { s.run(s.session(), hookedUp).queued(1).notified(1, run.NotifyDelivered) }, "webhook_wrong"},
+		{"one that nobody asked for", func(s *story) { s.run(s.session()).done().notified(1, run.NotifyDelivered) }, "webhook_wrong"},
+		{"one with another number than its subject", func(s *story) {
+			a := s.run(s.session(), hookedUp).done()
+			s.write(subject.Notified(a.part(), a.spec.ID, 1), run.Notified{V: 1, SessionID: a.spec.SessionID, N: 2, Status: run.NotifyDead})
+		}, "record_mismatch"},
+		{"one with a status of its own", func(s *story) { s.run(s.session(), hookedUp).done().notified(1, "maybe") }, "record_mismatch"},
+		{"a record that comes twice", func(s *story) {
+			s.run(s.session()).queued(1)
+			s.msgs = append(s.msgs, s.msgs[0])
+		}, "unreadable_record"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStory(t)
+			s.run(s.session()).done() // another run, beside
+			tt.tell(s)
+			r := s.close(time.Second)
+			if got := kinds(r); got != tt.want || r.OK || r.Count != len(r.Wrong) {
+				t.Errorf("got %q, ok %v, %d, want %q: %v", got, r.OK, r.Count, tt.want, r.Wrong)
+			}
+		})
+	}
+}
+
+// kinds are the kinds of what is wrong, sorted.
+func kinds(r Report) string {
+	var all []string
+	for _, w := range r.Wrong {
+		all = append(all, w.Kind)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func TestACallbackIsOverdue(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		tell  func(*story)
+		after time.Duration
+		want  string
+	}{
+		{"not yet", func(s *story) { family(s) }, overdue, ""},
+		{"now", func(s *story) { family(s) }, overdue + time.Second, KindOverdue},
+		{"the parent became idle later", func(s *story) {
+			p, _ := family(s)
+			s.run(p.spec.SessionID).done()
+		}, overdue, ""},
+		{"it is busy", func(s *story) {
+			p, _ := family(s)
+			s.run(p.spec.SessionID).queued(1)
+		}, time.Hour, ""},
+		{"it was told", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).reports(p, k).done()
+		}, time.Hour, ""},
+		{"a turn that never began: the next one takes its time", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).reports(p, k).cancelled(1)
+		}, overdueMissed, ""},
+		{"but comes", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).reports(p, k).cancelled(1)
+		}, overdueMissed + time.Second, KindOverdue},
+		{"the child waits for its next attempt", func(s *story) {
+			p := s.run(s.session()).done()
+			s.run(s.session(), child(p.spec.SessionID), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
+		}, time.Hour, ""},
+		{"the parent is gone", func(s *story) {
+			p, _ := family(s)
+			s.deleted(p.spec.SessionID)
+		}, time.Hour, ""},
+		{"so is the child", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).reports(p, k).done()
+			s.deleted(k.spec.SessionID)
+		}, time.Hour, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStory(t)
+			tt.tell(s)
+			if r := s.close(tt.after); kinds(r) != tt.want {
+				t.Errorf("got %v, want %q", r.Wrong, tt.want)
+			}
+		})
+	}
+}
+
+// TestDeletedSessionsLeaveNothingWrong purges a session's records as the coordinator does, one after the other, and looks after
+// every step: a purge that a crash cut short stays as it is.
+func TestDeletedSessionsLeaveNothingWrong(t *testing.T) {
+	tell := func(t *testing.T) (s *story, mine map[uint64]bool) {
+		s = newStory(t)
+		s.run(s.session()).done()
+		p := s.run(s.session()).done()
+		from, ses := s.seq, "ses_own"
+		a := s.run(ses, child(p.spec.SessionID), attempts(2), hookedUp)
+		s.write(subject.Session(a.part(), ses), run.Begun{V: 1, RunID: a.spec.ID})
+		a.queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_1").bound(2, "rnr_1").ended(2, run.Completed, "rnr_1").notified(1, run.NotifyDelivered)
+		b := s.run(ses).accepted().done()
+		s.run(ses).accepted().cancelled(1)
+		s.run(ses).accepted().queued(1).claimed(1, "rnr_1").stopping().ended(1, run.Stopped, "rnr_1")
+		mine = map[uint64]bool{}
+		for _, m := range s.msgs[from:] {
+			mine[m.Seq] = true
+		}
+		s.run(p.spec.SessionID).reports(p, a).done()
+		s.deleted(ses)
+		b.bound(1, "rnr_1") // it was under way
+		a.stopping()
+		return s, mine
+	}
+	whole, mine := tell(t)
+	for _, kinds := range [][]string{
+		{"accepted", "queued", "claimed", "ended", "stopping", "bound", "notified", "session"},
+		{"session", "notified", "bound", "accepted", "queued", "claimed", "ended"},
+		{"claimed"}, {"queued"}, {"bound"},
+	} {
+		s, _ := tell(t)
+		for _, kind := range kinds { // of each run: what it began with goes before its end
+			for _, m := range slices.Clone(s.msgs) {
+				if !mine[m.Seq] || !strings.Contains(m.Subject, "."+kind+".") {
+					continue
+				}
+				s.purge(func(o bus.Message) bool { return o.Seq == m.Seq })
+				if r := s.close(time.Second); !r.OK {
+					t.Fatalf("%v, without %s and so on: %v", kinds, m.Subject, r.Wrong)
+				}
+			}
+		}
+	}
+	whole.purge(func(m bus.Message) bool {
+		return strings.Contains(m.Subject, ".deleted.") || strings.Contains(m.Subject, ".queued.") && mine[m.Seq]
+	})
+	if whole.close(time.Second).OK {
+		t.Error("without the deletion nothing is wrong, want the missing records")
+	}
+}
+
+// TestTruncationLeavesNothingWrong cuts a history at every place up to its first open run.
+func TestTruncationLeavesNothingWrong(t *testing.T) {
+	s := newStory(t)
+	a, b := s.run(s.session(), attempts(2)), s.run(s.session(), hookedUp)
+	a.accepted()
+	b.queued(1)
+	s.run("ses_own").done()
+	a.queued(1).claimed(1, "rnr_1").bound(1, "rnr_1")
+	b.claimed(1, "rnr_1").stopping()
+	a.ended(1, run.Failed, "").queued(2).queuedIn("autonomous.b._", 2).claimed(2, "rnr_2").ended(2, run.Failed, "rnr_2")
+	b.ended(1, run.Completed, "rnr_1").notified(1, run.NotifyFailed).notified(2, run.NotifyDelivered)
+	p, k := family(s)
+	turn := s.run(p.spec.SessionID).reports(p, k).claimed(1, "").ended(1, run.Failed, "")
+	s.run(p.spec.SessionID).reports(turn, k).done()
+	s.at = s.at.Add(time.Minute)
+	open := s.run(s.session()).queued(1)
+	n := len(s.msgs)
+	open.claimed(1, "rnr_1")
+	s.run(s.session()).done()
+	for cut := 0; cut < n; cut++ {
+		s.truncate(uint64(cut))
+		if r := s.close(time.Second); !r.OK || r.Before != uint64(cut)+1 {
+			t.Errorf("without the first %d records, before %d: %v", cut, r.Before, r.Wrong)
+		}
+	}
+	s.truncate(uint64(n))
+	if r := s.close(time.Second); kinds(r) != "sum unknown_run" {
+		t.Errorf("an open run was cut: got %v, want it to be told", r.Wrong)
+	}
+}
+
+func TestAYoungRunIsNotExcusedByTruncation(t *testing.T) {
+	s := newStory(t)
+	s.run(s.session()).done()
+	s.run(s.session()).done()
+	s.truncate(3)
+	s.at = s.at.Add(time.Minute)
+	s.run(s.session()).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
+	if r := s.close(time.Second); kinds(r) != "sum unknown_run" {
+		t.Errorf("got %v, want an unknown run", r.Wrong)
+	}
+}
+
+func TestADeletionExcusesNothingThatComesAfterIt(t *testing.T) {
+	s := newStory(t)
+	a := s.run(s.session()).done()
+	s.deleted(a.spec.SessionID)
+	s.run(a.spec.SessionID).claimed(1, "rnr_1")
+	if r := s.close(time.Second); kinds(r) != "sum unknown_run" {
+		t.Errorf("got %v, want an unknown run", r.Wrong)
+	}
+}
+
+func TestALongListIsCut(t *testing.T) {
+	s := newStory(t)
+	for range 150 {
+		s.run(s.session()).stopping()
+	}
+	if r := s.close(0); r.OK || r.Count != 150 || len(r.Wrong) != maxWrong {
+		t.Errorf("got %d of %d, ok %v", len(r.Wrong), r.Count, r.OK)
+	}
+}
+
+// TestEveryLostRecordIsSeen takes any one record of a history of ended runs away that others build on.
+func TestEveryLostRecordIsSeen(t *testing.T) {
+	tell := func() *story {
+		s := newStory(t)
+		s.run(s.session()).done()
+		a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_1").ended(2, run.Completed, "rnr_1")
+		s.run(a.spec.SessionID).queued(1).claimed(1, "rnr_2").ended(1, run.Completed, "rnr_2")
+		p, k := family(s)
+		s.run(p.spec.SessionID).reports(p, k)
+		return s
+	}
+	n := len(tell().msgs)
+	for i := 1; i < n-1; i++ { // the first stands for truncation, the last is owed for a moment
+		s := tell()
+		lost := s.msgs[i]
+		s.purge(func(m bus.Message) bool { return m.Seq == lost.Seq })
+		if r := s.close(time.Second); r.OK && r.Runs.Running == 0 && r.Runs.Waiting == 1 {
+			t.Errorf("record %d (%s) is lost, and nothing is wrong", lost.Seq, lost.Subject)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package ledger
+
+import (
+	"fmt"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// report is a callback record: a turn of the parent tells it of children that have ended.
+func (b *Book) report(rec subject.Record, f fields) {
+	parent := b.about
+	turn, t := b.find(f.run)
+	switch {
+	case f.run == "" || len(f.children) == 0:
+		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
+		return
+	case t == nil || !t.is(known):
+		b.missing(f.run, f.run, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted", b.seq, f.run))
+	case t.session != parent:
+		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, f.run, rec.Session))
+	}
+	if last, e := b.find(rec.Run); e == nil || !e.is(known) {
+		b.missing(f.run, rec.Run, late, fmt.Sprintf("Record %d (callback) is named after run %s, which nobody knows", b.seq, rec.Run))
+	} else if !e.is(final) || e.session != parent || last == turn {
+		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) is named after run %s, which is no ended run of session %.80q", b.seq, rec.Run, rec.Session))
+	}
+	for _, id := range f.children {
+		b.tell(f.run, turn, parent, id)
+	}
+}
+
+// tell is one child that a turn reports.
+func (b *Book) tell(turnID string, turn, parent uint32, id string) {
+	at, e := b.find(id)
+	switch {
+	case e == nil || !e.is(known):
+		b.missing(id, id, unknown, fmt.Sprintf("Turn %s reports run %.80q, which nobody had accepted", turnID, id))
+		return
+	case !e.is(calls) || e.parent != parent:
+		b.wrong(KindCallback, id, fmt.Sprintf("Turn %s reports the run to a session that is not to be told of it", turnID))
+		return
+	case !e.is(final):
+		b.wrong(KindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
+	case b.told(e):
+		b.wrong(KindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s", b.entries.at(e.turn).id.runID(), turnID))
+		return
+	}
+	e.turn = turn
+	e.flags |= reported
+	delete(b.ends, at)
+}
+
+// told tells whether a turn reports the run; one that ended before a runner began it gave its children back.
+func (b *Book) told(e *entry) bool {
+	if e.turn == 0 {
+		return e.is(reported) // by a turn that is not known any more
+	}
+	t := b.entries.at(e.turn)
+	return !t.is(final) || t.begins > 0
+}
+
+// missing notes that a callback record names a run that is not known.
+func (b *Book) missing(id, missing string, x excuse, message string) {
+	f := finding{Wrong: Wrong{Kind: KindCallback, RunID: id, Sequence: b.seq, Message: message}, session: b.about, excuse: x}
+	if i, ok := runIdent(missing); ok {
+		f.born = i.born()
+	} else {
+		f.excuse = never
+	}
+	b.keep(f)
+}
+
+// notify is a step of a run's HTTP callback: one after the other, and none after it was delivered.
+func (b *Book) notify(rec subject.Record, f fields) {
+	at, e := b.find(rec.Run)
+	if e == nil {
+		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (notified) is of a run that nobody accepted", b.seq))
+		return
+	}
+	if !b.same(rec, e, f.session) {
+		return
+	}
+	h := b.hooks[at]
+	switch {
+	case f.n != rec.N:
+		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N))
+	case e.is(known) && !e.is(hooked):
+		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): nobody asked for an HTTP callback of the run", b.seq))
+	case e.is(known) && !e.is(final):
+		b.note(KindWebhook, rec.Run, cutOff, fmt.Sprintf("Record %d (notified): the run had not ended", b.seq))
+	case f.n != h.n+1:
+		b.note(KindWebhook, rec.Run, cutOff, fmt.Sprintf("Step %d of the HTTP callback follows step %d", f.n, h.n))
+	case h.status == run.NotifyDelivered:
+		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it had been delivered", f.n, f.status))
+	case h.status == run.NotifyDead && f.status != run.NotifyAgain:
+		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it was given up", f.n, f.status))
+	}
+	switch f.status {
+	case run.NotifyDelivered, run.NotifyFailed, run.NotifyDead, run.NotifyAgain:
+		b.hooks[at] = hook{f.n, f.status}
+	default:
+		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Step %d of the HTTP callback has the status %.20q", f.n, f.status))
+	}
+}
+
+// delete is the end of a session, if nothing of it is open and no parent is to be told of it; else it is not honoured.
+func (b *Book) delete(rec subject.Record) {
+	p := b.places.at(b.about)
+	if len(b.open[b.about]) > 0 {
+		return
+	}
+	for at := p.first; at != 0; at = b.entries.at(at).next {
+		if e := b.entries.at(at); e.is(calls) && !b.told(e) && b.obstacle(e) == "" {
+			return
+		}
+	}
+	for at := p.first; at != 0; {
+		e := b.entries.at(at)
+		delete(b.runs, e.id)
+		delete(b.ends, at)
+		delete(b.hooks, at)
+		e.flags |= gone
+		at, e.next = e.next, 0
+	}
+	*p = place{deleted: b.seq}
+	b.lastDeleted = b.at
+}
+
+// obstacle is why the parent of a run cannot be told of it; "": it can.
+func (b *Book) obstacle(e *entry) string {
+	p := b.places.at(e.parent)
+	switch {
+	case p.runs == 0:
+		return "there is no such session"
+	case b.entries.at(p.first).first > e.first:
+		return "the session is younger than the run"
+	case p.flags&autonomous == 0:
+		return "its agent cannot be resumed"
+	case p.flags&began == 0 && len(b.open[e.parent]) == 0:
+		return "it never began"
+	}
+	return ""
+}

@@ -1,0 +1,134 @@
+package ledger
+
+import (
+	"strings"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// stream writes a story to a real stream, all of it at once.
+func stream(t testing.TB, b *bus.Bus, s *story) {
+	t.Helper()
+	var all []bus.Entry
+	for _, m := range s.msgs {
+		all = append(all, bus.Entry{Subject: m.Subject, Body: m.Body})
+	}
+	if _, err := b.AppendAll(t.Context(), all...); err != nil {
+		t.Error(err)
+	}
+}
+
+func read1(t testing.TB, b *bus.Bus) Report {
+	t.Helper()
+	r, err := Read(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestReadTheStream(t *testing.T) {
+	b := natstest.Bus(t)
+	if r := read1(t, b); !r.OK || r.Sequence != 0 || r.Records != 0 {
+		t.Errorf("an empty stream: %+v", r)
+	}
+	s := newStory(t)
+	s.run(s.session()).done()
+	s.run(s.session()).done()
+	stream(t, b, s)
+	if r := read1(t, b); !r.OK || r.Sequence != 6 || r.Records != 6 || r.Runs.Ended != 2 || r.Before != 1 {
+		t.Errorf("two runs: %+v", r)
+	}
+	// Its last record goes: there is nothing to wait for.
+	if err := b.Purge(t.Context(), subject.Runs, s.msgs[5].Subject, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := read1(t, b); !r.OK || r.Sequence != 6 || r.Records != 5 || r.Runs.Running != 1 {
+		t.Errorf("without the last record: %+v", r)
+	}
+	if err := b.Truncate(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	if r := read1(t, b); !r.OK || r.Before != 4 || r.Runs.Accepted != 1 {
+		t.Errorf("truncated: %+v", r)
+	}
+	if err := b.Truncate(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	if r := read1(t, b); !r.OK || r.Before != 7 || r.Records != 0 {
+		t.Errorf("all of it: %+v", r)
+	}
+}
+
+// TestWritersDoNotDisturb: a stream that is written, and of which sessions are deleted, is read as it was at one place.
+func TestWritersDoNotDisturb(t *testing.T) {
+	b := natstest.Bus(t)
+	s := newStory(t)
+	for range 50 {
+		s.run(s.session()).done()
+	}
+	stream(t, b, s)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			a := &story{t: t, at: s.at, ids: s.ids}
+			r := a.run(a.session()).done()
+			a.run(r.spec.SessionID).accepted().cancelled(1)
+			a.deleted(r.spec.SessionID)
+			s.ids = a.ids
+			stream(t, b, a)
+			for _, m := range a.msgs {
+				if !strings.Contains(m.Subject, ".deleted.") {
+					if err := b.Purge(t.Context(), subject.Runs, m.Subject, 0); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}
+	}()
+	for range 6 {
+		r, err := Read(t.Context(), b)
+		if err == nil && (!r.OK || r.Runs.Completed < 50) {
+			t.Errorf("%+v", r)
+		}
+	}
+	close(stop)
+	<-done
+	if r := read1(t, b); !r.OK || r.Runs.Accepted != 50 || r.Runs.Ended != 50 {
+		t.Errorf("in the end: %+v", r)
+	}
+	lost := s.msgs[4].Subject // a claim, of a run that nobody deleted
+	if err := b.Purge(t.Context(), subject.Runs, lost, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r := read1(t, b); kinds(r) != KindUnclaimed {
+		t.Errorf("without %s: %v", lost, r.Wrong)
+	}
+}
+
+// BenchmarkBook reads 300,000 records of 100,000 runs, each of a session of its own.
+func BenchmarkBook(b *testing.B) {
+	s := newStory(b)
+	for range 100_000 {
+		a := s.run(s.session())
+		a.spec.Input = &run.Input{Parameters: []byte(`{"prompt":"` + strings.Repeat("text ", 40) + `"}`)}
+		a.done()
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		if r := s.close(0); !r.OK || r.Runs.Ended != 100_000 {
+			b.Fatal(r)
+		}
+	}
+	b.ReportMetric(float64(len(s.msgs)*b.N)/b.Elapsed().Seconds(), "records/s")
+}

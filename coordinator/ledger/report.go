@@ -1,0 +1,217 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"ao/shared/run"
+)
+
+// Report is what the records add up to, at one place in the stream.
+type Report struct {
+	Sequence  uint64    `json:"sequence"`         // the last record that counts
+	Before    uint64    `json:"truncated_before"` // the first record that is kept
+	Records   uint64    `json:"records"`          // that were read
+	Unknown   uint64    `json:"unknown_records"`  // of them of kinds that this version does not know
+	Runs      Runs      `json:"runs"`
+	Attempts  Attempts  `json:"attempts"`
+	Callbacks Callbacks `json:"callbacks"`
+	Webhooks  Webhooks  `json:"webhooks"`
+	Sessions  int       `json:"sessions"`
+	OK        bool      `json:"ok"`
+	Count     int       `json:"wrong_count"`
+	Wrong     []Wrong   `json:"wrong"` // the first maxWrong
+}
+
+// Runs are counted by their records, each kind for itself; the sum must be right.
+type Runs struct {
+	Accepted  int `json:"accepted"`
+	Waiting   int `json:"waiting"`
+	Running   int `json:"running"`
+	Ended     int `json:"ended"`
+	Completed int `json:"completed"`
+	Failed    int `json:"failed"`
+	Stopped   int `json:"stopped"`
+}
+
+// Attempts are those that runners began.
+type Attempts struct {
+	Begun   int `json:"begun"`
+	Ended   int `json:"ended"`
+	Retried int `json:"retried"` // begun again after an attempt that failed
+}
+
+// Callbacks are runs that have ended and that a parent session is to be told of.
+type Callbacks struct {
+	Owed          int `json:"owed"` // all of them
+	Delivered     int `json:"delivered"`
+	Waiting       int `json:"waiting"`
+	Undeliverable int `json:"undeliverable"`
+}
+
+// Webhooks are runs that have ended and have a callback_url.
+type Webhooks struct {
+	Owed      int `json:"owed"` // all of them
+	Delivered int `json:"delivered"`
+	Waiting   int `json:"waiting"`
+	Dead      int `json:"dead"`
+}
+
+// Wrong is a broken promise.
+type Wrong struct {
+	Kind     string `json:"kind"`
+	RunID    string `json:"run_id,omitempty"`
+	Sequence uint64 `json:"sequence,omitempty"` // of the record that shows it
+	Message  string `json:"message"`
+}
+
+// What can be wrong.
+const (
+	KindUnreadable   = "unreadable_record"
+	KindVersion      = "unknown_version"
+	KindMismatch     = "record_mismatch" // a record contradicts its subject, or the run it is of
+	KindUnknownRun   = "unknown_run"     // records of a run that nobody accepted
+	KindUnclaimed    = "ended_unclaimed"
+	KindBegunTwice   = "begun_twice"
+	KindTwoLastWords = "two_last_words"
+	KindAfterEnd     = "begun_after_end"
+	KindAttempt      = "attempt_out_of_turn" // unqueued, before the one before it failed, or beyond max_attempts
+	KindKey          = "wrong_key"
+	KindStranger     = "wrong_runner"
+	KindTwoAtOnce    = "two_at_once" // a session that ran two runs
+	KindOrder        = "out_of_order"
+	KindUnfinished   = "claimed_to_end" // by a coordinator, and not ended
+	KindCallback     = "callback_wrong"
+	KindTwice        = "callback_twice"
+	KindOverdue      = "callback_overdue"
+	KindWebhook      = "webhook_wrong"
+	KindSum          = "sum"
+)
+
+const (
+	maxWrong = 100
+	// overdue is how long a parent may be idle before what it is owed is overdue; after a turn that nobody began, further turns
+	// are tried ever more slowly.
+	overdue       = 30 * time.Second
+	overdueMissed = overdue + time.Minute
+	// skew is how far clocks may differ: ids have the coordinator's, records the server's.
+	skew = 10 * time.Second
+)
+
+// Close adds up: now is the time, last the sequence that was the stream's last when the reading began.
+func (b *Book) Close(now time.Time, last uint64) Report {
+	r := Report{Sequence: last, Before: b.first, Records: b.records, Unknown: b.unknown}
+	b.entries.all(func(at uint32, e *entry) {
+		switch {
+		case e.is(gone):
+			return
+		case !e.is(known):
+			if b.explained(finding{Wrong: Wrong{Sequence: e.first}, session: e.session, excuse: cutOff, born: e.id.born(), open: e.is(running | held)}) {
+				return
+			}
+			b.finding(KindUnknownRun, e, fmt.Sprintf("Record %d is of a run that nobody accepted", e.first))
+		default:
+			r.Runs.Accepted++
+		}
+		b.count(&r, at, e, now)
+	})
+	b.places.all(func(_ uint32, p *place) {
+		if p.runs > 0 {
+			r.Sessions++
+		}
+	})
+	if c := r.Runs; c.Accepted != c.Waiting+c.Running+c.Ended {
+		b.keep(finding{Wrong: Wrong{Kind: KindSum, Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d",
+			c.Accepted, c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended)}})
+	}
+	r.Wrong = []Wrong{}
+	for _, f := range b.found {
+		if !b.explained(f) {
+			r.Wrong = append(r.Wrong, f.Wrong)
+		}
+	}
+	slices.SortStableFunc(r.Wrong, func(x, y Wrong) int { return cmp.Compare(x.Sequence, y.Sequence) })
+	r.Count = len(r.Wrong) + b.dropped
+	r.Wrong = r.Wrong[:min(len(r.Wrong), maxWrong)]
+	r.OK = r.Count == 0
+	return r
+}
+
+// count adds a run to the sums. That it runs, and that it has ended, are facts of their own: where both are, the sum is wrong.
+func (b *Book) count(r *Report, at uint32, e *entry, now time.Time) {
+	for _, c := range []struct {
+		of bool
+		n  *int
+	}{
+		{e.is(known) && !e.is(running|final), &r.Runs.Waiting}, {e.is(running), &r.Runs.Running}, {e.is(final), &r.Runs.Ended},
+		{e.is(completed), &r.Runs.Completed}, {e.is(failed), &r.Runs.Failed}, {e.is(stopped), &r.Runs.Stopped},
+	} {
+		if c.of {
+			*c.n++
+		}
+	}
+	r.Attempts.Begun += int(e.begins)
+	r.Attempts.Ended += int(e.words)
+	r.Attempts.Retried += max(int(e.begins)-1, 0)
+	if e.is(held) {
+		b.finding(KindUnfinished, e, fmt.Sprintf("A coordinator claimed attempt %d, to end it, and it has no last word", e.claimed))
+	}
+	if e.is(hooked) && e.is(final) {
+		r.Webhooks.Owed++
+		switch b.hooks[at].status {
+		case run.NotifyDelivered:
+			r.Webhooks.Delivered++
+		case run.NotifyDead:
+			r.Webhooks.Dead++
+		default:
+			r.Webhooks.Waiting++
+		}
+	}
+	if e.is(calls) && e.is(final) {
+		b.callback(&r.Callbacks, at, e, now)
+	}
+}
+
+// callback adds a run that a parent is to be told of.
+func (b *Book) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
+	c.Owed++
+	switch {
+	case b.told(e):
+		c.Delivered++
+		return
+	case b.obstacle(e) != "":
+		c.Undeliverable++
+		return
+	}
+	c.Waiting++
+	p := b.places.at(e.parent)
+	patience := overdue
+	if p.flags&missed != 0 {
+		patience = overdueMissed
+	}
+	idle := now.Sub(time.Unix(0, max(p.idle, b.ends[at])))
+	if len(b.open[e.parent]) == 0 && idle > patience {
+		b.finding(KindOverdue, e, fmt.Sprintf("Its parent has been idle for %s and was not told of it", idle.Round(time.Second)))
+	}
+}
+
+// finding notes what is wrong with a run in the end.
+func (b *Book) finding(kind string, e *entry, message string) {
+	b.keep(finding{Wrong: Wrong{Kind: kind, RunID: e.id.runID(), Message: message}})
+}
+
+// explained tells whether the absence of records that were taken away explains a finding.
+func (b *Book) explained(f finding) bool {
+	deleted := b.places.at(f.session).deleted
+	switch {
+	case deleted > f.Sequence:
+		return true
+	case f.excuse == never:
+		return false
+	case f.excuse == late && deleted != 0, f.excuse == unknown && !b.lastDeleted.Before(f.born.Add(-skew)) && !b.lastDeleted.IsZero():
+		return true
+	}
+	return b.first > 1 && !f.open && !f.born.After(b.cut.Add(skew))
+}

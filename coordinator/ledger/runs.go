@@ -1,0 +1,253 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// begunSession is a session that begins under its caller's own id; its run's first record stands right behind. That there is
+// one is seen at the end.
+func (b *Book) begunSession(rec subject.Record, f fields) {
+	if f.run == "" {
+		b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
+		return
+	}
+	if _, e := b.run(f.run, rec.Session); e.session != b.about {
+		b.wrong(KindMismatch, f.run, fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run))
+	}
+}
+
+// accept is the first record of a run, or one that queues it.
+func (b *Book) accept(rec subject.Record, f fields) {
+	if f.run != rec.Run || f.session == "" || rec.Session != "" && rec.Session != f.session {
+		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which is not what its subject says", b.seq, rec.Kind, f.run, f.session))
+		return
+	}
+	at, e := b.run(rec.Run, f.session)
+	if !b.same(rec, e, f.session) {
+		return
+	}
+	if !e.is(known) { // a second one is harmless: a request that was repeated under its idempotency key
+		b.begin(at, e, f)
+	}
+	if rec.Kind == subject.QueuedKind {
+		b.queue(at, e, rec, f)
+	}
+}
+
+func (b *Book) begin(at uint32, e *entry, f fields) {
+	if e.claimed > 0 || e.ended > 0 {
+		b.note(KindOrder, f.run, cutOff, fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
+		if f.attempt == int(e.ended)+1 { // then it had not ended with that attempt
+			e.flags &^= final | completed | failed | stopped
+		}
+	}
+	e.flags |= known
+	e.first = b.seq
+	e.most = uint16(min(max(f.most, 1), 1<<16-1))
+	if f.parent != "" {
+		if e.parent = b.place(f.parent); f.mode == run.AsyncCallback {
+			e.flags |= calls
+		}
+	}
+	if f.hooked {
+		e.flags |= hooked
+	}
+	p := b.places.at(e.session)
+	if p.runs++; p.first == 0 {
+		p.first = at
+		if f.agentType == run.Autonomous {
+			p.flags |= autonomous
+		}
+	} else {
+		b.entries.at(p.last).next = at
+	}
+	p.last = at
+	if !e.is(final) {
+		b.open[e.session] = append(b.open[e.session], at)
+	}
+}
+
+// queue is an attempt that may be taken. One that was queued before may be so again, in another lane, and a record that was under
+// way when the run was taken or stopped may come late.
+func (b *Book) queue(at uint32, e *entry, rec subject.Record, f fields) {
+	n := f.attempt
+	switch {
+	case n != rec.N || n < 1 || f.key == "":
+		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n, rec.N))
+		return
+	case n > int(e.most):
+		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued; the run may have %d", n, e.most))
+	case n <= int(max(e.queued, e.claimed)):
+	case e.is(final) && e.ended > 0 && int(e.ended) < n:
+		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
+	case n != int(e.ended)+1:
+		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although attempt %d has no last word", n, n-1))
+		e.ended, e.claimed = uint16(n-1), uint16(n-1) // as if, and from here on
+	}
+	l, ok := b.live[at]
+	if ok && l.n == n && l.key != f.key {
+		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d has two keys", n))
+		return
+	}
+	e.queued = max(e.queued, uint16(min(n, 1<<16-1)))
+	if !e.is(final) && n > int(e.claimed) {
+		b.live[at] = attempt{n: n, key: f.key}
+	}
+}
+
+// claim is the beginning of an attempt, or a coordinator's, to end it.
+func (b *Book) claim(rec subject.Record, f fields) {
+	n := f.attempt
+	if n < 1 || n >= 1<<16 {
+		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d claims attempt %d", b.seq, n))
+		return
+	}
+	at, e := b.run(rec.Run, f.session)
+	if !b.same(rec, e, f.session) {
+		return
+	}
+	l := b.live[at]
+	switch {
+	case n <= int(e.claimed):
+		b.wrong(KindBegunTwice, rec.Run, fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)))
+		return
+	case e.is(known) && e.is(final):
+		b.note(KindAfterEnd, rec.Run, cutOff, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
+	case e.is(known) && n != int(e.ended)+1:
+		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n, n-1))
+	case e.is(known) && n > int(e.most):
+		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed; the run may have %d", n, e.most))
+	case e.is(known) && f.runner != "" && n > int(e.queued):
+		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n, who(f.runner)))
+	case l.n == n && l.key != rec.Key:
+		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
+	}
+	e.claimed = uint16(n)
+	b.live[at] = attempt{n: n, key: rec.Key, runner: f.runner}
+	if f.runner == "" {
+		e.flags |= held
+		return
+	}
+	e.flags |= running
+	e.begins++
+	b.places.at(e.session).flags |= began
+	b.turn(at, e, rec)
+}
+
+// turn checks that what a runner begins is its session's turn: all that was accepted before it has ended.
+func (b *Book) turn(at uint32, e *entry, rec subject.Record) {
+	open := b.open[e.session]
+	if len(open) == 0 || !e.is(known) || e.is(final) {
+		return
+	}
+	for _, o := range open {
+		if before := b.entries.at(o); o != at && before.is(running) {
+			b.wrong(KindTwoAtOnce, rec.Run, fmt.Sprintf("The run was begun while run %s of its session ran", before.id.runID()))
+			return
+		}
+	}
+	if before := b.entries.at(open[0]); open[0] != at {
+		b.wrong(KindOrder, rec.Run, fmt.Sprintf("The run was begun although run %s of its session came before it, and had not ended", before.id.runID()))
+	}
+}
+
+func who(runner string) string { return cmp.Or(runner, "a coordinator") }
+
+// endings are the statuses of last words.
+var endings = map[run.Status]flags{run.Completed: completed, run.Failed: failed, run.Stopped: stopped}
+
+// end is the last word of an attempt.
+func (b *Book) end(rec subject.Record, f fields) {
+	n := f.attempt
+	s := run.Status(f.status)
+	if n < 1 || n >= 1<<16 || endings[s] == 0 {
+		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d is the last word of attempt %d, with status %.20q", b.seq, n, f.status))
+		return
+	}
+	at, e := b.run(rec.Run, f.session)
+	if !b.same(rec, e, f.session) {
+		return
+	}
+	l := b.live[at]
+	switch {
+	case n <= int(e.ended):
+		b.wrong(KindTwoLastWords, rec.Run, fmt.Sprintf("Attempt %d has a second last word: %s, by %s", n, s, who(f.runner)))
+		return
+	case e.is(known) && e.is(final):
+		b.note(KindTwoLastWords, rec.Run, cutOff, fmt.Sprintf("The run had ended when its attempt %d got a last word: %s, by %s", n, s, who(f.runner)))
+		return
+	case e.is(known) && n > int(e.claimed):
+		b.note(KindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Attempt %d ended although nobody had claimed it", n))
+	case e.is(running|held) && l.key != rec.Key:
+		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n, who(f.runner)))
+	case e.is(running|held) && f.runner != "" && f.runner != l.runner:
+		b.wrong(KindStranger, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s, and its last word is by %s", n, who(l.runner), f.runner))
+	}
+	byRunner := e.is(running)
+	if byRunner {
+		e.words++
+	}
+	e.ended, e.claimed = uint16(n), max(e.claimed, uint16(n))
+	e.flags &^= running | held
+	delete(b.live, at)
+	if s == run.Failed && byRunner && n < int(e.most) && !e.is(stopping) {
+		return // another attempt follows
+	}
+	b.finish(at, e, s)
+}
+
+// finish is the end of a run.
+func (b *Book) finish(at uint32, e *entry, s run.Status) {
+	e.flags |= final | endings[s]
+	if !e.is(known) {
+		return
+	}
+	if open := slices.DeleteFunc(b.open[e.session], func(o uint32) bool { return o == at }); len(open) > 0 {
+		b.open[e.session] = open
+	} else {
+		delete(b.open, e.session)
+	}
+	p := b.places.at(e.session)
+	p.idle = b.at.UnixNano()
+	if p.flags &^= missed; e.begins == 0 {
+		p.flags |= missed
+	}
+	if e.is(calls) {
+		b.ends[at] = b.at.UnixNano()
+	}
+}
+
+// stop is the wish to stop a run. One that was under way may come after its end.
+func (b *Book) stop(rec subject.Record, f fields) {
+	_, e := b.find(rec.Run)
+	if e == nil {
+		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops a run that nobody accepted", b.seq))
+		return
+	}
+	if b.same(rec, e, f.session) && !e.is(final) {
+		e.flags |= stopping
+	}
+}
+
+// speak is what a worker says of an attempt beside its last word.
+func (b *Book) speak(rec subject.Record, f fields) {
+	at, e := b.find(rec.Run)
+	if e == nil {
+		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (%s) is of a run that nobody accepted", b.seq, rec.Kind))
+		return
+	}
+	if !b.same(rec, e, f.session) {
+		return
+	}
+	switch l := b.live[at]; {
+	case f.attempt > int(e.claimed):
+		b.note(KindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Record %d (%s) is of attempt %d, which nobody had claimed", b.seq, rec.Kind, f.attempt))
+	case e.is(running) && l.n == f.attempt && (l.runner != f.runner || l.key != rec.Key):
+		b.wrong(KindStranger, rec.Run, fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind, who(f.runner)))
+	}
+}

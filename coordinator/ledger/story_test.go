@@ -1,0 +1,172 @@
+package ledger
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// story is a history that is being written, record by record, one a second.
+type story struct {
+	t    testing.TB
+	at   time.Time
+	msgs []bus.Message
+	ids  int
+	seq  uint64
+}
+
+func newStory(t testing.TB) *story { return &story{t: t, at: noon} }
+
+func (s *story) write(subj string, record any) {
+	raw, ok := record.([]byte)
+	if !ok {
+		var err error
+		if raw, err = json.Marshal(record); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.at = s.at.Add(time.Second)
+	s.seq++
+	s.msgs = append(s.msgs, bus.Message{Seq: s.seq, Subject: subj, Body: raw, Time: s.at})
+}
+
+// id is what the coordinator would make now: its first six bytes are the time.
+func (s *story) id(prefix string) string {
+	s.ids++
+	ms := s.at.UnixMilli()
+	b := [16]byte{byte(ms >> 40), byte(ms >> 32), byte(ms >> 24), byte(ms >> 16), byte(ms >> 8), byte(ms), 14: byte(s.ids >> 8), 13: byte(s.ids >> 16), 15: byte(s.ids)}
+	return prefix + hex.EncodeToString(b[:])
+}
+
+func (s *story) session() string { return s.id("ses_") }
+
+// purge takes away what a condition holds for, as the deletion of a session or truncation does.
+func (s *story) purge(of func(bus.Message) bool) {
+	var kept []bus.Message
+	for _, m := range s.msgs {
+		if !of(m) {
+			kept = append(kept, m)
+		}
+	}
+	s.msgs = kept
+}
+
+// truncate takes the first n records away.
+func (s *story) truncate(n uint64) { s.purge(func(m bus.Message) bool { return m.Seq <= n }) }
+
+// close reads the story, some time after its last record.
+func (s *story) close(after time.Duration) Report {
+	b := NewBook()
+	var last uint64
+	for _, m := range s.msgs {
+		b.Enter(m)
+		last = m.Seq
+	}
+	return b.Close(s.at.Add(after), last)
+}
+
+// actor is a run in a story.
+type actor struct {
+	s    *story
+	spec run.Spec
+}
+
+func (s *story) run(session string, change ...func(*run.Spec)) *actor {
+	a := &actor{s, run.Spec{ID: s.id("run_"), SessionID: session, Type: run.Start, Agent: "researcher", AgentType: run.Autonomous, Mode: run.AsyncPoll, CreatedAt: s.at}}
+	for _, f := range change {
+		f(&a.spec)
+	}
+	return a
+}
+
+func child(parent string) func(*run.Spec) {
+	return func(s *run.Spec) { s.Parent, s.Mode = parent, run.AsyncCallback }
+}
+
+func attempts(n int) func(*run.Spec) { return func(s *run.Spec) { s.Attempts = n } }
+
+func hookedUp(s *run.Spec) { s.CallbackTo = "https://example.org/hook" }
+
+func procedural(s *run.Spec) { s.AgentType = run.Procedural }
+
+func (a *actor) part() string     { return subject.Partition(a.spec.SessionID) }
+func (a *actor) key(n int) string { return fmt.Sprintf("key%d%s", n, a.spec.ID) }
+
+func (a *actor) accepted() *actor {
+	a.s.write(subject.Accepted(a.part(), a.spec.SessionID, a.spec.ID), run.Accepted{V: 1, Spec: a.spec})
+	return a
+}
+
+func (a *actor) queued(n int) *actor { return a.queuedIn("autonomous._._", n) }
+
+func (a *actor) queuedIn(lane string, n int) *actor {
+	a.s.write(subject.Queued(a.part(), lane, a.spec.ID, n), run.Queued{V: 1, Attempt: n, Key: a.key(n), Spec: a.spec})
+	return a
+}
+
+func (a *actor) claimed(n int, runner string) *actor { return a.claimedWith(a.key(n), n, runner) }
+
+func (a *actor) claimedWith(key string, n int, runner string) *actor {
+	a.s.write(subject.Claimed(a.part(), a.spec.ID, key), run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: n, At: a.s.at})
+	return a
+}
+
+func (a *actor) ended(n int, status run.Status, runner string) *actor {
+	return a.endedWith(a.key(n), n, status, runner)
+}
+
+func (a *actor) endedWith(key string, n int, status run.Status, runner string) *actor {
+	a.s.write(subject.Ended(a.part(), a.spec.ID, key), run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "e", Attempt: n, Status: status, At: a.s.at})
+	return a
+}
+
+func (a *actor) stopping() *actor {
+	a.s.write(subject.Stopping(a.part(), a.spec.ID), run.Stop{V: 1, SessionID: a.spec.SessionID, At: a.s.at})
+	return a
+}
+
+func (a *actor) bound(n int, runner string) *actor {
+	a.s.write(subject.Bound(a.part(), a.spec.ID, a.key(n)), run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Attempt: n, Model: "m", At: a.s.at})
+	return a
+}
+
+func (a *actor) notified(n int, status string) *actor {
+	a.s.write(subject.Notified(a.part(), a.spec.ID, n), run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status, At: a.s.at})
+	return a
+}
+
+// done is the whole life of a run, from queued on.
+func (a *actor) done() *actor {
+	return a.queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
+}
+
+// cancelled is the end of a run that nobody began: claim and last word are a coordinator's.
+func (a *actor) cancelled(n int) *actor { return a.claimed(n, "").ended(n, run.Stopped, "") }
+
+// reports writes the batch of a callback turn: its accepted record, and which children it tells.
+func (a *actor) reports(after *actor, children ...*actor) *actor {
+	a.accepted()
+	return a.lists(after, children...)
+}
+
+func (a *actor) lists(after *actor, children ...*actor) *actor {
+	c := run.Callback{V: 1, RunID: a.spec.ID, At: a.s.at}
+	for _, child := range children {
+		c.Children = append(c.Children, child.spec.ID)
+	}
+	p := after.spec.SessionID
+	a.s.write(subject.Callback(subject.Partition(p), p, after.spec.ID), c)
+	return a
+}
+
+func (s *story) deleted(session string) {
+	s.write(subject.Deleted(subject.Partition(session), session), run.Deleted{V: 1, At: s.at})
+}
