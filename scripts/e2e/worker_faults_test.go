@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// line is the first line of a program's log that holds all the parts.
+func (p *program) line(parts ...string) string {
+next:
+	for l := range strings.Lines(p.log.String()) {
+		for _, part := range parts {
+			if !strings.Contains(l, part) {
+				continue next
+			}
+		}
+		return l
+	}
+	return ""
+}
+
+// A worker that is paused for longer than its lease finds its last word refused and says so. What the executor had come to is
+// kept in its log and nowhere else; the executor that still works is killed.
+func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.agent("late", note+`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
+	s.agent("hang", note+`trap "" TERM; echo $$ >> hangs; while :; do sleep 0.1; done`, "")
+	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	w := s.worker()
+	late, hang := s.run(`{"agent_name":"late"}`), s.run(`{"agent_name":"hang"}`)
+	s.until("both have begun", func() bool { return len(s.lines("lates")) == 1 && len(s.lines("hangs")) == 1 })
+	w.signal(syscall.SIGSTOP)
+	t.Cleanup(func() { w.signal(syscall.SIGCONT) })
+	lost := func(id string) {
+		t.Helper()
+		r := s.ended(id)
+		s.has(r, 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
+		if all := r.text + s.get("/runs/"+id+"/result").text; strings.Contains(all, "evidence") || r.at("result") != "" {
+			t.Errorf("a result that came too late is in the run: %s", all)
+		}
+	}
+	lost(late)
+	lost(hang)
+	s.coordinator.signal(syscall.SIGSTOP) // so that it is the stream that says no, before a coordinator can
+	t.Cleanup(func() { s.coordinator.signal(syscall.SIGCONT) })
+	s.open("late")
+	w.signal(syscall.SIGCONT)
+	s.until("the worker says that its last word was refused", func() bool { return w.line("level=WARN", "last word refused", late) != "" })
+	s.contains(w.line("last word refused", late), "of the late one", "status=completed")
+	s.coordinator.signal(syscall.SIGCONT)
+	s.gone(s.lines("hangs"))
+	s.until("the worker says that it killed the other one", func() bool { return w.line("level=WARN", "given up", hang) != "" })
+	lost(late)
+	lost(hang)
+	again := s.run(`{"agent_name":"quick"}`)
+	s.same("a run after it", s.ended(again).at("status"), "completed")
+	s.judge([]string{late, hang, again})
+}
+
+// Contract section 8: whatever an executor left behind itself, a stop and a natural end leave nothing of it.
+func TestNothingOfATreeIsLeft(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	const hold = `while [ ! -e open-end ]; do sleep 0.05; done
+`
+	trees := map[string]string{
+		"grandchildren that ignore SIGTERM": `sh -c 'trap "" TERM; echo $$ >> pids; (echo >> pids; while :; do sleep 1; done); sleep 60' &`,
+		"a daemon, twice forked":            `(setsid sh -c 'trap "" TERM; (echo $$ >> pids; while :; do sleep 1; done) & exit' </dev/null >/dev/null 2>&1 &)`,
+		"a daemon that holds the pipes":     `(setsid sh -c 'trap "" TERM; sh -c "echo \$\$ >> pids; sleep 60" & exit' &)`,
+	}
+	n := 0
+	for what, script := range trees {
+		n++
+		name := fmt.Sprintf("tree%d", n)
+		s.agent(name, `echo $$ >> pids; `+script+"\nsleep 60 & echo $! >> pids; "+hold+`echo '"the end"'`, "")
+		trees[what] = name
+	}
+	s.worker()
+	for what, name := range trees {
+		s.story(what, func(s *stack) {
+			for _, end := range []string{"by itself", "by a stop"} {
+				s.write("pids", "")
+				os.Remove(s.dir + "/open-end")
+				id := s.run(`{"agent_name":"` + name + `"}`)
+				s.until("its tree stands", func() bool { return len(s.lines("pids")) >= 3 })
+				want := "stopped"
+				if end == "by itself" {
+					s.open("end")
+					want = "completed"
+				} else {
+					var wg sync.WaitGroup
+					for range 5 { // five want it at once
+						wg.Go(func() { s.has(s.post("/runs/"+id+"/stop", ""), 200) })
+					}
+					wg.Wait()
+				}
+				r := s.ended(id)
+				s.same("the end "+end, r.at("status"), want)
+				s.gone(s.lines("pids"))
+				s.same("events of its end", s.ends(r), "run_"+want)
+			}
+		})
+	}
+}
+
+// ends lists the events of a run's end that its session has.
+func (s *stack) ends(r reply) string {
+	s.t.Helper()
+	var all []string
+	text := s.get("/sessions/" + r.at("session_id") + "/events?limit=1000").text
+	for _, kind := range []string{"run_completed", "run_failed", "run_stopped"} {
+		for range strings.Count(text, `"event_type":"`+kind+`"`) {
+			all = append(all, kind)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// Stops that cross with the natural end: each run has one clear end, which never changes, and the answer to the stop agrees with it.
+func TestStopsThatCrossWithTheEnd(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.agent("short", note+`sleep 0.2; echo '{"ok":true}'`, "")
+	s.worker()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	count := map[string]int{}
+	var ids []string
+	for i := range 24 {
+		id := s.run(`{"agent_name":"short"}`)
+		ids = append(ids, id)
+		wg.Go(func() {
+			if i%2 == 0 {
+				s.until("it has begun", func() bool { return s.get("/runs/"+id).at("status") != "pending" })
+			}
+			began := time.Now()
+			s.until("some time has passed", func() bool { return time.Since(began) > time.Duration(i)*12*time.Millisecond })
+			a := s.post("/runs/"+id+"/stop", "")
+			r := s.ended(id)
+			status := r.at("status")
+			switch {
+			case a.code == 409 && status == "completed": // the end was first, and the answer says so
+			case a.code == 200 && (status == "stopped" || status == "completed"):
+			default:
+				t.Errorf("the stop was answered %d %s, and the run ended %s", a.code, a.text, r.text)
+			}
+			if status == "completed" && s.get("/runs/"+id+"/result").at("result_data.ok") != "true" {
+				t.Errorf("completed without its result: %s", s.get("/runs/"+id+"/result").text)
+			}
+			s.same("events of its end", s.ends(r), "run_"+status)
+			mu.Lock()
+			count[status]++
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	s.judge(ids)
+	if again := s.judge(ids); fmt.Sprint(again) != fmt.Sprint(count) {
+		t.Errorf("ends changed from %v to %v", count, again)
+	}
+	t.Logf("ends: %v", count)
+}
+
+// A stop while the runner cannot be reached is answered at once, and carried out when it is there again; a runner that stays away
+// loses its lease, and the run has one end all the same.
+func TestStopWhileTheRunnerIsUnreachable(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, lease string
+		back        bool
+	}{{"comes back", "20s", true}, {"stays away", "2s", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := up(t, "RUN_LEASE="+tt.lease)
+			s.agent("hang", note+`echo $$ >> pids; sleep 60`, "")
+			w := s.worker()
+			id := s.run(`{"agent_name":"hang"}`)
+			s.until("it has begun", func() bool { return len(s.lines("pids")) == 1 })
+			w.signal(syscall.SIGSTOP)
+			t.Cleanup(func() { w.signal(syscall.SIGCONT) })
+			for range 2 {
+				s.has(s.post("/runs/"+id+"/stop", ""), 200, `"status":"stopping"`)
+			}
+			if tt.back {
+				w.signal(syscall.SIGCONT)
+			}
+			r := s.ended(id)
+			switch end := r.at("status") + " " + r.at("error.error"); {
+			case tt.back && end == "stopped stopped":
+			case !tt.back && (end == "failed runner_disconnected" || strings.HasPrefix(end, "stopped ")):
+				w.signal(syscall.SIGCONT)
+				t.Logf("it ended as %s", end)
+			default:
+				t.Errorf("got %s", r.text)
+			}
+			s.gone(s.lines("pids"))
+			s.same("its end", s.get("/runs/"+id).text, r.text)
+			s.same("events of its end", s.ends(r), "run_"+r.at("status"))
+			again := s.post("/runs/"+id+"/stop", "")
+			if want := map[string]int{"stopped": 200, "failed": 409}[r.at("status")]; again.code != want {
+				t.Errorf("a stop after the end: %d %s", again.code, again.text)
+			}
+		})
+	}
+}
