@@ -22,10 +22,11 @@ var defaultTimeout = map[string]time.Duration{run.Procedural: 5 * time.Minute, r
 // timeout is the cause of an attempt's end: its limit, and who set it.
 type timeout struct {
 	limit time.Duration
-	by    string
+	by    string // request, agent, profile or default
+	what  string // Command or Run: what took too long
 }
 
-func (t timeout) Error() string { return "Command timed out after " + spell(t.limit) }
+func (t timeout) Error() string { return t.what + " timed out after " + spell(t.limit) }
 
 // Is makes it a deadline for executors.
 func (t timeout) Is(err error) bool { return err == context.DeadlineExceeded }
@@ -49,12 +50,15 @@ func spell(d time.Duration) string {
 
 // limit is the run's time limit: its own, or its profile's where that is shorter.
 func (w *Worker) limit(a *attempt) timeout {
-	t := timeout{time.Duration(a.Timeout) * time.Second, cmp.Or(a.TimeoutBy, "default")}
+	t := timeout{time.Duration(a.Timeout) * time.Second, cmp.Or(a.TimeoutBy, "default"), "Run"}
+	if a.AgentType == run.Procedural {
+		t.what = "Command"
+	}
 	if t.limit <= 0 {
-		t = timeout{cmp.Or(defaultTimeout[a.AgentType], time.Hour), "default"}
+		t.limit, t.by = cmp.Or(defaultTimeout[a.AgentType], time.Hour), "default"
 	}
 	if p := time.Duration(w.me.TimeoutSeconds) * time.Second; p > 0 && p < t.limit {
-		t = timeout{p, "profile"}
+		t.limit, t.by = p, "profile"
 	}
 	return t
 }
