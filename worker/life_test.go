@@ -250,6 +250,7 @@ func TestDrain(t *testing.T) {
 // TestToldToEnd: within the grace runs finish; after it they are ended and say why; the leases go on all the time.
 func TestToldToEnd(t *testing.T) {
 	t.Parallel()
+	enough := make(chan struct{}) // some beats have come meanwhile
 	for _, tt := range []struct {
 		name  string
 		grace time.Duration
@@ -258,8 +259,8 @@ func TestToldToEnd(t *testing.T) {
 		want  string
 	}{
 		{"finishes", time.Minute, func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
-			select { // some beats long
-			case <-time.After(200 * time.Millisecond):
+			select {
+			case <-enough:
 			case <-ctx.Done():
 			}
 			return done("1")
@@ -280,24 +281,24 @@ func TestToldToEnd(t *testing.T) {
 			if tt.now {
 				w.StopNow()
 			}
+			if tt.name == "finishes" {
+				natstest.Until(t, "beats for the run go on while the worker ends", func() bool {
+					alive := 0
+					s.with(func() {
+						for _, beat := range s.beats {
+							if beat.Draining && len(beat.Attempts) == 1 {
+								alive++
+							}
+						}
+					})
+					return alive >= 3
+				})
+				close(enough)
+			}
 			w.wait(t, nil)
 			e := s.ended(q)
 			if got := fmt.Sprintf("%s %s", e.Status, code(e)); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
-			}
-			if tt.name != "finishes" {
-				return
-			}
-			alive := 0
-			s.with(func() {
-				for _, beat := range s.beats {
-					if beat.Draining && len(beat.Attempts) == 1 {
-						alive++
-					}
-				}
-			})
-			if alive < 3 {
-				t.Errorf("%d beats for the run while the worker ends", alive)
 			}
 		})
 	}
