@@ -100,6 +100,7 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 			continue
 		}
 		r.told, r.by = true, turn
+		r.tellings++
 		ch.Moved = true
 		if turn != nil && turn.live != nil && !turn.begun {
 			turn.live.children = append(turn.live.children, r)
@@ -192,8 +193,9 @@ func (s *session) reply() (parent, mode string) {
 	return parent, mode
 }
 
-// held is the sequence before which history must stay for what is yet to be told: the children that are owed, the HTTP callbacks
-// with tries left, and of every parent that will be told the newest run that precedes its oldest such child.
+// held is the sequence before which history must stay for what is yet to begin or to be told: the children that are owed, the
+// HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest such child and the
+// newest that began, which it is resumed by; and likewise of every session with a turn that was never queued.
 func (f *fold) held() uint64 {
 	least := f.seq + 1
 	oldest := map[*session]*row{} // by parent
@@ -205,7 +207,11 @@ func (f *fold) held() uint64 {
 			}
 		}
 	}
+	resumed := map[*session]bool{}
 	for r := f.head; r != nil; r = r.live.next {
+		if r.live.snap.Attempt == 0 {
+			resumed[r.session] = true
+		}
 		if r.callback {
 			need(r)
 		}
@@ -231,6 +237,18 @@ func (f *fold) held() uint64 {
 			keep = r
 		}
 		least = min(least, keep.first)
+		resumed[p] = true
+	}
+	for s := range resumed {
+		var keep *row
+		for r := s.firstRow; r != nil; r = r.next {
+			if r.begun {
+				keep = r
+			}
+		}
+		if keep != nil {
+			least = min(least, keep.first)
+		}
 	}
 	return least
 }

@@ -47,6 +47,7 @@ type fold struct {
 	owing    map[*session]bool // sessions with children that they are to be told of
 	due      []*session        // of these: became idle, or got their first, since it was asked last
 	hooks    map[*row]*hook    // HTTP callbacks of ended runs that are not delivered
+	past     map[*row][]past   // of runs that were queued more than once
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
 	names    map[string]string // shared strings
 	seq      uint64
@@ -59,7 +60,7 @@ type fold struct {
 func newFold(key func(string, int) string) *fold {
 	return &fold{
 		key: key, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
-		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{},
+		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{},
 	}
 }
 
@@ -158,7 +159,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 		ch.First = true
 	}
 	r := &row{
-		id: id, session: sess, agent: s.Agent, parent: s.Parent, first: m.Seq, whole: m.Seq, created: created,
+		id: id, session: sess, agent: s.Agent, parent: s.Parent, dir: s.ProjectDir, first: m.Seq, whole: m.Seq, created: created,
 		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending), mode: modeIndex(s.Mode),
 		callback: s.Mode == run.AsyncCallback && s.Parent != "",
 	}
@@ -198,6 +199,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
 		if now.Claim == nil && now.Key != "" && rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
 			a := f.change(r)
 			a.Lane, a.QueuedSeq = strings.Clone(rec.Lane), ch.Seq
+			f.past[r] = append(f.past[r], past{r.whole, false})
 			r.whole = ch.Seq
 			ch.Moved = true
 		}
@@ -321,6 +323,7 @@ func (f *fold) retry(r *row, m bus.Message) {
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
 	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.Started = "", "", 0, nil, 0, nil
 	r.claim, r.claimed, r.runner = 0, 0, ""
+	f.past[r] = append(f.past[r], past{r.whole, true})
 	f.waiting++
 	f.move(r, run.MoveRetried)
 }

@@ -1,11 +1,22 @@
 package journal
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// past is a queued record of a run that another followed.
+type past struct {
+	queued uint64 // its sequence
+	begun  bool   // a runner began that attempt
+}
 
 // drop takes an ended run out of the index.
 func (f *fold) drop(r *row) {
 	delete(f.runs, r.id)
 	delete(f.hooks, r)
+	delete(f.past, r)
 	r.gone = true
 	f.goneRuns++
 	f.ended--
@@ -30,20 +41,35 @@ func (f *fold) compact() {
 	}
 }
 
-// forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it.
+// forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it. Of the others
+// it has from then on what such a reader would have: a run that was queued later than it was accepted begins there.
 func (f *fold) forget(before uint64) {
-	for _, r := range f.order {
-		if r.first >= before {
-			break
-		}
-		if r.gone || r.live != nil || r.whole >= before {
+	touched := map[*session]bool{}
+	var later []*row
+	n := 0
+	for ; n < len(f.order) && f.order[n].first < before; n++ {
+		r := f.order[n]
+		if r.gone || r.live != nil {
 			continue
 		}
-		s := r.session
+		touched[r.session] = true
+		if r.whole >= before {
+			later = append(later, r)
+			continue
+		}
 		f.drop(r)
-		s.runs--
-		f.leave(s, r)
+		r.session.runs--
 	}
+	for _, r := range later {
+		r.first, r.begun = r.whole, r.runner != ""
+		for _, p := range f.past[r] {
+			if p.queued >= before {
+				r.first, r.begun = min(r.first, p.queued), r.begun || p.begun
+			}
+		}
+	}
+	resort(f.order, n, later, func(r *row) uint64 { return r.first })
+	f.leave(touched, before)
 	for p := range f.owing {
 		f.clear(p)
 	}
@@ -55,27 +81,67 @@ func (f *fold) forget(before uint64) {
 	f.compact()
 }
 
-// leave takes a dropped run out of its session, and the session away with its last run.
-func (f *fold) leave(s *session, r *row) {
-	if s.runs == 0 {
-		f.dropSession(s)
-		return
-	}
-	for s.firstRow != nil && s.firstRow.gone {
-		s.firstRow = s.firstRow.next
-	}
-	for o := s.firstRow; o != nil; o = o.next {
-		for o.next != nil && o.next.gone {
-			o.next = o.next.next
+// leave takes dropped runs out of their sessions, and a session away with its last run. A session is what its first run says.
+func (f *fold) leave(touched map[*session]bool, before uint64) {
+	n := sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].first >= before })
+	var later []*session
+	for s := range touched {
+		if s.runs == 0 {
+			f.dropSession(s)
+			continue
 		}
-		s.last = o
-	}
-	if s.lastEnded == r {
-		s.lastEnded = nil
-		for o := s.firstRow; o != nil; o = o.next {
-			if o.live == nil && (s.lastEnded == nil || o.end > s.lastEnded.end) {
-				s.lastEnded = o
+		var kept []*row
+		for r := s.firstRow; r != nil; r = r.next {
+			if !r.gone {
+				kept = append(kept, r)
 			}
 		}
+		slices.SortFunc(kept, func(a, b *row) int { return cmp.Compare(a.first, b.first) })
+		s.lastEnded, s.modified = nil, 0
+		for i, r := range kept {
+			if r.next = nil; i > 0 {
+				kept[i-1].next = r
+			}
+			if r.live == nil && (s.lastEnded == nil || r.end > s.lastEnded.end) {
+				s.lastEnded = r
+			}
+			s.modified = max(s.modified, r.created, r.claimed, r.ended)
+		}
+		s.firstRow, s.last = kept[0], kept[len(kept)-1]
+		s.agent, s.parent, s.dir = s.firstRow.agent, s.firstRow.parent, s.firstRow.dir
+		if s.first != s.firstRow.first {
+			later = append(later, s)
+		}
+	}
+	for _, s := range later {
+		s.first = s.firstRow.first
+	}
+	resort(f.sorder, n, later, func(s *session) uint64 { return s.first })
+}
+
+// resort puts those of the first n of a list whose place is later now where they belong.
+func resort[T comparable](order []T, n int, later []T, place func(T) uint64) {
+	if len(later) == 0 {
+		return
+	}
+	moved := map[T]bool{}
+	for _, x := range later {
+		moved[x] = true
+	}
+	slices.SortFunc(later, func(a, b T) int { return cmp.Compare(place(a), place(b)) })
+	rest := 0
+	for _, x := range order[:n] {
+		if !moved[x] {
+			order[rest] = x
+			rest++
+		}
+	}
+	for _, x := range later { // into the gap, which moves with it
+		for ; n < len(order) && place(order[n]) < place(x); n++ {
+			order[rest] = order[n]
+			rest++
+		}
+		order[rest] = x
+		rest++
 	}
 }

@@ -73,6 +73,7 @@ type row struct {
 	agent   string
 	runner  string
 	parent  string
+	dir     string // project directory
 
 	first      uint64 // sequence of its first record
 	whole      uint64 // of its newest record that holds all of it: the current attempt's queued, else the first
@@ -85,8 +86,9 @@ type row struct {
 
 	timeout  int32
 	attempt  uint16
-	status   uint8 // index in run.Statuses, without the overlay
-	mode     uint8 // index in modes
+	tellings uint16 // how often a callback record reported it
+	status   uint8  // index in run.Statuses, without the overlay
+	mode     uint8  // index in modes
 	hook     hookState
 	callback bool // its parent session is to be told of its end
 	told     bool // a callback record reports it
