@@ -26,8 +26,8 @@ func (c *Coordinator) callBackAll(ctx context.Context) {
 }
 
 // callBack tells parents of their ended children, each with a turn of its session (contract section 7). It acts on what the fold
-// says, and what several coordinators do at once the stream decides: the callback record of a parent's last ended run is
-// written once.
+// says, and what several coordinators do at once the stream decides (decision 0014): children are told in the order of their
+// ends, and the record is named after the first of them, so that two that have a child in common have the same name.
 func (c *Coordinator) callBack(ctx context.Context, parents []journal.Owing) {
 	for _, o := range parents {
 		if o.Misses > 0 && time.Since(o.Ended) < run.Backoff(o.Misses) {
@@ -77,7 +77,7 @@ func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err 
 	}
 	part := subject.Partition(o.Session)
 	seq, err := c.bus.AppendAll(ctx, bus.Entry{Subject: subject.Accepted(part, o.Session, spec.ID), Body: turn},
-		bus.Entry{Subject: subject.Callback(part, o.Session, o.LastRun), Body: body})
+		bus.Entry{Subject: subject.Callback(part, o.Session, o.Children[0].RunID, o.Told), Body: body})
 	if err == nil {
 		c.written(seq)
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -292,6 +293,28 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 	}
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); err != nil {
 		t.Error(err)
+	}
+}
+
+// A coordinator that is a moment behind tells nobody twice (decision 0014).
+func TestAStaleLookTellsNobodyTwice(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	parent := f.start("")
+	turn := f.claim(parent.RunID)
+	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
+	f.ends(a.RunID, said("a"))
+	stale := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []journal.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
+	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "") // so that the last run is another one
+	f.end(turn, said("ok"))
+	f.ends(b.RunID, said("b"))
+	f.ends(again.RunID, said("ok"))
+	told, _ := f.turn(parent.SessionID)
+	f.ends(told.Spec.ID, said("ok"))
+	if _, err := f.c.tell(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
+		t.Errorf("got %v", err)
+	}
+	if runs := f.c.Journal.RunsOf(parent.SessionID); len(runs) != 3 {
+		t.Errorf("%d runs of the parent", len(runs))
 	}
 }
 

@@ -87,6 +87,7 @@ type Owing struct {
 	Parent   string    // of the turn that will tell it
 	Mode     string    // likewise
 	Misses   int       // such turns in a row that ended before a runner began them
+	Told     int       // how often the first of the children was told of before, by turns that ended so
 	Children []Child   // in the order of their ends
 }
 
@@ -130,6 +131,9 @@ func (f *fold) owingOf(s *session) (o Owing, ok bool) {
 	o.Parent, o.Mode = s.reply()
 	for _, r := range s.owed {
 		if !r.gone {
+			if len(o.Children) == 0 {
+				o.Told = int(r.tellings)
+			}
 			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base()})
 		}
 	}

@@ -324,10 +324,10 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			p, k := family(s)
 			s.run(s.session()).reports(p, k)
 		}, "callback_wrong"},
-		{"a turn named after a run that had not ended", func(s *story) {
+		{"a turn that is not named after its first child", func(s *story) {
 			p, k := family(s)
-			q := s.run(p.spec.SessionID).queued(1)
-			s.run(p.spec.SessionID).reports(q, k)
+			t := s.run(p.spec.SessionID).accepted()
+			s.write(subject.Callback(subject.Partition(p.spec.SessionID), p.spec.SessionID, p.spec.ID, 0), run.Callback{V: 1, RunID: t.spec.ID, Children: []string{k.spec.ID}, At: s.at})
 		}, "callback_wrong"},
 		{"a turn that reports nobody", func(s *story) {
 			p := s.run(s.session()).done()

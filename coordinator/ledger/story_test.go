@@ -162,8 +162,11 @@ func (a *actor) lists(after *actor, children ...*actor) *actor {
 	for _, child := range children {
 		c.Children = append(c.Children, child.spec.ID)
 	}
-	p := after.spec.SessionID
-	a.s.write(subject.Callback(subject.Partition(p), p, after.spec.ID), c)
+	p, first := after.spec.SessionID, after.spec.ID
+	if len(c.Children) > 0 {
+		first = c.Children[0]
+	}
+	a.s.write(subject.Callback(subject.Partition(p), p, first, 0), c)
 	return a
 }
 

@@ -126,9 +126,14 @@ func Stopping(partition, run string) string {
 	return "ao.runs." + partition + ".stopping." + run
 }
 
-// Callback takes the list of children that a callback turn of a parent session reports.
-func Callback(partition, parent, run string) string {
-	return "ao.runs." + partition + ".callback." + parent + "." + run
+// Callback takes the list of children that a callback turn of a parent session reports: it is named after the first of them,
+// and how often that was reported before, in vain.
+func Callback(partition, parent, child string, before int) string {
+	s := "ao.runs." + partition + ".callback." + parent + "." + child
+	if before > 0 {
+		s += "-" + strconv.Itoa(before)
+	}
+	return s
 }
 
 // Notified takes the n-th try of a run's HTTP callback.
