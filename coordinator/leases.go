@@ -182,12 +182,17 @@ func (l *leases) count() map[string]int {
 	return n
 }
 
-// lose ends an attempt whose worker is gone (contract section 5).
+// lose ends an attempt whose worker is gone (contract section 5). One that was to be stopped is stopped by that (section 1).
 func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) {
+	status := run.Failed
 	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").
 		With("runner_id", a.Claim.RunnerID).With("detail", why)
 	c.log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
-	if err := c.end(ctx, a, run.Failed, f); err != nil {
+	if a.Stopping {
+		status = run.Stopped
+		f.Code, f.Message = "stopped", "Stopped; its runner disconnected before it could say so"
+	}
+	if err := c.end(ctx, a, status, f); err != nil {
 		c.log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
 	}
 }

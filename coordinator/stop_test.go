@@ -148,3 +148,22 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 		t.Errorf("want event %d named: %s %v", want, records[0].Body, err)
 	}
 }
+
+// A runner that cannot be reached does not keep a run from being stopped: its lease ends it.
+func TestStopOfARunWhoseRunnerIsGone(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{Lease: time.Second})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	claim(t, c, id, r)
+	for range 2 { // once more changes nothing
+		if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopping {
+			t.Fatalf("%+v %v", got, err)
+		}
+	}
+	natstest.Until(t, "it has ended", func() bool { return c.Journal.Ended(id) })
+	got, err := c.Stop(t.Context(), id)
+	if err != nil || got.Status != run.Stopped || got.Error == nil || got.Error.Code != "stopped" {
+		t.Errorf("%+v %v", got, err)
+	}
+}
