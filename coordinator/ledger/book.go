@@ -63,6 +63,7 @@ type entry struct {
 	ended   uint16 // … that has a last word
 	begins  uint16 // attempts that a runner began
 	words   uint16 // of these: that have a last word
+	vain    uint16 // turns that told a parent of it, and ended before they began
 	flags   flags
 }
 
@@ -129,9 +130,9 @@ const (
 type finding struct {
 	Wrong
 	session uint32
+	run     uint32 // 0: not known
 	excuse  excuse
 	born    time.Time // when the id was made of the run that is missed
-	open    bool      // the run runs: it was not truncated
 }
 
 // maxFound is how many findings are kept until Close sorts out what is explained.
@@ -175,6 +176,12 @@ func (b *Book) Enter(m bus.Message) {
 		b.wrong(KindVersion, rec.Run, fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, run.Version))
 		return
 	}
+	if rec.Kind == subject.CallbackKind {
+		if rec.Run, rec.N, err = turnName(rec.Run); err != nil {
+			b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (callback): %v", m.Seq, err))
+			return
+		}
+	}
 	for _, id := range []string{rec.Run, f.run} {
 		if _, ok := runIdent(id); id != "" && !ok {
 			b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (%s) is of run %.80q, which is no id that a coordinator makes", m.Seq, rec.Kind, id))
@@ -216,7 +223,7 @@ func (b *Book) note(kind, id string, x excuse, message string) {
 	if i, ok := runIdent(id); ok {
 		f.born = i.born()
 		if at := b.runs[i]; at != 0 {
-			f.session, f.open = b.entries.at(at).session, b.entries.at(at).is(running|held)
+			f.session, f.run = b.entries.at(at).session, at
 		}
 	}
 	b.keep(f)

@@ -90,8 +90,9 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 		{"one that ended before it began gives its children back", func(s *story) {
 			p, k := family(s)
 			first := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
-			s.run(p.spec.SessionID).reports(first, k).done()
-		}, "4=0+0+4 attempts 3/3 calls 1=1+0+0"},
+			second := s.run(p.spec.SessionID).reports(first, k).cancelled(1)
+			s.run(p.spec.SessionID).reports(second, k).done()
+		}, "5=0+0+5 attempts 3/3 calls 1=1+0+0"},
 		{"a busy parent is told later", func(s *story) {
 			p := s.run(s.session()).queued(1).claimed(1, "rnr_1")
 			s.run(s.session(), child(p.spec.SessionID)).done()
@@ -326,9 +327,21 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "callback_wrong"},
 		{"a turn that is not named after its first child", func(s *story) {
 			p, k := family(s)
-			t := s.run(p.spec.SessionID).accepted()
-			s.write(subject.Callback(subject.Partition(p.spec.SessionID), p.spec.SessionID, p.spec.ID, 0), run.Callback{V: 1, RunID: t.spec.ID, Children: []string{k.spec.ID}, At: s.at})
+			s.run(p.spec.SessionID).accepted().names(p, p, 0, k)
 		}, "callback_wrong"},
+		{"a turn that counts turns in vain that were none", func(s *story) {
+			p, k := family(s)
+			s.run(p.spec.SessionID).accepted().names(p, k, 1, k)
+		}, "callback_wrong"},
+		{"one that does not count them", func(s *story) {
+			p, k := family(s)
+			first := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
+			s.run(p.spec.SessionID).accepted().names(first, k, 0, k)
+		}, "callback_wrong"},
+		{"a turn with a name that is none", func(s *story) {
+			p, k := family(s)
+			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID+"-x", 0), run.Callback{V: 1, RunID: p.spec.ID, Children: []string{k.spec.ID}})
+		}, "unreadable_record"},
 		{"a turn that reports nobody", func(s *story) {
 			p := s.run(s.session()).done()
 			s.run(p.spec.SessionID).reports(p)
@@ -342,6 +355,11 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "webhook_wrong"},
 		{"one of a run that runs", func(s *story) { s.run(s.session(), hookedUp).queued(1).notified(1, run.NotifyDelivered) }, "webhook_wrong"},
 		{"one that nobody asked for", func(s *story) { s.run(s.session()).done().notified(1, run.NotifyDelivered) }, "webhook_wrong"},
+		{"a session's record that names no run, or another session's", func(s *story) {
+			a := s.run(s.session()).queued(1)
+			s.write(subject.Session(subject.Partition("ses_x"), "ses_x"), run.Begun{V: 1})
+			s.write(subject.Session(subject.Partition("ses_y"), "ses_y"), run.Begun{V: 1, RunID: a.spec.ID})
+		}, "record_mismatch unreadable_record"},
 		{"one with another number than its subject", func(s *story) {
 			a := s.run(s.session(), hookedUp).done()
 			s.write(subject.Notified(a.part(), a.spec.ID, 1), run.Notified{V: 1, SessionID: a.spec.SessionID, N: 2, Status: run.NotifyDead})
@@ -489,8 +507,9 @@ func TestTruncationLeavesNothingWrong(t *testing.T) {
 	b.claimed(1, "rnr_1").stopping()
 	a.ended(1, run.Failed, "").queued(2).queuedIn("autonomous.b._", 2).claimed(2, "rnr_2").ended(2, run.Failed, "rnr_2")
 	b.ended(1, run.Completed, "rnr_1").notified(1, run.NotifyFailed).notified(2, run.NotifyDelivered)
+	s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").queuedIn("autonomous.b._", 1).bound(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_1").ended(2, run.Completed, "rnr_1")
 	p, k := family(s)
-	turn := s.run(p.spec.SessionID).reports(p, k).claimed(1, "").ended(1, run.Failed, "")
+	turn := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
 	s.run(p.spec.SessionID).reports(turn, k).done()
 	s.at = s.at.Add(time.Minute)
 	open := s.run(s.session()).queued(1)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"ao/nats/subject"
@@ -21,12 +22,32 @@ func (b *Book) report(rec subject.Record, f fields) {
 	case t.session != parent:
 		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, f.run, rec.Session))
 	}
-	if first, _, _ := strings.Cut(rec.Run, "-"); first != f.children[0] { // or two turns could tell of one child
-		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) is named after run %s, and the first child is %s", b.seq, first, f.children[0]))
+	// Or two turns could tell of one child (decision 0014).
+	if first, e := b.find(f.children[0]); rec.Run != f.children[0] {
+		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run, f.children[0]))
+	} else if first != 0 {
+		vain := int(e.vain)
+		if e.turn != 0 && !b.told(e) {
+			vain++
+		}
+		if rec.N != vain {
+			b.missing(f.run, rec.Run, cutOff, fmt.Sprintf("Record %d (callback) says that %d turns told of run %s in vain, and %d did", b.seq, rec.N, rec.Run, vain))
+		}
 	}
 	for _, id := range f.children {
 		b.tell(f.run, turn, parent, id)
 	}
+}
+
+// turnName is what the name of a callback record says: its first child, and how many turns told of that before, in vain.
+func turnName(name string) (first string, n int, err error) {
+	first, rest, numbered := strings.Cut(name, "-")
+	if numbered {
+		if n, err = strconv.Atoi(rest); err != nil || n < 1 {
+			return "", 0, fmt.Errorf("its name ends in %.20q", rest)
+		}
+	}
+	return first, n, nil
 }
 
 // tell is one child that a turn reports.
@@ -44,6 +65,9 @@ func (b *Book) tell(turnID string, turn, parent uint32, id string) {
 	case b.told(e):
 		b.wrong(KindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s", b.entries.at(e.turn).id.runID(), turnID))
 		return
+	}
+	if e.turn != 0 {
+		e.vain++
 	}
 	e.turn = turn
 	e.flags |= reported
@@ -87,9 +111,9 @@ func (b *Book) notify(rec subject.Record, f fields) {
 	case e.is(known) && !e.is(hooked):
 		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): nobody asked for an HTTP callback of the run", b.seq))
 	case e.is(known) && !e.is(final):
-		b.note(KindWebhook, rec.Run, cutOff, fmt.Sprintf("Record %d (notified): the run had not ended", b.seq))
+		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): the run had not ended", b.seq))
 	case f.n != h.n+1:
-		b.note(KindWebhook, rec.Run, cutOff, fmt.Sprintf("Step %d of the HTTP callback follows step %d", f.n, h.n))
+		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback follows step %d", f.n, h.n))
 	case h.status == run.NotifyDelivered:
 		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it had been delivered", f.n, f.status))
 	case h.status == run.NotifyDead && f.status != run.NotifyAgain:

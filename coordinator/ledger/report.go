@@ -108,7 +108,7 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 		case e.is(gone):
 			return
 		case !e.is(known):
-			if b.explained(finding{Wrong: Wrong{Sequence: e.first}, session: e.session, excuse: cutOff, born: e.id.born(), open: e.is(running | held)}) {
+			if b.explained(finding{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, excuse: cutOff, born: e.id.born()}) {
 				return
 			}
 			b.finding(KindUnknownRun, e, fmt.Sprintf("Record %d is of a run that nobody accepted", e.first))
@@ -213,5 +213,6 @@ func (b *Book) explained(f finding) bool {
 	case f.excuse == late && deleted != 0, f.excuse == unknown && !b.lastDeleted.Before(f.born.Add(-skew)) && !b.lastDeleted.IsZero():
 		return true
 	}
-	return b.first > 1 && !f.open && !f.born.After(b.cut.Add(skew))
+	open := b.entries.at(f.run).is(running | held) // such a run is never truncated
+	return b.first > 1 && !open && !f.born.After(b.cut.Add(skew))
 }

@@ -84,7 +84,7 @@ func (b *Book) queue(at uint32, e *entry, rec subject.Record, f fields) {
 		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued; the run may have %d", n, e.most))
 	case n <= int(max(e.queued, e.claimed)):
 	case e.is(final) && e.ended > 0 && int(e.ended) < n:
-		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
+		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
 	case n != int(e.ended)+1:
 		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although attempt %d has no last word", n, n-1))
 		e.ended, e.claimed = uint16(n-1), uint16(n-1) // as if, and from here on
@@ -117,13 +117,13 @@ func (b *Book) claim(rec subject.Record, f fields) {
 		b.wrong(KindBegunTwice, rec.Run, fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)))
 		return
 	case e.is(known) && e.is(final):
-		b.note(KindAfterEnd, rec.Run, cutOff, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
+		b.wrong(KindAfterEnd, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
 	case e.is(known) && n != int(e.ended)+1:
-		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n, n-1))
+		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n, n-1))
 	case e.is(known) && n > int(e.most):
 		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed; the run may have %d", n, e.most))
 	case e.is(known) && f.runner != "" && n > int(e.queued):
-		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n, who(f.runner)))
+		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n, who(f.runner)))
 	case l.n == n && l.key != rec.Key:
 		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
 	}
@@ -179,7 +179,7 @@ func (b *Book) end(rec subject.Record, f fields) {
 		b.wrong(KindTwoLastWords, rec.Run, fmt.Sprintf("Attempt %d has a second last word: %s, by %s", n, s, who(f.runner)))
 		return
 	case e.is(known) && e.is(final):
-		b.note(KindTwoLastWords, rec.Run, cutOff, fmt.Sprintf("The run had ended when its attempt %d got a last word: %s, by %s", n, s, who(f.runner)))
+		b.wrong(KindTwoLastWords, rec.Run, fmt.Sprintf("The run had ended when its attempt %d got a last word: %s, by %s", n, s, who(f.runner)))
 		return
 	case e.is(known) && n > int(e.claimed):
 		b.note(KindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Attempt %d ended although nobody had claimed it", n))
@@ -192,6 +192,7 @@ func (b *Book) end(rec subject.Record, f fields) {
 	if byRunner {
 		e.words++
 	}
+	byRunner = byRunner || n > int(e.claimed) // its claim may have been truncated
 	e.ended, e.claimed = uint16(n), max(e.claimed, uint16(n))
 	e.flags &^= running | held
 	delete(b.live, at)

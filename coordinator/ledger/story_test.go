@@ -75,12 +75,14 @@ func (s *story) close(after time.Duration) Report {
 
 // actor is a run in a story.
 type actor struct {
-	s    *story
-	spec run.Spec
+	s        *story
+	spec     run.Spec
+	children []*actor // that it tells of
+	vain     int      // turns that told of it and ended before they began
 }
 
 func (s *story) run(session string, change ...func(*run.Spec)) *actor {
-	a := &actor{s, run.Spec{ID: s.id("run_"), SessionID: session, Type: run.Start, Agent: "researcher", AgentType: run.Autonomous, Mode: run.AsyncPoll, CreatedAt: s.at}}
+	a := &actor{s: s, spec: run.Spec{ID: s.id("run_"), SessionID: session, Type: run.Start, Agent: "researcher", AgentType: run.Autonomous, Mode: run.AsyncPoll, CreatedAt: s.at}}
 	for _, f := range change {
 		f(&a.spec)
 	}
@@ -149,7 +151,12 @@ func (a *actor) done() *actor {
 }
 
 // cancelled is the end of a run that nobody began: claim and last word are a coordinator's.
-func (a *actor) cancelled(n int) *actor { return a.claimed(n, "").ended(n, run.Stopped, "") }
+func (a *actor) cancelled(n int) *actor {
+	for _, child := range a.children {
+		child.vain++
+	}
+	return a.claimed(n, "").ended(n, run.Stopped, "")
+}
 
 // reports writes the batch of a callback turn: its accepted record, and which children it tells.
 func (a *actor) reports(after *actor, children ...*actor) *actor {
@@ -158,15 +165,21 @@ func (a *actor) reports(after *actor, children ...*actor) *actor {
 }
 
 func (a *actor) lists(after *actor, children ...*actor) *actor {
+	if len(children) == 0 {
+		return a.names(after, a, 0)
+	}
+	return a.names(after, children[0], children[0].vain, children...)
+}
+
+// names is lists with a name of its own.
+func (a *actor) names(after, first *actor, before int, children ...*actor) *actor {
 	c := run.Callback{V: 1, RunID: a.spec.ID, At: a.s.at}
 	for _, child := range children {
 		c.Children = append(c.Children, child.spec.ID)
 	}
-	p, first := after.spec.SessionID, after.spec.ID
-	if len(c.Children) > 0 {
-		first = c.Children[0]
-	}
-	a.s.write(subject.Callback(subject.Partition(p), p, first, 0), c)
+	p := after.spec.SessionID
+	a.children = children
+	a.s.write(subject.Callback(subject.Partition(p), p, first.spec.ID, before), c)
 	return a
 }
 

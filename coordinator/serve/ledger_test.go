@@ -1,0 +1,105 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/ledger"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// TestTheLedger: after runs of every kind the audit agrees with what the callers counted; a forged record is told.
+func TestTheLedger(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	wait, free := hold()
+	defer free()
+	w := s.workAs(fleet.Runner{
+		Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "talk", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8,
+	}, func(q run.Queued) run.Outcome {
+		switch p := string(q.Parameters); {
+		case strings.Contains(p, "hold"):
+			return wait(q)
+		case strings.Contains(p, "fail") && q.Attempt == 1:
+			return run.Outcome{Status: run.Failed}
+		}
+		text := "well"
+		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}
+	})
+	s.post("/agents", `{"name":"talker"}`).want(201)
+	audit := func() ledger.Report { t.Helper(); return into[ledger.Report](s.get("/ledger"), 200) }
+	if r := audit(); !r.OK || r.Runs.Accepted != 0 {
+		t.Errorf("at the beginning: %+v", r)
+	}
+
+	first := s.submit(`{"agent_name":"talker","prompt":"one"}`)
+	s.until(first.RunID, run.Completed)
+	s.submit(`{"agent_name":"talker","prompt":"own id","session_id":"ses_of-mine"}`)
+	again := s.submit(`{"agent_name":"talker","prompt":"fail","max_attempts":2}`)
+	s.until(again.RunID, run.Completed)
+
+	// A parent, three children, the turns that tell it.
+	for i := range 3 {
+		s.submit(fmt.Sprintf(`{"agent_name":"talker","prompt":"child %d","mode":"async_callback","parent_session_id":%q}`, i, first.SessionID))
+	}
+	// A session with one run that runs, one that waits, one that is stopped while it waits.
+	busy := s.submit(`{"agent_name":"talker","prompt":"hold"}`)
+	s.until(busy.RunID, run.Running)
+	waits := s.submit(fmt.Sprintf(`{"session_id":%q,"prompt":"next"}`, busy.SessionID))
+	stopped := s.submit(fmt.Sprintf(`{"session_id":%q,"prompt":"never"}`, busy.SessionID))
+	s.post("/runs/"+stopped.RunID+"/stop", "").want(200)
+	// A session that is deleted.
+	gone := s.submit(`{"agent_name":"talker","prompt":"gone"}`)
+	s.until(gone.RunID, run.Completed)
+	for range 2 {
+		s.until(s.submit(fmt.Sprintf(`{"session_id":%q,"prompt":"gone"}`, gone.SessionID)).RunID, run.Completed)
+	}
+	if g := s.call("DELETE", "/sessions/"+gone.SessionID, ""); g.status != 204 {
+		t.Fatalf("delete: %s", g.body)
+	}
+
+	var r ledger.Report
+	natstest.Until(t, "all children are told of", func() bool {
+		r = audit()
+		return !r.OK || r.Callbacks.Owed == 3 && r.Callbacks.Delivered == 3 && r.Runs.Waiting == 1 && r.Runs.Running == 1
+	})
+	turns := len(s.get("/runs?session_id=" + first.SessionID).want(200)["runs"].([]any)) - 1
+	if accepted := 9 + turns; !r.OK || r.Runs.Accepted != accepted || r.Runs.Ended != accepted-2 || r.Runs.Stopped != 1 || r.Attempts.Retried != 1 || r.Sessions != 7 {
+		t.Errorf("with %d callback turns: %+v", turns, r)
+	}
+	free()
+	s.until(waits.RunID, run.Completed)
+	if r := audit(); !r.OK || r.Runs.Waiting+r.Runs.Running != 0 || r.Before != 1 {
+		t.Errorf("in the end: %+v", r)
+	}
+
+	// What no coordinator and no worker would write.
+	part := subject.Partition(first.SessionID)
+	forge := func(subj string, record any) {
+		t.Helper()
+		raw, _ := json.Marshal(record)
+		if _, err := s.bus.Append(t.Context(), bus.Entry{Subject: subj, Body: raw}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forge(subject.Claimed(part, first.RunID, "forged"), run.Claim{V: 1, SessionID: first.SessionID, RunnerID: w.id, Attempt: 1, At: time.Now()})
+	forge(subject.Ended(part, first.RunID, "forged"), run.Ended{V: 1, SessionID: first.SessionID, RunnerID: w.id, Attempt: 1, Status: run.Failed, At: time.Now()})
+	r = audit()
+	var kinds []string
+	for _, w := range r.Wrong {
+		if kinds = append(kinds, w.Kind); w.RunID != first.RunID || w.Sequence == 0 {
+			t.Errorf("of another run: %+v", w)
+		}
+	}
+	if r.OK || r.Count != 2 || !slices.Equal(kinds, []string{ledger.KindBegunTwice, ledger.KindTwoLastWords}) {
+		t.Errorf("got %+v, want both forgeries", r)
+	}
+}
