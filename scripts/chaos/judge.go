@@ -70,22 +70,28 @@ func (j *judge) faults(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until no run is open in the eyes of both coordinators.
-func (j *judge) settle(ctx context.Context) {
+// settle waits until no run is open in the eyes of both coordinators; false: some do not end.
+func (j *judge) settle(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, settling)
+	defer cancel()
 	for _, at := range j.s.urls {
 		var open []string
-		err := within(ctx, settling, "no run is open at "+at, func() bool {
+		err := until(ctx, "no run is open at "+at, func() bool {
 			list, err := j.list(ctx, at, "&status=pending,claimed,running,stopping")
-			open = open[:0]
-			for id, v := range list {
-				open = append(open, id, v.Session)
+			if err == nil || ctx.Err() == nil {
+				open = open[:0]
+				for id, v := range list {
+					open = append(open, id, v.Session)
+				}
 			}
 			return err == nil && len(list) == 0
 		})
 		if err != nil {
-			j.b.complain(open[:min(len(open), 6)], "%v; %d are", err, len(open)/2)
+			j.b.complain(open, "%v, for %s after the last fault; %d are", err, settling, len(open)/2)
+			return false
 		}
 	}
+	return true
 }
 
 // list reads all runs from a coordinator.

@@ -70,8 +70,8 @@ func (j *judge) print() {
 	for i, f := range j.b.wrong {
 		r.Wrong = append(r.Wrong, f.what)
 		fmt.Fprintf(out, "WRONG (seed %d): %s\n", r.Seed, f.what)
-		if i < 10 {
-			for _, id := range f.ids {
+		if i < 8 {
+			for _, id := range f.ids[:min(len(f.ids), 4)] {
 				j.trace(id)
 			}
 		}
@@ -93,7 +93,7 @@ func counts(m map[string]int) string {
 }
 
 // traced lines of a log are shown at most, the last ones.
-const traced = 12
+const traced = 5
 
 // trace shows what the logs and the executors' file say of a run, a session or a program.
 func (j *judge) trace(id string) {

@@ -98,7 +98,7 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	clients.Wait()
 	t.Back = time.Since(before).Round(100 * time.Millisecond).String()
 	t.RecordsAfter = j.s.records()
-	j.settle(ctx)
+	settled := j.settle(ctx)
 	j.runs = nil
 	if err := j.read(ctx); err != nil {
 		return t, err
@@ -107,7 +107,9 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	if len(t.Said) == 0 {
 		j.b.complain(nil, "tear %d: no log says that anything was lost or repaired", round+1)
 	}
-	j.missing(ctx, &t, round, killed, lost)
+	if settled = settled && j.missing(ctx, &t, round, killed, lost); !settled {
+		return t, errors.New("runs hang; no further tear")
+	}
 	if err := j.serves(ctx, hard); err != nil {
 		return t, err
 	}
@@ -164,7 +166,7 @@ func (j *judge) marks() map[string]int64 {
 }
 
 // tells are the words by which a log says that something of the stream was lost or repaired.
-var tells = regexp.MustCompile(`(?i)RUNS.*(truncat|corrupt|recover|rebuil|outdated|lost|bad|mismatch)|rewound|read anew|history|replaced`)
+var tells = regexp.MustCompile(`(?i)RUNS.*(truncat|corrupt|recover|rebuil|outdated|lost|bad|mismatch)|RUNS.*past last stream sequence|lost records`)
 
 // said is what the logs say of it since the marks: NATS, then the coordinators.
 func (j *judge) said(marks map[string]int64) (lines []string) {
@@ -186,7 +188,7 @@ func (j *judge) said(marks map[string]int64) (lines []string) {
 
 // missing finds the runs that were answered and are not known any more. Only those of this round can be that were answered
 // before the crash. The repeat of its request brings a lost run back under the same ids.
-func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Time, lost map[string]bool) {
+func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Time, lost map[string]bool) (settled bool) {
 	var gone []*entry
 	for _, e := range j.b.accepted() {
 		v, known := j.runs[e.run]
@@ -222,9 +224,7 @@ func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Tim
 		}
 		t.Retaken++
 	}
-	if t.Retaken > 0 {
-		j.settle(ctx)
-	}
+	return t.Retaken == 0 || j.settle(ctx)
 }
 
 // serves has both coordinators see new runs through.
