@@ -142,6 +142,9 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 		return err
 	}
 	if _, err := c.Journal.Session(ctx, id); err == nil { // a run came in before the record: the fold does not honour it
+		if err := c.undelete(ctx, part, id); err != nil {
+			c.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
+		}
 		return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).With("session_id", id)
 	}
 	m, err := c.bus.Last(ctx, subject.Deleted(part, id))
@@ -175,9 +178,14 @@ func (c *Coordinator) undelete(ctx context.Context, part, session string) error 
 // purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
 // behind is no longer seen by anybody and goes with the history.
 func (c *Coordinator) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
-	filters := []string{subject.Accepted(part, session, "*")}
+	filters, err := c.unbegun(ctx, part, session, before)
+	if err != nil {
+		return err
+	}
+	filters = append(filters, subject.Accepted(part, session, "*"))
 	for _, id := range runs {
-		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Ended(part, id, "*"), subject.Stopping(part, id))
+		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
+			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))
 	}
 	for _, f := range filters {
 		if err := c.bus.Purge(ctx, subject.Runs, f, before); err != nil {
@@ -191,4 +199,35 @@ func (c *Coordinator) purge(ctx context.Context, part, session string, runs []st
 		return unavailable(err)
 	}
 	return nil
+}
+
+// unbegun names the callback records of a session's turns that ended before a runner began them: they told nobody of anything. Those
+// of the others stay, so that the children are told for who reads the history anew, too.
+func (c *Coordinator) unbegun(ctx context.Context, part, session string, before uint64) (subjects []string, err error) {
+	for after := uint64(0); ; {
+		page, err := c.bus.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, m := range page {
+			after = m.Seq
+			var told run.Callback
+			if m.Seq >= before || json.Unmarshal(m.Body, &told) != nil {
+				continue
+			}
+			claims, err := c.bus.Records(ctx, subject.Claimed(part, told.RunID, "*"), 0, 1000)
+			if err != nil {
+				return nil, unavailable(err)
+			}
+			if !slices.ContainsFunc(claims, func(m bus.Message) bool {
+				var claim run.Claim
+				return json.Unmarshal(m.Body, &claim) == nil && claim.RunnerID != ""
+			}) {
+				subjects = append(subjects, m.Subject)
+			}
+		}
+		if len(page) < 1000 {
+			return subjects, nil
+		}
+	}
 }

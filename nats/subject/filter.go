@@ -4,3 +4,8 @@ package subject
 func QueuedOf(partition, run string) string {
 	return "ao.runs." + partition + ".queued.*.*.*." + run + ".*"
 }
+
+// NotifiedOf is every step of a run's HTTP callback.
+func NotifiedOf(partition, run string) string {
+	return "ao.runs." + partition + ".notified." + run + ".*"
+}
