@@ -43,7 +43,7 @@ func newActor(t testing.TB, id, session, agent string) actor {
 	return actor{t, spec, subject.Partition(session)}
 }
 
-func (a actor) key(attempt int) string { return fmt.Sprintf("key%d%s", attempt, a.spec.ID) }
+func (a actor) key(attempt int) string { return keyOf(a.spec.ID, attempt) }
 
 func (a actor) queued(attempt int) entry {
 	return entry{Subject: subject.Queued(a.part, "procedural._._", a.spec.ID, attempt), Body: body(a.t, run.Queued{V: 1, Attempt: attempt, Key: a.key(attempt), Spec: a.spec})}
@@ -95,7 +95,12 @@ func message(seq int, e entry) bus.Message {
 
 func folded(t testing.TB, records []entry) *fold {
 	t.Helper()
-	f := newFold(nil)
+	return foldedWith(t, nil, records)
+}
+
+func foldedWith(t testing.TB, key func(string, int) string, records []entry) *fold {
+	t.Helper()
+	f := newFold(key)
 	for i, e := range records {
 		if _, err := f.apply(message(i+1, e)); err != nil {
 			t.Fatal(err)
@@ -116,12 +121,19 @@ func draw(f *fold) string {
 		}
 	}
 	for _, s := range f.sessions {
-		lines = append(lines, string(must(json.Marshal(f.viewOf(s))))+" model="+s.model)
+		lines = append(lines, string(must(json.Marshal(f.viewOf(s)))))
+		if s.began() || len(s.live) > 0 { // no other session can go on
+			lines = append(lines, s.sessionID()+" model="+s.model)
+		}
 	}
 	for id := range f.deleted {
 		lines = append(lines, "deleted "+id.text(sessionPrefix))
 	}
 	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.begun, f.ended))
+	return sorted(lines)
+}
+
+func sorted(lines []string) string {
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
