@@ -249,3 +249,39 @@ func TestCompletion(t *testing.T) {
 		t.Errorf("without a coordinator: got %q", out)
 	}
 }
+
+func TestVerify(t *testing.T) {
+	const good = `{"sequence":9,"truncated_before":1,"records":9,"runs":{"accepted":3,"waiting":1,"running":0,"ended":2,"completed":2},` +
+		`"attempts":{"begun":2,"ended":2},"callbacks":{"owed":1,"delivered":1},"webhooks":{},"sessions":2,"ok":true,"wrong_count":0,"wrong":[]}`
+	bad := strings.NewReplacer(`"ok":true,"wrong_count":0,"wrong":[]`,
+		`"ok":false,"wrong_count":2,"wrong":[{"kind":"begun_twice","run_id":"run_1","sequence":7,"message":"Attempt 1 was claimed twice"},{"kind":"sum","message":"3 are not 4"}]`).Replace(good)
+	const counts = `runs       3 accepted = 1 waiting + 0 running + 2 ended
+ended      2 = 2 completed + 0 failed + 0 stopped
+attempts   2 begun, 2 ended, 0 retried
+callbacks  1 owed = 1 delivered + 0 waiting + 0 undeliverable
+webhooks   0 owed = 0 delivered + 0 waiting + 0 dead
+sessions   2
+read       9 records, from 1 to 9
+
+`
+	for _, tt := range []struct {
+		args, doc, out, errs string
+		code                 int
+	}{
+		{"verify", good, counts + "ok: nothing was lost, and nothing done twice\n", "", exitDone},
+		{"verify", bad, counts + `WRONG        RUN    RECORD  WHAT
+begun_twice  run_1  7       Attempt 1 was claimed twice
+sum          -      -       3 are not 4
+`, "ao: 2 things are wrong. Keep the evidence", exitFailed},
+		{"verify --json", good, good + "\n", "", exitDone},
+		{"verify --json", bad, bad + "\n", "", exitFailed},
+		{"verify", `{"hello":1}`, "", "ao: the audit cannot be read", exitFailed},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			out, errs, code := ao(t, api(t, map[string]string{"GET /ledger": tt.doc}), "", strings.Fields(tt.args)...)
+			if out != tt.out || !strings.HasPrefix(errs, tt.errs) || (tt.errs == "") != (errs == "") || code != tt.code {
+				t.Errorf("got %d, %s%s\nwant %d, %s", code, out, errs, tt.code, tt.out)
+			}
+		})
+	}
+}
