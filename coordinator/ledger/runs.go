@@ -120,8 +120,6 @@ func (b *Book) claim(rec subject.Record, f fields) {
 		b.wrong(KindAfterEnd, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
 	case e.is(known) && n != int(e.ended)+1:
 		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n, n-1))
-	case e.is(known) && n > int(e.most):
-		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed; the run may have %d", n, e.most))
 	case e.is(known) && f.runner != "" && n > int(e.queued):
 		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n, who(f.runner)))
 	case l.n == n && l.key != rec.Key:
