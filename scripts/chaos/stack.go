@@ -145,6 +145,24 @@ func (s *stack) all() []*process { return slices.Concat(s.nats, s.coordinators, 
 func (s *stack) up(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	if err := s.revive(); err != nil {
+		return err
+	}
+	for i := range s.nats {
+		if err := s.natsBack(ctx, i); err != nil {
+			return err
+		}
+	}
+	for _, url := range s.urls {
+		if err := until(ctx, url+" is ready", func() bool { return s.revive() == nil && s.ready(ctx, url) }); err != nil {
+			return err
+		}
+	}
+	return s.fleet(ctx)
+}
+
+// revive starts what does not run. What ended by itself is told of in the end.
+func (s *stack) revive() error {
 	for _, p := range s.all() {
 		p.signal(syscall.SIGCONT)
 		if p.running() {
@@ -154,17 +172,7 @@ func (s *stack) up(ctx context.Context) error {
 			return err
 		}
 	}
-	for i := range s.nats {
-		if err := s.natsBack(ctx, i); err != nil {
-			return err
-		}
-	}
-	for _, url := range s.urls {
-		if err := until(ctx, url+" is ready", func() bool { return s.ready(ctx, url) }); err != nil {
-			return err
-		}
-	}
-	return s.fleet(ctx)
+	return nil
 }
 
 func (s *stack) ready(ctx context.Context, url string) bool {
