@@ -11,6 +11,7 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/executor"
+	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/worker/process"
 )
@@ -81,6 +82,35 @@ func TestFenced(t *testing.T) {
 	}
 	if c := w.Counts(); c.Fenced != 2 || c.Ended != 2 || c.GivenUp != 0 {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// TestKilledAtOnce: who is given up or superseded, and may be attempted again, has no grace: the next attempt may have begun.
+func TestKilledAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, why := range []string{"given up", "superseded"} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			b := natstest.Bus(t)
+			s := newBoss(t, b)
+			running := make(chan struct{})
+			w := start(t, b, func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+				process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
+					OnStdout: func([]byte) { close(running) }, Grace: time.Minute})
+				return run.Outcome{Status: run.Stopped}
+			})
+			q := s.queue(attempts(1, 2))
+			<-running
+			s.with(func() {
+				s.answer = func(fleet.Beat) fleet.BeatReply {
+					if why == "superseded" {
+						return fleet.BeatReply{Superseded: true}
+					}
+					return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+				}
+			})
+			natstest.Until(t, "its executor is gone", func() bool { return !w.has(q.Key) })
+		})
 	}
 }
 

@@ -74,6 +74,9 @@ func (w *Worker) abandon(why error) {
 			a.unwant()
 		}
 		a.cancel(why)
+		if why == errSuperseded && a.again() { // the next attempt may have begun
+			a.kill()
+		}
 	}
 	w.mu.Unlock()
 	t := time.AfterFunc(lastWords, w.killAll)
