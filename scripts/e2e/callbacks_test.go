@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"ao/nats/natstest"
+)
+
+// boss is the program of parents: it writes down what it is told.
+const boss = `#!/bin/sh
+cat >> "told-$AGENT_SESSION_ID"
+echo >> "told-$AGENT_SESSION_ID"
+echo noted
+`
+
+// parents starts a worker that runs parents and children, and makes their agents.
+func (s *stack) parents() *program {
+	s.t.Helper()
+	s.write("profiles/boss", boss)
+	s.write("profiles/boss.json", `{"type":"autonomous","command":"./boss"}`)
+	s.write("profiles/think", thinks)
+	s.write("profiles/think.json", `{"type":"autonomous","command":"./think","max_concurrent_runs":8}`)
+	p := s.runner("family", "AO_PROFILES=think,boss")
+	s.until("both runners are online", func() bool { return strings.Count(s.get("/runners").text, `"hostname":"family"`) == 2 })
+	s.has(s.post("/agents", `{"name":"boss","executor_profile":"boss"}`), 201)
+	s.has(s.post("/agents", `{"name":"plain","executor_profile":"think"}`), 201)
+	return p
+}
+
+// parent is a session that waits for its children.
+func (s *stack) parent() string {
+	s.t.Helper()
+	r := s.ended(s.run(`{"agent_name":"boss","prompt":"begin"}`))
+	if r.at("status") != "completed" {
+		s.t.Fatalf("the parent: %s", r.text)
+	}
+	return r.at("session_id")
+}
+
+func (s *stack) child(parent, prompt string) string {
+	s.t.Helper()
+	return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"mode":"async_callback","parent_session_id":%q}`, prompt, parent))
+}
+
+// told are the turns of a parent that its program was given, as JSON documents.
+func (s *stack) told(parent string) []string {
+	raw, err := os.ReadFile(filepath.Join(s.dir, "told-"+parent))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(string(raw), "\n"), func(line string) bool { return line == "" })
+}
+
+// Between the end of a child and its delivery everything is killed and started again.
+func TestACallbackSurvivesARestartOfEverything(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.parents()
+	parent := s.parent()
+	child := s.child(parent, "wait-dark")
+	s.status(child, "running")
+	session := s.get("/runs/" + child).at("session_id")
+	s.coordinator.kill()
+	s.write("open-wait-dark", "")
+	s.until("the child has answered", func() bool { return strings.Contains(strings.Join(s.lines("turns"), " "), "end:"+session) })
+	s.nats.Kill()
+	s.nats.Start()
+	s.coordinator.start()
+	s.ready()
+	s.until("the parent is told", func() bool { return len(s.told(parent)) == 2 })
+	if got := s.told(parent)[1]; strings.Count(got, `<agent-callback session=\"`+session+`\" status=\"completed\">`) != 1 || !strings.Contains(got, "answer to wait-dark") || !strings.Contains(got, `"mode":"resume"`) {
+		t.Errorf("the parent was told %s", got)
+	}
+	s.until("nothing is under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
+	r := s.get("/runs/" + child)
+	if r.at("callback.status") != "delivered" || r.at("callback.callback_run_id") != s.get("/sessions/"+parent).at("last_run_id") {
+		t.Errorf("the child says %s", r.text)
+	}
+	s.verified()
+	out, _, code := s.ao("callbacks")
+	if code != 0 || !strings.Contains(out, child) || !strings.Contains(out, "delivered") {
+		t.Errorf("ao callbacks: %d\n%s", code, out)
+	}
+}
+
+// verified is the ledger's word.
+func (s *stack) verified() {
+	s.t.Helper()
+	if out, errs, code := s.ao("verify"); code != 0 {
+		s.t.Errorf("ao verify: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+// A lost child and a stopped one are told too, and a worker that dies in a parent's turn is no reason to tell it again.
+func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	w := s.parents()
+	parent := s.parent()
+	lost, stopped, failed := s.child(parent, "wait-lost"), s.child(parent, "wait-stopped"), s.child(parent, "fail-soon")
+	s.status(lost, "running")
+	s.status(stopped, "running")
+	s.has(s.post("/runs/"+stopped+"/stop", ""), 200)
+	for _, id := range []string{stopped, failed} {
+		s.until("the parent is told of "+id, func() bool {
+			return strings.Contains(strings.Join(s.told(parent), "\n"), s.get("/runs/"+id).at("session_id"))
+		})
+	}
+	s.until("the parent has nothing under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
+	w.kill()
+	w.start()
+	s.until("the parent is told of the lost one", func() bool {
+		return strings.Contains(strings.Join(s.told(parent), "\n"), "Runner disconnected during execution")
+	})
+	s.until("nothing is under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
+	all := strings.Join(s.told(parent), "\n")
+	for _, id := range []string{lost, stopped, failed} {
+		if n := strings.Count(all, s.get("/runs/"+id).at("session_id")); n != 1 {
+			t.Errorf("the parent was told %d times of %s", n, id)
+		}
+	}
+	s.verified()
+}
+
+// An HTTP callback is tried again by another process than the one that failed, and a dead one when somebody asks for it.
+func TestHTTPCallbacks(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var bodies []string
+	var ids []string
+	addr := natstest.FreeAddr(t)
+	s := up(t, "AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	s.agent("quick", `echo '{"ok":true}'`, "")
+	s.worker()
+	s.has(s.post("/runs", `{"agent_name":"quick","callback_url":"https://elsewhere.example/"}`), 400, `"field":"callback_url"`, "AO_CALLBACK_HOSTS")
+	id := s.run(`{"agent_name":"quick","callback_url":"http://` + addr + `/hook"}`)
+	s.until("the first try has failed", func() bool { return s.get("/runs/"+id).at("http_callback.tries") == "1" })
+	s.coordinator.kill()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		bodies, ids = append(bodies, string(body)), append(ids, r.Header.Get("webhook-id"))
+	})}
+	go receiver.Serve(l)
+	t.Cleanup(func() { receiver.Close() })
+	s.coordinator.start()
+	s.ready()
+	s.until("it is delivered", func() bool { return s.get("/runs/"+id).at("http_callback.status") == "delivered" })
+	mu.Lock()
+	defer mu.Unlock()
+	if len(bodies) != 1 || !strings.Contains(bodies[0], `"type":"run.completed"`) || !strings.Contains(bodies[0], `"result_data":{"ok":true}`) || ids[0] != "msg_"+strings.TrimPrefix(id, "run_") {
+		t.Errorf("the receiver got %q %q", ids, bodies)
+	}
+	if _, errs, code := s.ao("callbacks", "redeliver", id); code != 1 || !strings.Contains(errs, "no HTTP callback that failed") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	s.verified()
+}
