@@ -22,6 +22,10 @@ type LaneState struct {
 	Created    time.Time
 }
 
+// ackWait is how long a run is kept back for whom it was handed to and who neither claims it nor hands it back: a worker that was
+// paused while it asked for more. It is acked as soon as its claim stands, and whoever gets it once more loses the claim.
+const ackWait = 5 * time.Second
+
 // EnsureLane makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
 // left as it is, wherever it started: it is created, never updated.
 func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
@@ -34,7 +38,7 @@ func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   max(start, 1),
 		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       30 * time.Second,
+		AckWait:       ackWait,
 		MaxDeliver:    -1,
 		MaxAckPending: 16384,
 		MaxWaiting:    4096,
