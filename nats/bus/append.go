@@ -26,6 +26,10 @@ const (
 	codeStoreFailed  = 10077 // with the text perSubject: the subject has its one message
 	codeWrongLast    = 10071
 	codeInFlight     = 10164 // cluster: about a write still on its way; it may come to nothing
+	codeIncomplete   = 10176 // a batch whose beginning another leader took
+	codeNoPeers      = 10005 // cluster: not enough servers that are there and have room
+	codeNoLeader     = 10009
+	codeOneServer    = 10074 // no replicas without a cluster
 	codeStreamExists = 10058
 	codeNoRoom       = 10047
 	codeNoStream     = 10059
@@ -92,7 +96,7 @@ func verdict(r *nats.Msg) (pubAck, error) {
 		return a, ErrTaken
 	case no.code == codeStoreFailed && no.text == maxBytes:
 		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its size or keep fewer runs", no).After(30 * time.Second)
-	case no.code == codeInFlight, a.Error.Code == 503, a.Error.Code == 429:
+	case no.code == codeInFlight, no.code == codeIncomplete, no.code == codeNoLeader, a.Error.Code == 503, a.Error.Code == 429:
 		return a, unreachable(no)
 	}
 	return a, no
@@ -102,12 +106,51 @@ func verdict(r *nats.Msg) (pubAck, error) {
 // it was written all the same (see Win). Appends that wait at the same moment share one write to disk; a lone
 // one never waits for company.
 func (b *Bus) Append(ctx context.Context, e Entry) (seq uint64, err error) {
-	return b.group.append(ctx, e)
+	seq, err = b.group.append(ctx, e)
+	if errors.Is(err, ErrTaken) {
+		return 0, b.sure(ctx, e)
+	}
+	return seq, err
+}
+
+// sure makes certain that a refusal is for good: a cluster's leader refuses also for the sake of a write that is still on its
+// way, and may die with it.
+func (b *Bus) sure(ctx context.Context, entries ...Entry) error {
+	if !b.clustered() {
+		return ErrTaken
+	}
+	_, err := b.find(ctx, entries...)
+	switch {
+	case err == nil:
+		return ErrTaken
+	case errors.Is(err, ErrNone):
+		return neither(err)
+	}
+	return err
+}
+
+// find gives the first message that one of the subjects has. In a cluster it looks for a second: who answers may lag behind.
+func (b *Bus) find(ctx context.Context, entries ...Entry) (Message, error) {
+	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
+		for _, e := range entries {
+			if m, err := b.Last(ctx, e.Subject); !errors.Is(err, ErrNone) {
+				return m, err
+			}
+		}
+		if !b.clustered() || time.Now().Add(pause).After(end) || ctx.Err() != nil {
+			return Message{}, ErrNone
+		}
+		rest(ctx, pause)
+	}
+}
+
+func neither(cause error) error {
+	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor refused for good; try again", cause).After(time.Second)
 }
 
 // publish writes one message by itself.
 func (b *Bus) publish(ctx context.Context, e Entry) (uint64, error) {
-	r, err := b.request(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body})
+	r, err := b.request(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.brief())
 	if err != nil {
 		return 0, err
 	}
@@ -122,11 +165,16 @@ func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err 
 	case len(entries) == 0:
 		return 0, nil
 	case len(entries) == 1:
-		return b.publish(ctx, entries[0])
+		seq, err = b.publish(ctx, entries[0])
 	case len(entries) > maxBatch:
 		return 0, fault.Newf(fault.TooLarge, "%d records at once: at most %d", len(entries), maxBatch)
+	default:
+		seq, err = b.batch(ctx, entries)
 	}
-	return b.batch(ctx, entries)
+	if errors.Is(err, ErrTaken) {
+		return 0, b.sure(ctx, entries...)
+	}
+	return seq, err
 }
 
 // batch is one atomic batch. Members go without waiting; the last one commits, and its answer is the batch's.
@@ -142,7 +190,7 @@ func (b *Bus) batch(ctx context.Context, entries []Entry) (uint64, error) {
 			err = away(ctx, b.nc.PublishMsg(m))
 		} else {
 			m.Header["Nats-Batch-Commit"] = []string{"1"}
-			r, err = b.request(ctx, m)
+			r, err = b.request(ctx, m, b.brief())
 		}
 		if err != nil {
 			return 0, err
@@ -161,17 +209,17 @@ func (b *Bus) batch(ctx context.Context, entries []Entry) (uint64, error) {
 // ErrTaken: it is another's. An Unavailable fault: nobody can say yet; do the same again later, never give up
 // what depends on it.
 func (b *Bus) Win(ctx context.Context, e Entry, mine func(body []byte) bool) (seq uint64, err error) {
-	seq, err = b.Append(ctx, e)
+	seq, err = b.group.append(ctx, e)
 	if err == nil {
 		return seq, nil
 	}
 	if !errors.Is(err, ErrTaken) && fault.KindOf(err) != fault.Unavailable {
 		return 0, err
 	}
-	m, back := b.Last(ctx, e.Subject)
+	m, back := b.find(ctx, e)
 	switch {
 	case errors.Is(back, ErrNone):
-		return 0, fault.Wrap(fault.Unavailable, "", "The record was neither written nor refused for good; try again", err).After(time.Second)
+		return 0, neither(err)
 	case back != nil:
 		return 0, back
 	case mine(m.Body):

@@ -2,11 +2,14 @@ package bus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"ao/shared/fault"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -57,10 +60,10 @@ func (k *Bucket) err(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case code(err) == codeInFlight: // nats.go takes it for ErrKeyExists, but there may never be such a key
+		return unreachable(err)
 	case errors.Is(err, jetstream.ErrKeyExists), code(err) == codeWrongLast:
 		return ErrTaken
-	case code(err) == codeInFlight:
-		return unreachable(err)
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrKeyDeleted):
 		return ErrNone
 	case errors.Is(err, jetstream.ErrInvalidKey):
@@ -69,13 +72,28 @@ func (k *Bucket) err(ctx context.Context, err error) error {
 	return away(ctx, wrap("bucket "+k.name, err))
 }
 
+// expect writes what depends on a revision. While another write of the key is on its way, which in a cluster may come to
+// nothing, it waits a moment for what becomes of that.
+func (k *Bucket) expect(ctx context.Context, write func() (uint64, error)) (uint64, error) {
+	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
+		rev, err := write()
+		if code(err) != codeInFlight || time.Now().Add(pause).After(end) || ctx.Err() != nil {
+			return rev, k.err(ctx, err)
+		}
+		rest(ctx, pause)
+	}
+}
+
 // Get gives the value of a key and its revision, or ErrNone.
 func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, err error) {
-	ctx, done := k.b.linked(ctx)
+	ctx, done := k.b.within(ctx, k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return nil, 0, err
+	}
+	if k.b.clustered() {
+		return k.leaders(ctx, key)
 	}
 	e, err := kv.Get(ctx, key)
 	if err != nil {
@@ -84,21 +102,66 @@ func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, 
 	return e.Value(), e.Revision(), nil
 }
 
+// leaders asks the bucket's leader, who never lags behind as the other replicas may: what was written a moment ago is there.
+func (k *Bucket) leaders(ctx context.Context, key string) (body []byte, rev uint64, err error) {
+	ask, err := json.Marshal(map[string]string{"last_by_subj": k.prefix() + key})
+	if err != nil {
+		return nil, 0, err
+	}
+	var r *nats.Msg
+	err = askAgain(ctx, func(ctx context.Context) (err error) {
+		r, err = k.b.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + k.stream(), Data: ask}, k.b.brief())
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Seq    uint64 `json:"seq"`
+			Header []byte `json:"hdrs"`
+			Body   []byte `json:"data"`
+		} `json:"message"`
+	}
+	switch err := json.Unmarshal(r.Data, &answer); {
+	case err != nil:
+		return nil, 0, err
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, 0, ErrNone
+	case answer.Error != nil:
+		return nil, 0, k.err(ctx, answer.Error)
+	}
+	header, err := nats.DecodeHeadersMsg(answer.Message.Header)
+	if len(answer.Message.Header) > 0 && (err != nil || deleted(header)) {
+		return nil, 0, ErrNone
+	}
+	return answer.Message.Body, answer.Message.Seq, nil
+}
+
+// stream is the bucket's stream, and prefix what the subjects of its keys begin with.
+func (k *Bucket) stream() string { return "KV_" + k.name }
+func (k *Bucket) prefix() string { return "$KV." + k.name + "." }
+
+// deleted says that a message is the mark of a key that was deleted.
+func deleted(h nats.Header) bool {
+	return h.Get("KV-Operation") != "" || h.Get("Nats-Marker-Reason") != ""
+}
+
 // Create sets a key that isn't there, or was deleted; ErrTaken: it is there.
 func (k *Bucket) Create(ctx context.Context, key string, body []byte) (rev uint64, err error) {
-	ctx, done := k.b.linked(ctx)
+	ctx, done := k.b.within(ctx, k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return 0, err
 	}
-	rev, err = kv.Create(ctx, key, body)
-	return rev, k.err(ctx, err)
+	return k.expect(ctx, func() (uint64, error) { return kv.Create(ctx, key, body) })
 }
 
 // Put sets a key, whatever it was.
 func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, err error) {
-	ctx, done := k.b.linked(ctx)
+	ctx, done := k.b.within(ctx, k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
@@ -110,19 +173,18 @@ func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, 
 
 // Update sets a key whose revision is rev; ErrTaken: somebody changed it.
 func (k *Bucket) Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error) {
-	ctx, done := k.b.linked(ctx)
+	ctx, done := k.b.within(ctx, k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return 0, err
 	}
-	next, err = kv.Update(ctx, key, body, rev)
-	return next, k.err(ctx, err)
+	return k.expect(ctx, func() (uint64, error) { return kv.Update(ctx, key, body, rev) })
 }
 
 // Delete removes a key; one that isn't there is no error.
 func (k *Bucket) Delete(ctx context.Context, key string) error {
-	ctx, done := k.b.linked(ctx)
+	ctx, done := k.b.within(ctx, k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
@@ -133,13 +195,14 @@ func (k *Bucket) Delete(ctx context.Context, key string) error {
 
 // DeleteRev removes a key whose revision is rev; ErrTaken: somebody changed it.
 func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
-	ctx, done := k.b.linked(ctx)
+	ctx, done := k.b.within(ctx, k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
 		return err
 	}
-	return k.err(ctx, kv.Delete(ctx, key, jetstream.LastRevision(rev)))
+	_, err = k.expect(ctx, func() (uint64, error) { return 0, kv.Delete(ctx, key, jetstream.LastRevision(rev)) })
+	return err
 }
 
 // List gives every key with its value.
@@ -147,7 +210,7 @@ func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 	ctx, done := k.b.linked(ctx)
 	defer done()
 	all := map[string]Value{}
-	err := k.watch(ctx, func(c Change) error {
+	err := k.watch(ctx, patience, func(c Change) error {
 		if c.Deleted {
 			delete(all, c.Key)
 		} else {
@@ -168,12 +231,12 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 		known[key] = v.Rev
 	}
 	var said time.Time
-	for {
+	for most := impatience; ; most = more(most) {
 		round, cancel := context.WithTimeout(ctx, relist)
 		stop := afterClose(k.b.reconnect(), cancel)
 		seen := map[string]bool{}
 		listed := false
-		err := k.watch(round, func(c Change) error {
+		err := k.watch(round, most, func(c Change) error {
 			if !listed && !c.Deleted {
 				seen[c.Key] = true
 			}
@@ -189,9 +252,16 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 			}
 			return f(c)
 		}, func() (bool, error) {
-			listed = true
+			listed, most = true, 0
 			for key := range known {
 				if !seen[key] {
+					// The list may come from a replica that lags behind, and the key be there.
+					if _, _, err := k.Get(round, key); !errors.Is(err, ErrNone) {
+						if err != nil {
+							return true, err
+						}
+						continue
+					}
 					delete(known, key)
 					if err := f(Change{Key: key, Deleted: true}); err != nil {
 						return true, &stopped{err}
@@ -214,43 +284,44 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 				k.b.log.Warn("watching a bucket begins anew", "bucket", k.name, "err", err)
 				said = time.Now()
 			}
-			rest(ctx, 500*time.Millisecond)
+			rest(ctx, 200*time.Millisecond)
 		}
 	}
 }
 
 // watch calls f with every key's newest change, then listed, then f with what comes, unless listed says that it
 // is enough. f's errors come back as *stopped.
-func (k *Bucket) watch(ctx context.Context, f func(Change) error, listed func() (enough bool, err error)) error {
-	kv, err := k.kv(ctx)
-	if err != nil {
-		return err
-	}
-	w, err := kv.WatchAll(ctx)
-	if err != nil {
-		return k.err(ctx, err)
-	}
-	defer w.Stop()
-	for {
-		select {
-		case e, ok := <-w.Updates():
-			if !ok {
-				return errLost
-			}
-			if e == nil {
-				if enough, err := listed(); enough || err != nil {
-					return err
-				}
-				continue
-			}
-			c := Change{Key: e.Key(), Value: Value{e.Value(), e.Revision(), e.Created()}, Deleted: e.Operation() != jetstream.KeyValuePut}
-			if err := f(c); err != nil {
-				return &stopped{err}
-			}
-		case <-ctx.Done():
-			return k.err(ctx, ctx.Err())
+func (k *Bucket) watch(ctx context.Context, most time.Duration, f func(Change) error, listed func() (enough bool, err error)) error {
+	enough := errors.New("enough")
+	list := func() error {
+		if done, err := listed(); err != nil || !done {
+			return err
 		}
+		return enough
 	}
+	var before uint64 // how many are to come before the list is complete
+	began := func(pending uint64) error {
+		if before = pending; before == 0 {
+			return list()
+		}
+		return nil
+	}
+	newest := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, FilterSubjects: []string{k.prefix() + ">"}}
+	err := k.b.feed(ctx, k.stream(), newest, k.b.reconnect(), most, began, func(m *nats.Msg, o origin) error {
+		c := Change{Key: strings.TrimPrefix(m.Subject, k.prefix()), Value: Value{m.Data, o.stream, o.at}, Deleted: deleted(m.Header)}
+		if err := f(c); err != nil {
+			return &stopped{err}
+		}
+		if before > 0 && (o.consumer >= before || o.pending == 0) {
+			before = 0
+			return list()
+		}
+		return nil
+	})
+	if err == enough {
+		return nil
+	}
+	return k.err(ctx, err)
 }
 
 // afterClose calls f when ch closes, until stop is called.

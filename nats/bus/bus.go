@@ -71,6 +71,9 @@ type Bus struct {
 	dropped atomic.Uint64
 	revival atomic.Uint64
 	link    atomic.Pointer[link]
+	cluster atomic.Bool
+
+	disbelief time.Duration
 
 	mu       sync.Mutex
 	revived  chan struct{} // closed at each reconnect
@@ -107,7 +110,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	}
 	b := &Bus{
 		nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()),
-		revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
+		disbelief: disbelief, revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
 	}
 	b.group.init(b)
 	b.link.Store(newLink())
@@ -172,23 +175,64 @@ func (b *Bus) reconnect() <-chan struct{} {
 
 // linked is ctx with an end: at its own, after 10 s where it has no deadline, and when the connection is lost.
 func (b *Bus) linked(ctx context.Context) (context.Context, context.CancelFunc) {
+	most := patience
+	if end, ok := ctx.Deadline(); ok {
+		most = time.Until(end)
+	}
+	return b.within(ctx, most)
+}
+
+// within is linked with an end after so long at most.
+func (b *Bus) within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	link := b.link.Load()
 	wait, lose := context.WithCancelCause(ctx)
 	unhook := context.AfterFunc(link, func() { lose(unreachable(nats.ErrDisconnected)) })
-	if _, ok := ctx.Deadline(); ok {
-		return wait, func() { unhook(); lose(nil) }
-	}
-	wait, cancel := context.WithTimeout(wait, patience)
+	wait, cancel := context.WithTimeout(wait, most)
 	return wait, func() { unhook(); cancel(); lose(nil) }
 }
 
-// request sends a message and waits for the answer.
-func (b *Bus) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
-	ctx, done := b.linked(ctx)
+// brief is how long the answer to a read or a write of one record is awaited. In a cluster such an answer comes soon or, where
+// the server that led the stream has died or hangs, never: then another will soon lead, and must be asked.
+func (b *Bus) brief() time.Duration {
+	if b.clustered() {
+		return 3 * time.Second
+	}
+	return patience
+}
+
+// clustered says that the server we talk to, or have talked to, is one of several.
+func (b *Bus) clustered() bool {
+	if !b.cluster.Load() && b.nc.ConnectedClusterName() != "" {
+		b.cluster.Store(true)
+	}
+	return b.cluster.Load()
+}
+
+// request sends a message and waits for the answer, so long at most.
+func (b *Bus) request(ctx context.Context, m *nats.Msg, most time.Duration) (*nats.Msg, error) {
+	ctx, done := b.within(ctx, most)
 	defer done()
 	r, err := b.nc.RequestMsgWithContext(ctx, m)
 	return r, away(ctx, err)
 }
+
+// askAgain asks, as long as ctx lives, until there is an answer: what reached a server that died just then is never answered.
+func askAgain(ctx context.Context, ask func(context.Context) error) error {
+	for most := impatience; ; most = more(most) {
+		try, done := context.WithTimeout(ctx, most)
+		err := ask(try)
+		ended := try.Err()
+		done()
+		if err == nil || ended == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// impatience is how long an answer is awaited at the first try, more how long at the next.
+const impatience = time.Second
+
+func more(d time.Duration) time.Duration { return min(d*3/2, patience) }
 
 // away turns what nats.go says of a NATS that is not there into a fault; the end of the caller's own context
 // and everything else stay as they are.

@@ -24,7 +24,7 @@ func Options(name string, log *slog.Logger) []nats.Option {
 			return d/2 + rand.N(d/2)
 		}),
 		nats.ReconnectBufSize(-1),
-		nats.PingInterval(10 * time.Second),
+		nats.PingInterval(2 * time.Second), // a server that hangs is left after three of them
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(3 * time.Second),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {

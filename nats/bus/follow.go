@@ -17,6 +17,12 @@ const (
 	followBytes = 8 << 20
 )
 
+// disbelief is how long a cluster must say that records are lost until it is believed: a server that led once and comes back
+// does not know yet what the others wrote since, and takes so long to notice.
+const disbelief = 30 * time.Second
+
+var errDoubt = errors.New("what was read seems to be lost; looking again")
+
 // Follow calls f with every message of a stream that has a sequence greater than after and matches one of the
 // filters (none: all), in order, first what is there and then what comes. It lives through reconnects, server
 // restarts and the loss of its consumer without gaps or repeats. It returns when ctx ends or f errs.
@@ -27,11 +33,14 @@ func (b *Bus) Follow(ctx context.Context, stream string, after uint64, filters [
 // follow is Follow that makes sure before it begins anew.
 func (b *Bus) follow(ctx context.Context, stream string, after uint64, filters []string, sure func(context.Context) error, f func(Message) error) error {
 	var said time.Time
-	for {
-		reconnected := b.reconnect()
+	for most := impatience; ; most = more(most) {
+		reconnected, from := b.reconnect(), after
 		err := sure(ctx)
 		if err == nil {
-			err = b.followOnce(ctx, stream, &after, filters, reconnected, f)
+			err = b.followOnce(ctx, stream, &after, filters, reconnected, most, f)
+		}
+		if after > from {
+			most = 0
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -58,34 +67,45 @@ type stopped struct{ err error }
 func (s *stopped) Error() string { return s.err.Error() }
 
 // followOnce is one consumer's life.
-func (b *Bus) followOnce(ctx context.Context, stream string, after *uint64, filters []string, reconnected <-chan struct{}, f func(Message) error) error {
-	cfg := jetstream.ConsumerConfig{
-		AckPolicy:         jetstream.AckNonePolicy,
-		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:       *after + 1,
-		FilterSubjects:    filters,
-		InactiveThreshold: time.Minute,
-		MemoryStorage:     true,
-		Replicas:          1,
-	}
-	c, err := b.js.CreateConsumer(ctx, stream, cfg)
+func (b *Bus) followOnce(ctx context.Context, stream string, after *uint64, filters []string, reconnected <-chan struct{}, most time.Duration, f func(Message) error) error {
+	from := jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *after + 1, FilterSubjects: filters}
+	return b.feed(ctx, stream, from, reconnected, most, func(uint64) error { return nil }, func(m *nats.Msg, o origin) error {
+		if o.stream <= *after {
+			return nil
+		}
+		if err := f(Message{Seq: o.stream, Subject: m.Subject, Body: m.Data, Time: o.at}); err != nil {
+			return &stopped{err}
+		}
+		*after = o.stream
+		return nil
+	})
+}
+
+// feed is the life of a consumer of our own, which is made within the time given: it calls began with how many messages are to
+// come, then f with each in order. It ends with ctx, with an error of theirs, or as soon as anything was lost.
+func (b *Bus) feed(ctx context.Context, stream string, from jetstream.ConsumerConfig, reconnected <-chan struct{}, most time.Duration, began func(pending uint64) error, f func(*nats.Msg, origin) error) error {
+	from.AckPolicy = jetstream.AckNonePolicy
+	from.InactiveThreshold = time.Minute
+	from.MemoryStorage = true
+	from.Replicas = 1
+	making, made := b.within(ctx, max(most, impatience)) // when the server that is to do it has just died, nobody says so
+	c, err := b.js.CreateConsumer(making, stream, from)
+	made()
 	if err != nil {
 		return err
 	}
 	name := c.CachedInfo().Name
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if b.nc.IsConnected() {
-			b.js.DeleteConsumer(ctx, stream, name)
-		}
-	}()
+	// Nobody waits for the answer: the server that had the consumer may be gone.
+	defer func() { b.nc.PublishRequest("$JS.API.CONSUMER.DELETE."+stream+"."+name, b.nc.NewInbox(), nil) }()
+	if err := began(c.CachedInfo().NumPending); err != nil {
+		return err
+	}
 	p, err := newPuller(b, stream, name, 3*followBatch)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	var last uint64 // of the consumer's own count
 	take := func(m *nats.Msg) error {
@@ -98,14 +118,7 @@ func (b *Bus) followOnce(ctx context.Context, stream string, after *uint64, filt
 			return errLost // a gap: something was dropped on the way
 		}
 		last = o.consumer
-		if o.stream <= *after {
-			return nil
-		}
-		if err := f(Message{Seq: o.stream, Subject: m.Subject, Body: m.Data, Time: o.at}); err != nil {
-			return &stopped{err}
-		}
-		*after = o.stream
-		return nil
+		return f(m, o)
 	}
 	for {
 		if p.asked <= followBatch {
@@ -144,17 +157,19 @@ func (b *Bus) followOnce(ctx context.Context, stream string, after *uint64, filt
 // FollowRuns is Follow of every record. ErrRewound: what f was given is not what RUNS holds any more.
 func (b *Bus) FollowRuns(ctx context.Context, after uint64, f func(Message) error) error {
 	var last Message // without its body
-	doubts := 0
+	var doubted time.Time
 	sure := func(ctx context.Context) error {
 		switch holds, err := b.holds(ctx, last); {
 		case err != nil:
 			return err
 		case holds:
-			doubts = 0
+			doubted = time.Time{}
 			return nil
-		}
-		if doubts++; doubts == 1 { // a leader that was elected a moment ago may not know its last records
-			return errLost
+		case doubted.IsZero(): // a leader that was elected a moment ago may not know its last records
+			doubted = time.Now()
+			return errDoubt
+		case b.clustered() && time.Since(doubted) < b.disbelief:
+			return errDoubt
 		}
 		return &stopped{ErrRewound}
 	}

@@ -127,7 +127,7 @@ func (g *group) commit(members []*waiter) {
 		entries = append(entries, w.e)
 	}
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), g.b.brief())
 	defer cancel()
 	var last uint64
 	var err error

@@ -29,10 +29,10 @@ const ackWait = 5 * time.Second
 // EnsureLane makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
 // left as it is, wherever it started: it is created, never updated.
 func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	name := subject.LaneDurable(lane)
-	_, err := b.js.CreateConsumer(ctx, subject.Runs, jetstream.ConsumerConfig{
+	cfg := jetstream.ConsumerConfig{
 		Durable:       name,
 		Description:   "lane " + lane,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
@@ -43,6 +43,10 @@ func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
 		MaxAckPending: 16384,
 		MaxWaiting:    4096,
 		FilterSubject: subject.LaneFilter(lane),
+	}
+	err := askAgain(ctx, func(ctx context.Context) error {
+		_, err := b.js.CreateConsumer(ctx, subject.Runs, cfg)
+		return err
 	})
 	if exists(err) {
 		return nil
@@ -64,9 +68,13 @@ func exists(err error) bool {
 
 // LaneState gives the state of the lane's consumer, or ErrNone.
 func (b *Bus) LaneState(ctx context.Context, lane string) (LaneState, error) {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.within(ctx, b.brief())
 	defer done()
-	c, err := b.js.Consumer(ctx, subject.Runs, subject.LaneDurable(lane))
+	var c jetstream.Consumer
+	err := askAgain(ctx, func(ctx context.Context) (err error) {
+		c, err = b.js.Consumer(ctx, subject.Runs, subject.LaneDurable(lane))
+		return err
+	})
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return LaneState{}, ErrNone
 	}
@@ -82,7 +90,7 @@ func (b *Bus) LaneState(ctx context.Context, lane string) (LaneState, error) {
 
 // DropLane deletes the lane's consumer; one that isn't there is no error.
 func (b *Bus) DropLane(ctx context.Context, lane string) error {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.LaneDurable(lane))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {

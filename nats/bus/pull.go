@@ -11,11 +11,13 @@ import (
 )
 
 // How long a pull lives, how often the server says that it still knows it, and after how long without a sound
-// it counts as lost (a leader change forgets pulls without a word).
+// it counts as lost: a leader change forgets pulls without a word, and who asks in the middle of one, so that not even the
+// first sound comes, must soon ask again. A leader that knows a pull and still hands out nothing is asked anew when it ends.
 const (
-	pullExpires = 30 * time.Second
-	pullBeat    = 2 * time.Second
-	pullLost    = 3 * pullBeat
+	pullExpires = 8 * time.Second
+	pullBeat    = time.Second
+	pullLost    = 4 * pullBeat
+	pullUnheard = 5 * pullBeat / 2
 )
 
 var (
@@ -25,14 +27,15 @@ var (
 
 // puller asks a consumer for messages over one subscription. One goroutine owns it.
 type puller struct {
-	b     *Bus
-	api   string
-	sub   *nats.Subscription
-	inbox string
-	in    chan *nats.Msg
-	asked int       // messages asked for that have not come
-	heard time.Time // the last sound
-	pulls uint64
+	b      *Bus
+	api    string
+	sub    *nats.Subscription
+	inbox  string
+	in     chan *nats.Msg
+	asked  int       // messages asked for that have not come
+	heard  time.Time // the last sound
+	proven bool      // there was one since the line began
+	pulls  uint64
 }
 
 func newPuller(b *Bus, stream, consumer string, room int) (*puller, error) {
@@ -70,7 +73,7 @@ func (p *puller) ask(n, maxBytes int) error {
 // hear takes note of what came. It says whether it is a message of the stream; an error says that the consumer
 // is gone or that the pulls are.
 func (p *puller) hear(m *nats.Msg) (record bool, err error) {
-	p.heard = time.Now()
+	p.heard, p.proven = time.Now(), true
 	if len(m.Data) > 0 || m.Header == nil || m.Reply != "" {
 		p.asked = max(p.asked-1, 0)
 		return true, nil
@@ -100,7 +103,11 @@ func (p *puller) hear(m *nats.Msg) (record bool, err error) {
 
 // lost says that a pull is under way and nothing was heard for too long.
 func (p *puller) lost() bool {
-	return p.asked > 0 && len(p.in) == 0 && time.Since(p.heard) > pullLost
+	patience := pullLost
+	if !p.proven {
+		patience = pullUnheard
+	}
+	return p.asked > 0 && len(p.in) == 0 && time.Since(p.heard) > patience
 }
 
 // close ends the subscription; what was on its way then lies in p.in.
@@ -110,6 +117,7 @@ func (p *puller) close() { p.b.drain(p.sub) }
 type origin struct {
 	delivered, stream, consumer uint64
 	at                          time.Time
+	pending                     uint64 // messages that the consumer has left
 }
 
 // readOrigin takes $JS.ACK.[domain.account.]stream.consumer.delivered.sseq.cseq.time.pending[.token] apart.
@@ -118,7 +126,7 @@ func readOrigin(reply string) (origin, bool) {
 	if strings.Count(reply, ".") >= 10 {
 		skip = 6
 	}
-	var n [4]uint64
+	var n [5]uint64
 	for i := 0; i < skip+len(n); i++ {
 		var token string
 		token, reply, _ = strings.Cut(reply, ".")
@@ -131,5 +139,5 @@ func readOrigin(reply string) (origin, bool) {
 		}
 		n[i-skip] = v
 	}
-	return origin{n[0], n[1], n[2], time.Unix(0, int64(n[3]))}, true
+	return origin{n[0], n[1], n[2], time.Unix(0, int64(n[3])), n[4]}, true
 }

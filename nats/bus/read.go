@@ -11,6 +11,7 @@ import (
 	"ao/nats/subject"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // State is what RUNS holds.
@@ -26,13 +27,20 @@ func (b *Bus) State(ctx context.Context) (State, error) { return b.StreamState(c
 
 // StreamState gives the state of a stream, from its leader.
 func (b *Bus) StreamState(ctx context.Context, stream string) (State, error) {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.within(ctx, b.brief())
 	defer done()
-	s, err := b.js.Stream(ctx, stream)
+	var s jetstream.Stream
+	err := askAgain(ctx, func(ctx context.Context) (err error) {
+		s, err = b.js.Stream(ctx, stream)
+		return err
+	})
 	if err != nil {
 		return State{}, away(ctx, fmt.Errorf("stream %s: %w", stream, err))
 	}
 	i := s.CachedInfo()
+	if i.Cluster != nil && i.Cluster.Leader == "" { // whichever server answered, it may lag behind
+		return State{}, unreachable(fmt.Errorf("stream %s has no leader", stream))
+	}
 	return State{First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes}, nil
 }
 
@@ -47,7 +55,13 @@ func (b *Bus) Get(ctx context.Context, seq uint64) (Message, error) {
 }
 
 func (b *Bus) direct(ctx context.Context, api string, ask []byte) (Message, error) {
-	r, err := b.request(ctx, &nats.Msg{Subject: api, Data: ask})
+	ctx, done := b.within(ctx, b.brief())
+	defer done()
+	var r *nats.Msg
+	err := askAgain(ctx, func(ctx context.Context) (err error) {
+		r, err = b.request(ctx, &nats.Msg{Subject: api, Data: ask}, b.brief())
+		return err
+	})
 	if err != nil {
 		return Message{}, err
 	}

@@ -22,7 +22,11 @@ const serving = 256
 // Request asks and gives the answer. ErrNobody: nobody listens on that subject. A fault that the answering side
 // returned comes back as that fault. Without a deadline in ctx it waits 10 s.
 func (b *Bus) Request(ctx context.Context, subject string, body []byte) ([]byte, error) {
-	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body})
+	most := patience
+	if end, ok := ctx.Deadline(); ok {
+		most = time.Until(end)
+	}
+	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body}, most)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, ErrNobody
 	}

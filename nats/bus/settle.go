@@ -56,7 +56,7 @@ func (d Delivery) Reject(ctx context.Context, reason string) {
 		"Nats-Msg-Id": {d.Time.UTC().Format(time.RFC3339Nano) + "." + d.Subject},
 		"Ao-Reason":   {short(reason)},
 		"Ao-Subject":  {d.Subject},
-	}})
+	}}, patience)
 	if err == nil {
 		_, err = verdict(r)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -28,29 +29,64 @@ var layout = strconv.Itoa(layoutMajor) + "." + strconv.Itoa(layoutMinor)
 const least = 16 << 20
 
 // Setup makes streams, buckets and the object store, and brings older ones up to date. Any number of
-// coordinators may do it at the same time and as often as they like.
+// coordinators may do it at the same time and as often as they like. While JetStream does not answer, or has no leader, it waits
+// and says so in the log, until ctx ends.
 func (b *Bus) Setup(ctx context.Context) error {
+	var said time.Time
+	for {
+		err := b.setup(ctx)
+		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
+			return err
+		}
+		if time.Since(said) > 5*time.Second {
+			b.log.WarnContext(ctx, "waiting for JetStream: is it switched on (`nats-server -js`), and are more than half of a cluster's servers up?", "replicas", b.cfg.Replicas, "err", err, "cause", errors.Unwrap(err))
+			said = time.Now()
+		}
+		rest(ctx, 250*time.Millisecond)
+	}
+}
+
+func (b *Bus) setup(ctx context.Context) error {
 	for _, cfg := range b.streams() {
-		if err := b.stream(ctx, cfg); err != nil {
-			return away(ctx, wrap("stream "+cfg.Name, err))
+		if err := b.try(ctx, "stream "+cfg.Name, func(ctx context.Context) error { return b.stream(ctx, cfg) }); err != nil {
+			return err
 		}
 	}
 	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.Lanes, subject.Idempotency, subject.Secrets} {
-		if err := b.bucket(ctx, name); err != nil {
-			return away(ctx, wrap("bucket "+name, err))
+		if err := b.try(ctx, "bucket "+name, func(ctx context.Context) error { return b.bucket(ctx, name) }); err != nil {
+			return err
 		}
 	}
-	if err := b.store(ctx); err != nil {
-		return away(ctx, wrap("object store "+subject.Payloads, err))
+	if err := b.try(ctx, "object store "+subject.Payloads, b.store); err != nil {
+		return err
 	}
-	_, err := b.js.CreateConsumer(ctx, subject.Inbox, jetstream.ConsumerConfig{
-		Durable: subject.InboxDurable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
-		MaxDeliver: -1, MaxAckPending: 16384, MaxWaiting: 1024,
+	return b.try(ctx, "inbox", func(ctx context.Context) error {
+		_, err := b.js.CreateConsumer(ctx, subject.Inbox, jetstream.ConsumerConfig{
+			Durable: subject.InboxDurable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
+			MaxDeliver: -1, MaxAckPending: 16384, MaxWaiting: 1024,
+		})
+		if exists(err) {
+			return nil
+		}
+		return err
 	})
-	if exists(err) {
-		return nil
+}
+
+// try does one step of the set-up; an Unavailable fault is worth another try.
+func (b *Bus) try(ctx context.Context, what string, step func(context.Context) error) error {
+	within, done := b.linked(ctx)
+	defer done()
+	err := askAgain(within, step)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return away(ctx, wrap("inbox", err))
+	if code(err) == codeOneServer {
+		return fmt.Errorf("AO_NATS_REPLICAS %d: NATS is a single server, not a cluster; use 1: %w", b.cfg.Replicas, err)
+	}
+	if code(err) == codeNoPeers && strings.Contains(err.Error(), "offline") {
+		return unreachable(wrap(what, err))
+	}
+	return away(within, wrap(what, err))
 }
 
 // streams are the four streams, RUNS first: its layout decides.
@@ -83,7 +119,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 // stream makes one stream, or looks at the one that is there.
 func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
 	made, err := b.js.CreateStream(ctx, want)
-	if code(err) == codeNoRoom {
+	if noRoom(err) {
 		made, err = b.smaller(ctx, want)
 	}
 	if code(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -99,6 +135,11 @@ func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
 	return b.migrate(ctx, have, want)
 }
 
+// noRoom says that the server, or too many servers of a cluster, have no room for so large a stream.
+func noRoom(err error) bool {
+	return code(err) == codeNoRoom || code(err) == codeNoPeers && strings.Contains(err.Error(), "insufficient storage")
+}
+
 // smaller makes a stream on a server that has no room for the size asked for: a quarter of what it has room for,
 // since there are others to come.
 func (b *Bus) smaller(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
@@ -108,7 +149,7 @@ func (b *Bus) smaller(ctx context.Context, want jetstream.StreamConfig) (jetstre
 		if err == nil {
 			break
 		}
-		if code(err) != codeNoRoom || want.MaxBytes == least {
+		if !noRoom(err) || want.MaxBytes == least {
 			return nil, err
 		}
 	}
@@ -132,7 +173,9 @@ func (b *Bus) migrate(ctx context.Context, have, want jetstream.StreamConfig) er
 		return nil
 	}
 	next := have
-	next.Replicas = want.Replicas
+	if next.Replicas = want.Replicas; have.Replicas != want.Replicas {
+		b.log.InfoContext(ctx, "a stream gets another number of replicas (AO_NATS_REPLICAS)", "stream", have.Name, "had", have.Replicas, "gets", want.Replicas)
+	}
 	if older {
 		next.Subjects, next.Description, next.AllowDirect, next.AllowAtomicPublish = want.Subjects, want.Description, want.AllowDirect, want.AllowAtomicPublish
 		next.MaxMsgsPerSubject, next.Discard, next.DiscardNewPerSubject = want.MaxMsgsPerSubject, want.Discard, want.DiscardNewPerSubject
@@ -165,18 +208,28 @@ func (b *Bus) bucket(ctx context.Context, name string) error {
 	if name == subject.Idempotency {
 		cfg.TTL = b.cfg.KeyMaxAge
 	}
-	_, err := b.js.CreateKeyValue(ctx, cfg)
+	kv, err := b.js.CreateKeyValue(ctx, cfg)
 	if errors.Is(err, jetstream.ErrBucketExists) {
-		_, err = b.js.UpdateKeyValue(ctx, cfg)
+		kv, err = b.js.UpdateKeyValue(ctx, cfg)
+	}
+	if err == nil {
+		b.mu.Lock()
+		b.buckets[name] = kv // not to be looked for again
+		b.mu.Unlock()
 	}
 	return err
 }
 
 func (b *Bus) store(ctx context.Context) error {
 	cfg := jetstream.ObjectStoreConfig{Bucket: subject.Payloads, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
-	_, err := b.js.CreateObjectStore(ctx, cfg)
+	store, err := b.js.CreateObjectStore(ctx, cfg)
 	if errors.Is(err, jetstream.ErrBucketExists) {
-		_, err = b.js.UpdateObjectStore(ctx, cfg)
+		store, err = b.js.UpdateObjectStore(ctx, cfg)
+	}
+	if err == nil {
+		b.mu.Lock()
+		b.payloads = store
+		b.mu.Unlock()
 	}
 	return err
 }

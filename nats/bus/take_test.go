@@ -239,7 +239,7 @@ func TestRejectKeepsTheMessageWithItsReason(t *testing.T) {
 	queue(t, b, lane, 0, 1)
 	natstest.Until(t, "it is settled", func() bool {
 		st, err := b.LaneState(t.Context(), lane)
-		return err == nil && st.Pending == 0 && st.AckPending == 0
+		return err == nil && st.AckFloor > 0 && st.Pending == 0 && st.AckPending == 0
 	})
 	if st, err := b.StreamState(t.Context(), subject.Rejected); err != nil || st.Msgs != 1 {
 		t.Errorf("got %+v, %v, want one message", st, err)

@@ -28,8 +28,8 @@ func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 	for i := range c.Servers {
 		p := process(t, opts)
 		p.c.Name, p.c.ClusterListen, p.c.Routes = fmt.Sprintf("n%d", i+1), routes[i], routes
-		t.Cleanup(p.Stop)
 		p.launch()
+		t.Cleanup(p.Kill) // a clean end would take them a second each
 		c.Servers[i] = p
 	}
 	for _, p := range c.Servers {
@@ -42,19 +42,16 @@ func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 func (c *ClusterProcs) Leader(stream string) *Process {
 	c.t.Helper()
 	var leader *Process
-	Until(c.t, "stream "+stream+" has a leader", func() bool {
-		c.ask(func(js nats.JetStreamContext) bool {
-			info, err := js.StreamInfo(stream)
-			if err != nil || info.Cluster == nil {
-				return false
+	c.until("stream "+stream+" has a leader", func(js nats.JetStreamContext) bool {
+		info, err := js.StreamInfo(stream)
+		if err != nil || info.Cluster == nil {
+			return false
+		}
+		for _, p := range c.Servers {
+			if p.c.Name == info.Cluster.Leader {
+				leader = p
 			}
-			for _, p := range c.Servers {
-				if p.c.Name == info.Cluster.Leader {
-					leader = p
-				}
-			}
-			return leader != nil
-		})
+		}
 		return leader != nil
 	})
 	return leader
@@ -64,32 +61,36 @@ func (c *ClusterProcs) Leader(stream string) *Process {
 // server may go.
 func (c *ClusterProcs) Current() {
 	c.t.Helper()
-	Until(c.t, "all replicas are current", func() bool {
-		return c.ask(func(js nats.JetStreamContext) bool {
-			for info := range js.Streams(nats.MaxWait(5 * time.Second)) {
-				if info.Cluster == nil || info.Cluster.Leader == "" {
+	c.until("all replicas are current", func(js nats.JetStreamContext) bool {
+		current := 0
+		for info := range js.Streams(nats.MaxWait(2 * time.Second)) {
+			if info.Cluster == nil || info.Cluster.Leader == "" {
+				return false
+			}
+			for _, r := range info.Cluster.Replicas {
+				if !r.Current || r.Offline {
 					return false
 				}
-				for _, r := range info.Cluster.Replicas {
-					if !r.Current || r.Offline {
-						return false
-					}
-				}
 			}
-			return true
-		})
+			current++
+		}
+		return current > 0
 	})
 }
 
-// ask asks whichever server is up.
-func (c *ClusterProcs) ask(ok func(nats.JetStreamContext) bool) bool {
-	nc, err := nats.Connect(c.URL(), nats.Timeout(time.Second))
+// until asks whichever server is up, until the answer is as it should be.
+func (c *ClusterProcs) until(what string, ok func(nats.JetStreamContext) bool) {
+	c.t.Helper()
+	nc, err := nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 	if err != nil {
-		return false
+		c.t.Fatal(err)
 	}
 	defer nc.Close()
-	js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
-	return err == nil && ok(js)
+	js, err := nc.JetStream(nats.MaxWait(time.Second))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	Until(c.t, what, func() bool { return ok(js) })
 }
 
 // URL is where all servers are.
