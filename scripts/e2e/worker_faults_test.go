@@ -243,3 +243,34 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	s.same("the other run", s.ended(once).at("status"), "completed")
 	s.judge([]string{once})
 }
+
+// What an executor bound comes back at the session's next turn, also on another worker and after a failed run; the runs'
+// results, events and errors are what the program told.
+func TestAnExecutorOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	s.write("profiles/own.json", `{"type":"autonomous","command":"./own","config":{"model":"m-1"}}`)
+	s.write("profiles/own", `#!/bin/sh
+in=$(cat)
+case $in in *'"mode":"start"'*) echo '{"type":"bind","executor_session_id":"model-'$AGENT_SESSION_ID'"}';; esac
+echo '{"type":"event","event_type":"pre_tool","tool_name":"think","tool_input":{}}'
+case $in in *fail*) echo "no model today" >&2; exit 2;; esac
+echo "{\"type\":\"result\",\"result_data\":$in}"
+`)
+	w := s.runner("first", "AO_PROFILES=own")
+	s.online("first")
+	s.has(s.post("/agents", `{"name":"thinker","system_prompt":"think"}`), 201)
+	r := s.post("/runs", `{"agent_name":"thinker","prompt":"please fail","mode":"sync"}`)
+	s.has(r, 200, `"status":"failed"`, `"error":{"error":"executor_failed","message":"no model today","exit_code":2}`)
+	session := r.at("session_id")
+	w.kill()
+	s.runner("second", "AO_PROFILES=own")
+	s.online("second")
+	r = s.post("/runs", fmt.Sprintf(`{"type":"resume_session","session_id":%q,"prompt":"again","mode":"sync"}`, session))
+	s.has(r, 200, `"status":"completed"`, `"result_type":"autonomous"`)
+	for path, want := range map[string]string{"mode": "resume", "executor_session_id": "model-" + session, "session_id": session, "run_id": r.at("run_id"),
+		"parameters.prompt": "again", "executor_config.model": "m-1", "agent_blueprint.system_prompt": "think", "project_dir": s.dir} {
+		s.same(path, r.at("result.result_data."+path), want)
+	}
+	s.contains(s.get("/sessions/"+session+"/events").text, `"event_type":"pre_tool"`, `"tool_name":"think"`)
+}
