@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -49,11 +50,21 @@ func (p *process) start() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.asked {
-			p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself at %s: %v", p.name, time.Now().UTC().Format(stamp), err))
+			p.deaths = append(p.deaths, fmt.Sprintf("%s ended by itself at %s: %v; its last line: %s", p.name, time.Now().UTC().Format(stamp), err, lastLine(p.log)))
 		}
 		close(done)
 	}()
 	return nil
+}
+
+// lastLine is the end of a log.
+func lastLine(path string) string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	raw = bytes.TrimSpace(raw)
+	return string(raw[bytes.LastIndexByte(raw, '\n')+1:])
 }
 
 // stamp is how times are written, as in the programs' own logs.

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+var (
+	chaosFor  = flag.Duration("chaos.for", 25*time.Second, "how long TestFaults breaks things; 0 leaves it out")
+	chaosNATS = flag.Int("chaos.nats", 1, "NATS servers of TestFaults: 1 or 3")
+	chaosSeed = flag.Uint64("chaos.seed", 0, "of TestFaults; 0: a random one")
+)
+
+// testOptions are those of a run within a test: what is said goes to the test's output.
+func testOptions(t *testing.T) options {
+	if testing.Short() || *chaosFor == 0 {
+		t.Skip("not with -short, nor with -chaos.for=0")
+	}
+	return options{seed: *chaosSeed, length: *chaosFor, nats: *chaosNATS, mode: "faults", race: raced, requireAll: true, fsync: "2m", level: "info", out: t.Output()}
+}
+
+// TestFaults is the short run that belongs to every test of the whole.
+func TestFaults(t *testing.T) {
+	r, err := testOptions(t).run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range r.Wrong {
+		t.Error(wrong)
+	}
+	if len(r.Faults) == 0 || r.Runs["completed"] < 20 || r.Children == 0 {
+		t.Errorf("that was no test: faults %v, runs %v, %d children", r.Faults, r.Runs, r.Children)
+	}
+}
+
+func TestTheSameSeedIsTheSamePlan(t *testing.T) {
+	s := stack{workers: make([]*process, 3), coordinators: make([]*process, 2), nats: make([]*process, 3)}
+	for _, all := range [][]*process{s.workers, s.coordinators} {
+		for i := range all {
+			all[i] = &process{name: "x"}
+		}
+	}
+	faults := func(seed uint64) (all []fault) {
+		for g, v := range s.groups() {
+			next := plan(seed, g, v)
+			for range 50 {
+				f := next()
+				all = append(all, f)
+				if f.target >= len(v.all) || f.after < v.least || f.hold < 0 || f.hold > v.longest+time.Millisecond {
+					t.Errorf("group %s: %+v", v.name, f)
+				}
+			}
+		}
+		return all
+	}
+	if a, b, c := faults(1), faults(1), faults(2); !slices.Equal(a, b) || slices.Equal(a, c) {
+		t.Error("a plan is not a function of the seed")
+	}
+}
+
+// TestTheJudgeFinds forges what must not be, and looks whether the judge says so.
+func TestTheJudgeFinds(t *testing.T) {
+	attempt := func(n int) *entry { return &entry{run: "run_1", kind: "quick", attempts: n} }
+	failed := func(code string, attempt int) view {
+		v := view{ID: "run_1", Status: "failed", Attempt: attempt}
+		v.Error = &struct {
+			Code    string `json:"error"`
+			Message string `json:"message"`
+		}{code, "why"}
+		return v
+	}
+	for _, tt := range []struct {
+		say string
+		e   *entry
+		v   view
+		odd bool
+	}{
+		{"completed", attempt(1), view{Status: "completed", Attempt: 1}, false},
+		{"still running", attempt(1), view{Status: "running", Attempt: 1}, true},
+		{"stopped by nobody", attempt(1), view{Status: "stopped", Attempt: 1}, true},
+		{"stopped as asked", &entry{kind: "hang", attempts: 1, stop: true}, view{Status: "stopped", Attempt: 1}, false},
+		{"lost with its worker", attempt(1), failed("runner_disconnected", 1), false},
+		{"lost although an attempt was left", attempt(2), failed("runner_disconnected", 1), true},
+		{"an attempt too many", attempt(1), view{Status: "completed", Attempt: 2}, true},
+		{"an error of its kind", &entry{kind: "fails", attempts: 1}, failed("command_failed", 1), false},
+		{"an error that no run of its kind has", attempt(1), failed("command_failed", 1), true},
+		{"a hanging one that completed", &entry{kind: "hang", attempts: 1, stop: true}, view{Status: "completed", Attempt: 1}, true},
+	} {
+		if why := odd(tt.e, tt.v); (why != "") != tt.odd {
+			t.Errorf("%s: the judge says %q", tt.say, why)
+		}
+	}
+	b := &book{}
+	e := attempt(1)
+	b.saw(e, "completed", "a")
+	b.saw(e, "running", "b")
+	if len(b.wrong) != 0 || b.stale != 1 {
+		t.Errorf("a late reading: %v", b.wrong)
+	}
+	if b.saw(e, "failed", "b"); len(b.wrong) != 1 {
+		t.Error("an end that changed was not found")
+	}
+}
+
+func TestChildrenOfACallbackAreRead(t *testing.T) {
+	one := "<agent-callback session=\"ses_a\" status=\"completed\">\n## Child Result\n\nx\n</agent-callback>\n"
+	some := "<agent-callback type=\"aggregated\" count=\"2\">\n### Child: ses_a (status: completed)\n\nx\n---\n### Child: ses_b (status: failed)\n\ny\n</agent-callback>\n"
+	for prompt, want := range map[string][]string{one: {"ses_a"}, some: {"ses_a", "ses_b"}, "### Child: ses_a (status: completed)": nil} {
+		if got := childrenIn(prompt); !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", prompt, got, want)
+		}
+	}
+}
+
+func TestTheLongestGap(t *testing.T) {
+	begin := time.Unix(1000, 0)
+	at := []time.Time{begin.Add(2 * time.Second), begin.Add(9 * time.Second), begin.Add(99 * time.Second)}
+	rand.Shuffle(len(at), func(i, j int) { at[i], at[j] = at[j], at[i] })
+	if got := gap(at, begin, 10*time.Second); got != "7s" {
+		t.Errorf("got %s", got)
+	}
+}
