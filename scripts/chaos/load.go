@@ -18,7 +18,8 @@ type load struct {
 	over context.Context // ends when no new runs are wanted
 	hard context.Context // ends when clients must give up
 
-	round int // of several loads on one stack
+	round int  // of several loads on one stack
+	torn  bool // records may be lost: that something is not known any more is judged later
 }
 
 // client has its own randomness, drawn from the seed and its number.
@@ -144,6 +145,9 @@ func (c *client) answer(e *entry, a answer, url string) bool {
 			c.mu.Unlock()
 			return false
 		}
+		if c.lost(a) {
+			return false
+		}
 		c.complain([]string{e.key, e.run, e.session}, "POST /runs (%s, try %d, %s) was answered with %d %.300s", e.kind, e.tries, url, a.code, a.body)
 		return false
 	}
@@ -181,6 +185,8 @@ func (c *client) read(e *entry, a answer, url string, v *view) bool {
 	case a.away():
 		c.at++
 		return false
+	case c.lost(a):
+		return false
 	case a.code != http.StatusOK && a.code != http.StatusAccepted || a.decode(v) != nil || v.ID != e.run:
 		c.complain([]string{e.run}, "GET run at %s, answered before (%s): %d %.300s", url, e.kind, a.code, a.body)
 		return false
@@ -216,6 +222,9 @@ func (c *client) follow(e *entry) {
 	}
 }
 
+// lost: what the client speaks of may have been cut off.
+func (c *client) lost(a answer) bool { return c.torn && a.code == http.StatusNotFound }
+
 // halt stops a run, again and again until that is answered.
 func (c *client) halt(e *entry) {
 	c.mu.Lock()
@@ -229,6 +238,7 @@ func (c *client) halt(e *entry) {
 			c.at++
 			c.breathe()
 			continue
+		case c.lost(a):
 		case a.code == http.StatusConflict && bytes.Contains(a.body, []byte("has ended already")):
 		case a.code == http.StatusOK || a.code == http.StatusAccepted:
 			var v view

@@ -70,7 +70,7 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	defer enough()
 	hard, giveUp := context.WithTimeout(ctx, 3*time.Minute)
 	defer giveUp()
-	l := &load{book: j.b, s: j.s, over: over, hard: hard, round: round}
+	l := &load{book: j.b, s: j.s, over: over, hard: hard, round: round, torn: true}
 	if err := j.s.probe(l); err != nil {
 		return t, err
 	}
@@ -92,12 +92,18 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	}
 	j.forget(round)
 	before := time.Now()
+	if err := j.s.nats[0].start(); err != nil {
+		return t, err
+	}
+	if err := j.s.natsBack(ctx, 0); err != nil {
+		return t, err
+	}
+	t.RecordsAfter = j.s.records() // some new ones are among them
 	if err := j.s.up(ctx); err != nil {
 		return t, err
 	}
-	clients.Wait()
 	t.Back = time.Since(before).Round(100 * time.Millisecond).String()
-	t.RecordsAfter = j.s.records()
+	clients.Wait()
 	settled := j.settle(ctx)
 	j.runs = nil
 	if err := j.read(ctx); err != nil {
@@ -192,15 +198,18 @@ func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Tim
 	var gone []*entry
 	for _, e := range j.b.accepted() {
 		v, known := j.runs[e.run]
-		recent := e.round == round
+		recent, stored := e.round == round, e.answered
+		if e.mode == "sync" { // its answer came at the end
+			stored = e.posted
+		}
 		switch {
 		case lost[e.run] && !known: // and not repeated
-		case !known && (!recent || e.answered.After(killed)):
+		case !known && (!recent || stored.After(killed)):
 			j.b.complain([]string{e.run, e.session}, "LOST: run %s (%s) was answered %s the crash and is not known", e.run, e.kind, map[bool]string{true: "after", false: "long before"}[recent])
 		case !known:
 			gone = append(gone, e)
 			t.Lost = append(t.Lost, e.run)
-		case recent && e.answered.Before(killed):
+		case recent && stored.Before(killed):
 			t.Answered++
 			if why := odd(e, v); why != "" {
 				j.b.complain([]string{e.run, e.session}, "run %s (%s) ended as %s: %s", e.run, e.kind, v.outcome(), why)
