@@ -142,12 +142,12 @@ func (l *leases) tick(ctx context.Context) {
 		go l.c.tellStop(ctx, a)
 	}
 	for _, a := range lost {
-		go l.judge(ctx, a)
+		go l.judge(ctx, a, "no heartbeat within the lease")
 	}
 }
 
 // judge asks the runner once more, and gives the attempt up where it does not have it.
-func (l *leases) judge(ctx context.Context, a journal.Active) {
+func (l *leases) judge(ctx context.Context, a journal.Active, why string) {
 	l.mu.Lock()
 	l.seen[a.Key] = time.Now().Add(2*time.Second - l.c.Lease) // not twice at once; again soon if this fails
 	l.mu.Unlock()
@@ -158,7 +158,7 @@ func (l *leases) judge(ctx context.Context, a journal.Active) {
 		l.mu.Unlock()
 		return
 	}
-	l.c.lose(ctx, a, "no heartbeat within the lease")
+	l.c.lose(ctx, a, why)
 }
 
 // of are the attempts that a runner has begun.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"time"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -12,6 +13,23 @@ import (
 type Outcome struct {
 	run.Run
 	Result *run.Result `json:"result"` // null: it has none, or has not ended
+}
+
+// Late answers a caller whose wait was over before the run: the ids, which limit it was, and who set it. The run goes on.
+type Late struct {
+	Accepted
+	Limit   string  `json:"limit"`
+	Seconds float64 `json:"timeout_seconds"`
+	By      string  `json:"timeout_by"` // request, default
+}
+
+// Late says that a caller has waited for so long.
+func (a Accepted) Late(wait time.Duration) Late {
+	by := "default"
+	if a.Wait != nil {
+		by = "request"
+	}
+	return Late{a, "wait_seconds", wait.Seconds(), by}
 }
 
 // Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended tells

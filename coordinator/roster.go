@@ -279,6 +279,12 @@ func (r *roster) silence(ctx context.Context) {
 		r.c.log.Warn("runner removed: no heartbeat", "runner", id, "after", r.c.Patience.Remove)
 		if err := r.remove(ctx, id, instance); err != nil {
 			r.c.log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
+			continue
+		}
+		for _, a := range r.c.leases.of(id) { // where a lease is longer than that
+			if a.Claim.Instance == instance {
+				go r.c.leases.judge(ctx, a, "no heartbeat until its runner was removed")
+			}
 		}
 	}
 }

@@ -240,7 +240,7 @@ func (t *turns) sweep(ctx context.Context) {
 // expire fails a run that no online runner matched for too long (contract section 5).
 func (t *turns) expire(ctx context.Context, a journal.Active) {
 	f := fault.New(fault.Internal, "no_matching_runner", "No matching runner available within timeout").
-		With("timeout_seconds", int(t.c.NoMatch.Seconds())).With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
+		With("timeout_seconds", t.c.NoMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
 	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
 		t.c.log.Info("run not expired", "run", a.Spec.ID, "err", err)
 	}

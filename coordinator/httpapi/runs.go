@@ -60,7 +60,9 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !ended:
+	case !ended && a.waiting.Err() == nil:
+		return reply{http.StatusAccepted, at, acc.Late(wait)}, nil
+	case !ended: // we end
 		return reply{http.StatusAccepted, at, acc}, nil
 	}
 	return reply{http.StatusOK, at, out}, nil

@@ -190,8 +190,10 @@ func (a *API) streamRun(g *gin.Context, acc coordinator.Accepted, wait time.Dura
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case waiting.Err() != nil:
+		case a.waiting.Err() != nil: // we end
 			return s.tell("", sayTimeout, acc)
+		case waiting.Err() != nil:
+			return s.tell("", sayTimeout, acc.Late(wait))
 		case err != nil:
 			return err
 		}

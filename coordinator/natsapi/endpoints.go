@@ -41,8 +41,13 @@ func (s *service) create(ctx context.Context, h nats.Header, body []byte) (reply
 	waiting, cancel := context.WithTimeout(s.ended, wait)
 	defer cancel()
 	v, ended, err := s.c.Finish(waiting, acc)
-	if err != nil || !ended {
-		return reply{202, acc}, err
+	switch {
+	case err != nil:
+		return reply{}, err
+	case !ended && s.ended.Err() == nil:
+		return reply{202, acc.Late(wait)}, nil
+	case !ended: // we end
+		return reply{202, acc}, nil
 	}
 	return reply{200, v}, nil
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // thinks is the program of an autonomous profile: it notes when a turn of its session begins and ends, and does what its prompt
-// says: wait-NAME until the gate is open, fail-…, anything else is answered at once.
+// says: wait-NAME until the gate is open, fail-…, big-… for an answer that is large; anything else is answered at once.
 const thinks = `#!/bin/sh
-p=$(sed 's/.*"prompt":"\([^"]*\)".*/\1/')
+p=$(sed 's/.*"prompt":"\([^"]*\)".*/\1/' | cut -c1-40)
 echo "begin:$AGENT_SESSION_ID:$p" >> turns
 trap 'echo "end:$AGENT_SESSION_ID:$p" >> turns; exit 1' TERM
 case $p in
@@ -22,6 +22,7 @@ esac
 echo "end:$AGENT_SESSION_ID:$p" >> turns
 case $p in
 fail-*) echo "no answer to $p" >&2; exit 1;;
+big-*) head -c 300000 /dev/zero | tr '\0' x;;
 esac
 echo "answer to $p"
 `
@@ -100,22 +101,22 @@ func TestTwoCoordinators(t *testing.T) {
 			a.has(a.get("/runs?limit=5"), 200, id)
 			a.has(a.get("/sessions?limit=5"), 200, session)
 
-			r = a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
-			id, session = r.at("run_id"), r.at("session_id")
-			a.has(r, 200, `"result_text":"answer to hello"`)
+			hello := func() (run, session string) { // ended when this is back, as far as this one is concerned
+				r := a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
+				a.has(r, 200, `"result_text":"answer to hello"`)
+				return r.at("run_id"), r.at("session_id")
+			}
+			id, _ = hello()
 			b.has(b.get("/runs/"+id), 200, `"status":"completed"`)
-			r = a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
-			id, session = r.at("run_id"), r.at("session_id")
+			id, _ = hello()
 			b.has(b.get("/runs/"+id+"/result"), 200, `"result_text":"answer to hello"`)
-			r = a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
-			id, session = r.at("run_id"), r.at("session_id")
+			_, session = hello()
 			b.has(b.get("/sessions/"+session), 200, `"status":"finished"`)
-			r = a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
-			id, session = r.at("run_id"), r.at("session_id")
+			_, session = hello()
 			b.has(b.get("/sessions/"+session+"/result"), 200, `"result_text":"answer to hello"`)
+			_, session = hello()
 			b.has(b.get("/sessions/"+session+"/events"), 200, `"run_completed"`)
-			r = a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
-			session = r.at("session_id")
+			_, session = hello()
 			b.has(b.post("/runs", `{"session_id":"`+session+`","prompt":"again","mode":"sync"}`), 200, `"result_text":"answer to again"`)
 			a.has(a.get("/sessions/"+session), 200, `"runs":2`)
 			if r := a.do("DELETE", "/sessions/"+session, ""); r.code != 204 {

@@ -86,7 +86,7 @@ func TestRuns(t *testing.T) {
 	s.story("waiting for a run, and for too short", func(s *stack) {
 		r := s.post("/runs", `{"agent_name":"gate","parameters":{"n":"wait"},"mode":"sync","wait_seconds":0}`)
 		id := r.at("run_id")
-		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending"}`)
+		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending","limit":"wait_seconds","timeout_seconds":0,"timeout_by":"request"}`)
 		s.same("Location", r.header.Get("Location"), "/runs/"+id)
 		s.began("wait")
 		s.status(id, "running")
