@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -96,17 +97,20 @@ func TestTakeover(t *testing.T) {
 	const lease = 2 * time.Second
 	s := up(t, "RUN_LEASE=2s")
 	s.thinker("home")
-	s.agent("quick", `echo 1`, "")
 	for i, tt := range []struct {
-		name    string
-		restart bool
-		most    time.Duration
+		name          string
+		kill, another bool
+		most          time.Duration
 	}{
-		{"a coordinator listened throughout", false, lease + 2*time.Second},
-		{"the coordinator was restarted meanwhile", true, 2*lease + 2*time.Second},
+		{"a coordinator listened throughout", false, false, lease + 2*time.Second},
+		{"the coordinator was restarted meanwhile", true, false, 2*lease + 2*time.Second},
+		{"one of two coordinators was killed meanwhile", true, true, lease + 2*time.Second},
 	} {
 		s.story(tt.name, func(s *stack) {
-			host, parent := []string{"dies", "dies2"}[i], []string{"ses_top", "ses_top2"}[i]
+			host, parent, first := fmt.Sprint("dies-", i), fmt.Sprint("ses_top-", i), s.coordinator
+			if tt.another {
+				s = s.another() // looked at from here; the first one dies
+			}
 			w := s.thinker(host)
 			r := s.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync","session_id":"`+parent+`","additional_demands":{"hostname":"home"}}`)
 			s.has(r, 200, `"status":"completed"`)
@@ -115,9 +119,11 @@ func TestTakeover(t *testing.T) {
 			s.has(s.get("/runs/"+child), 200, `"callback":{"status":"waiting"}`)
 			killed := time.Now()
 			w.kill()
-			if tt.restart {
-				s.coordinator.kill()
-				s.coordinator.start()
+			if tt.kill {
+				first.kill()
+			}
+			if tt.kill && !tt.another {
+				first.start()
 				s.ready()
 			}
 			var took, told time.Duration
@@ -138,6 +144,31 @@ func TestTakeover(t *testing.T) {
 			s.has(turn, 200, `"status":"completed"`, `"session_id":"`+parent+`"`, `status=\"failed\"`, `Runner disconnected during execution`)
 		})
 	}
+}
+
+// A coordinator that did not listen knows of nobody's death: it gives up no run of a worker that lives.
+func TestACoordinatorThatWasPausedGivesNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := up(t, "RUN_LEASE=1s")
+	s.agent("gate", gate, "")
+	s.agent("quick", `echo 1`, "")
+	s.worker()
+	id := s.run(`{"agent_name":"gate","parameters":{"n":"on"}}`)
+	s.began("on")
+	s.coordinator.signal(syscall.SIGSTOP)
+	paused := time.Now()
+	s.until("three leases are over", func() bool { return time.Since(paused) > 3*time.Second })
+	s.coordinator.signal(syscall.SIGCONT)
+	back := time.Now()
+	s.until("two more are over", func() bool {
+		if r := s.get("/runs/" + id); r.at("status") != "running" {
+			t.Fatalf("%s after it came back: %s", time.Since(back), r.text)
+		}
+		return time.Since(back) > 2*time.Second
+	})
+	s.has(s.sync("quick", `{}`), 200, `"status":"completed"`)
+	s.open("on")
+	s.has(s.ended(id), 200, `"status":"completed"`, `"attempt":1`)
 }
 
 // Contract section 4: a run that failed or was lost is begun again only where max_attempts says so, and readers see one run.
