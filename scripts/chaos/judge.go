@@ -252,25 +252,51 @@ func (j *judge) again(ctx context.Context) error {
 	return j.read(ctx)
 }
 
-// ledger asks both coordinators whether the stream itself is in order.
-func (j *judge) ledger(ctx context.Context) {
+// audit is what GET /ledger says.
+type audit struct {
+	OK    bool `json:"ok"`
+	Count int  `json:"wrong_count"`
+	Wrong []struct {
+		Kind    string `json:"kind"`
+		Run     string `json:"run_id"`
+		Message string `json:"message"`
+	} `json:"wrong"`
+}
+
+// audits asks both coordinators whether the stream itself is in order; false: there was no answer, which is said.
+func (j *judge) audits(ctx context.Context) (all []audit, ok bool) {
 	for _, at := range j.s.urls {
+		var l audit
 		a := ask(ctx, at, "GET", "/ledger", nil, "", 60*time.Second)
-		var l struct {
-			OK bool `json:"ok"`
-		}
 		switch {
 		case a.code == http.StatusNotFound && !j.s.requireAll:
 			j.r.Ledger = "not there yet"
 			j.s.say("LEFT OUT of the judgement, since this version does not have it: GET /ledger")
-			return
-		case a.code != http.StatusOK || a.decode(&l) != nil || !l.OK:
-			j.b.complain(nil, "the ledger of %s: %d %.2000s", at, a.code, a.body)
-			j.r.Ledger = "not in order"
-			return
+			return nil, false
+		case a.code != http.StatusOK || a.decode(&l) != nil:
+			j.b.complain(nil, "the ledger of %s: %d %.400s %v", at, a.code, a.body, a.err)
+			return nil, false
 		}
+		all = append(all, l)
+	}
+	return all, true
+}
+
+// ledger wants it in order.
+func (j *judge) ledger(ctx context.Context) {
+	all, ok := j.audits(ctx)
+	if !ok {
+		return
 	}
 	j.r.Ledger = "in order"
+	for _, l := range all {
+		if !l.OK {
+			j.r.Ledger = fmt.Sprintf("%d wrong", l.Count)
+		}
+		for _, w := range l.Wrong {
+			j.b.complain([]string{w.Run}, "ledger: %s: %s (%s)", w.Kind, w.Message, w.Run)
+		}
+	}
 }
 
 // results reads back what went through large bodies.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,11 +30,12 @@ type tear struct {
 	Retaken       int      `json:"lost_and_retaken"` // by the repeat of their request, under the same ids
 	Back          string   `json:"served_again_after"`
 	Said          []string `json:"said"`
+	Ledger        string   `json:"ledger"`
 }
 
 func (t tear) String() string {
-	return fmt.Sprintf("coordinators %s: %d bytes cut, last record %d → %d; of %d runs answered %d lost, of which %d were taken again by a repeat; %d attempts begun twice; served again after %s; %d lines tell of it",
-		t.Coordinators, t.Cut, t.RecordsBefore, t.RecordsAfter, t.Answered, len(t.Lost), t.Retaken, t.BegunAgain, t.Back, len(t.Said))
+	return fmt.Sprintf("coordinators %s: %d bytes cut, last record %d → %d; of %d runs answered %d lost, of which %d were taken again by a repeat; %d attempts begun twice; served again after %s; %d lines tell of it; ledger: %s",
+		t.Coordinators, t.Cut, t.RecordsBefore, t.RecordsAfter, t.Answered, len(t.Lost), t.Retaken, t.BegunAgain, t.Back, len(t.Said), t.Ledger)
 }
 
 // tornLoad is how long a tear's load goes on before it.
@@ -122,8 +125,35 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	if err := j.twice(&t); err != nil {
 		return t, err
 	}
-	j.ledger(ctx)
+	j.tornLedger(ctx, &t)
 	return t, nil
+}
+
+// gaps are what a ledger may find in a history whose end was cut off: words about runs, claims or children that are gone. What
+// a coordinator decides, twice or wrongly, is not among them.
+var gaps = []string{"unknown_run", "ended_unclaimed", "wrong_runner", "attempt_out_of_turn"}
+
+// tornLedger wants both ledgers to find the same gaps, and nothing else.
+func (j *judge) tornLedger(ctx context.Context, t *tear) {
+	all, ok := j.audits(ctx)
+	if !ok {
+		t.Ledger = j.r.Ledger
+		return
+	}
+	var texts []string
+	for _, l := range all {
+		kinds := map[string]int{}
+		for _, w := range l.Wrong {
+			kinds[w.Kind]++
+			if !slices.Contains(gaps, w.Kind) {
+				j.b.complain([]string{w.Run}, "ledger of a torn history: %s: %s (%s)", w.Kind, w.Message, w.Run)
+			}
+		}
+		texts = append(texts, cmp.Or(counts(kinds), "in order"))
+	}
+	if t.Ledger = texts[0]; texts[0] != texts[1] {
+		j.b.complain(nil, "the ledgers of a torn history differ: %s; %s", texts[0], texts[1])
+	}
 }
 
 // forget takes back what was seen of the runs of this round: their ends may be among what is cut.
