@@ -159,11 +159,20 @@ type stack struct {
 // up starts NATS and a coordinator with short times, and waits until it is ready.
 func up(t testing.TB, env ...string) *stack {
 	t.Helper()
+	p := natstest.Proc(t)
+	s := upon(t, p.URL(), env...)
+	s.nats = p
+	return s
+}
+
+// upon is up on a NATS that is there already.
+func upon(t testing.TB, nats string, env ...string) *stack {
+	t.Helper()
 	dir := t.TempDir()
-	s := &stack{t: t, dir: dir, nats: natstest.Proc(t), agents: filepath.Join(dir, "agents"), profiles: filepath.Join(dir, "profiles")}
+	s := &stack{t: t, dir: dir, agents: filepath.Join(dir, "agents"), profiles: filepath.Join(dir, "profiles")}
 	addr := natstest.FreeAddr(t)
 	s.url = "http://" + addr
-	s.env = append([]string{"AO_NATS_URL=" + s.nats.URL(), "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + filepath.Join(dir, "data"), "RUN_LEASE=2s", "AO_LOG_LEVEL=debug",
+	s.env = append([]string{"AO_NATS_URL=" + nats, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + filepath.Join(dir, "data"), "RUN_LEASE=2s", "AO_LOG_LEVEL=debug",
 		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(dir, "own"), "AO_PROFILES_DIR=" + s.profiles, "AO_URL=" + s.url}, env...)
 	for _, d := range []string{s.agents, s.profiles, filepath.Join(dir, "own")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
