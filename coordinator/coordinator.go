@@ -25,6 +25,7 @@ import (
 type Config struct {
 	Bus        *bus.Bus
 	AgentsDirs []string        // folders of coordinator-owned agents
+	DataDir    string          // folder of snapshots of the history; none: every start reads all of it
 	Lease      time.Duration   // default 15 s: an attempt that no beat names for so long is lost
 	NoMatch    time.Duration   // default 300 s: a run that no online runner matches for so long fails
 	Heartbeat  time.Duration   // default 60 s: told to runners that register
@@ -86,7 +87,7 @@ func New(cfg Config) *Coordinator {
 	c.leases = newLeases(c)
 	c.turns = newTurns(c)
 	c.hooks = newHooks(c)
-	c.Journal = journal.New(cfg.Bus, journal.Config{Log: cfg.Log, Key: func(run string, attempt int) string { return c.keys.of(run, attempt) }})
+	c.Journal = journal.New(cfg.Bus, journal.Config{Log: cfg.Log, Dir: cfg.DataDir, Key: func(run string, attempt int) string { return c.keys.of(run, attempt) }})
 	return c
 }
 

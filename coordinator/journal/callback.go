@@ -58,6 +58,7 @@ func (f *fold) owe(r *row) {
 	}
 	p.owed = append(p.owed, r)
 	f.owing[p] = true
+	f.touchSession(p)
 	f.callable(p)
 }
 
@@ -101,6 +102,8 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 		}
 		r.told, r.by = true, turn
 		r.tellings++
+		f.touch(r)
+		f.touch(turn)
 		ch.Moved = true
 		if turn != nil && turn.live != nil && !turn.begun {
 			turn.live.children = append(turn.live.children, r)
@@ -114,6 +117,7 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 
 // clear takes those that are told out of what a parent is owed.
 func (f *fold) clear(p *session) {
+	f.touchSession(p)
 	if p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone }); len(p.owed) == 0 {
 		p.owed = nil
 		delete(f.owing, p)
@@ -122,15 +126,17 @@ func (f *fold) clear(p *session) {
 
 // giveBack is the end of a callback turn: if no runner began it, its children are owed again.
 func (f *fold) giveBack(r *row) {
-	if len(r.live.children) == 0 || r.begun {
+	if r.begun {
 		return
 	}
-	r.session.misses++
-	for _, child := range r.live.children {
-		if !child.gone {
-			child.told, child.by = false, nil
-			f.owe(child)
-		}
+	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.gone })
+	if len(back) > 0 {
+		r.session.misses++
+	}
+	for _, child := range back {
+		child.told, child.by = false, nil
+		f.touch(child)
+		f.owe(child)
 	}
 }
 

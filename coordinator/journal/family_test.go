@@ -209,8 +209,6 @@ func (f *family) advance(r *turn) {
 	}
 }
 
-func (r *turn) stopping_() entry { return r.actor.stopping() }
-
 // cancel ends what nobody has begun, as a coordinator does.
 func (f *family) cancel(r *turn) {
 	if r.state == "claimed" {

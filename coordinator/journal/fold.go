@@ -52,7 +52,12 @@ type fold struct {
 	names    map[string]string // shared strings
 	seq      uint64
 	newer    uint64 // sequence of the first record of a newer version; 0: none
+	strange  bool   // there were records of unknown kinds: a newer version may make something of them
 	stats    Stats
+	pass     *pass         // nil: no snapshot is being written
+	prints   [prints]print // of the last records, in a ring
+	printed  uint64        // how many there have been
+	scratch  []byte
 
 	waiting, begun, ended int
 }
@@ -72,6 +77,8 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 		return ch, nil
 	}
 	f.seq = m.Seq
+	f.prints[f.printed%prints], f.scratch = printOf(m, f.scratch)
+	f.printed++
 	rec, err := subject.Parse(m.Subject)
 	if err != nil {
 		f.stats.Unreadable++
@@ -79,6 +86,7 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 	}
 	if ch.Kind = rec.Kind; rec.Kind == subject.Unknown {
 		f.stats.Unknown++
+		f.strange = true
 		return ch, nil
 	}
 	var version int
@@ -103,6 +111,9 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 		version, err = f.bind(&ch, rec, m)
 	default: // of no concern to the index, but of some version
 		version, err = scanVersion(m.Body)
+	}
+	if f.pass != nil && rec.Run != "" {
+		f.touch(f.runs[identOf(runPrefix, rec.Run)])
 	}
 	if version > run.Version && f.newer == 0 {
 		f.newer = m.Seq

@@ -18,6 +18,7 @@ func (f *fold) drop(r *row) {
 	delete(f.hooks, r)
 	delete(f.past, r)
 	r.gone = true
+	f.touch(r)
 	f.goneRuns++
 	f.ended--
 }
@@ -29,8 +30,11 @@ func (f *fold) dropSession(s *session) {
 	f.goneSess++
 }
 
-// compact takes what is gone out of the lists once that is half of them.
+// compact takes what is gone out of the lists once that is half of them. Who writes a snapshot goes along them.
 func (f *fold) compact() {
+	if f.pass != nil {
+		return
+	}
 	if f.goneRuns > 64 && f.goneRuns > len(f.order)/2 {
 		f.order = slices.Clip(slices.DeleteFunc(f.order, func(r *row) bool { return r.gone }))
 		f.goneRuns = 0
@@ -44,6 +48,7 @@ func (f *fold) compact() {
 // forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it. Of the others
 // it has from then on what such a reader would have: a run that was queued later than it was accepted begins there.
 func (f *fold) forget(before uint64) {
+	f.pass = nil // places change
 	touched := map[*session]bool{}
 	var later []*row
 	n := 0

@@ -23,6 +23,7 @@ type Config struct {
 	Observe func(Change)                         // hears of every record that changed something, in the order of the stream; must not block
 	Key     func(run string, attempt int) string // the attempts' keys: without it any key may end a run that was never queued
 	Cache   int                                  // bytes of records of runs that ended last, default 8 MiB; negative: none
+	Dir     string                               // folder of snapshots of the fold; none: every start reads the whole history
 }
 
 // Journal is the read model. Its methods may be called from many goroutines.
@@ -31,7 +32,9 @@ type Journal struct {
 	log    *slog.Logger
 	tell   func(Change)
 	bodies *bodies
+	shelf  shelf
 	live   atomic.Bool
+	goal   atomic.Uint64 // the last record when the reading began
 	moved  chan struct{}
 
 	probing atomic.Bool // somebody asks whether the tail was purged
@@ -47,31 +50,40 @@ type Journal struct {
 
 // New makes a Journal; Run makes it work.
 func New(b *bus.Bus, cfg Config) *Journal {
-	return &Journal{
+	j := &Journal{
 		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
 		moved: make(chan struct{}, 1), waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
+	j.shelf = shelf{j: j, dir: cfg.Dir}
+	return j
 }
 
-// Run follows the stream until ctx ends. It goes on by itself after any trouble with NATS, and begins anew where the stream
-// is not the one that was read.
+// Run follows the stream until ctx ends, from a snapshot where there is one of it. It goes on by itself after any trouble with
+// NATS, and begins anew where the stream is not the one that was read.
 func (j *Journal) Run(ctx context.Context) error {
+	j.shelf.open(ctx)
+	defer j.shelf.last()
+	last := j.shelf.restore(ctx)
 	for {
-		if err := j.read(ctx); !errors.Is(err, bus.ErrRewound) {
+		if err := j.read(ctx, last); !errors.Is(err, bus.ErrRewound) {
 			return err
 		}
 		j.log.Error("NATS lost records or got older ones back; reading the history anew", "seq", j.Seq())
+		last = bus.Message{}
 		j.reset()
+		j.shelf.drop(bus.ErrRewound)
+		j.shelf.open(ctx) // perhaps it is another stream
 	}
 }
 
-func (j *Journal) read(ctx context.Context) error {
+func (j *Journal) read(ctx context.Context, last bus.Message) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wg.Go(func() { j.start(ctx) })
-	return j.bus.FollowRuns(ctx, 0, func(m bus.Message) error {
+	wg.Go(func() { j.shelf.keep(ctx) })
+	return j.bus.FollowRuns(ctx, last, func(m bus.Message) error {
 		j.apply(m)
 		return nil
 	})
@@ -95,8 +107,10 @@ func (j *Journal) start(ctx context.Context) {
 	for ctx.Err() == nil {
 		state, err := j.bus.State(ctx)
 		if err == nil {
+			j.goal.Store(state.Last)
 			j.forget(state.First)
 			if err = j.Await(ctx, state.Last); err == nil {
+				j.forget(state.First) // what ended only behind the snapshot
 				j.live.Store(true)
 				j.wake()
 				return
@@ -168,7 +182,7 @@ func (j *Journal) Ready() error {
 	case newer != 0:
 		return fault.Newf(fault.Unavailable, "record %d was written by a newer version than this one; update this coordinator", newer)
 	case !j.live.Load():
-		return fault.Newf(fault.Unavailable, "the history is being read; at record %d", seq).After(time.Second)
+		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq, max(seq, j.goal.Load())).After(time.Second)
 	}
 	return nil
 }

@@ -103,6 +103,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	cfg.Coordinator.Bus, cfg.Coordinator.Webhooks, cfg.Coordinator.Log = b, callbacks, log
+	cfg.Coordinator.DataDir = cfg.NATS.DataDir
 	c := coordinator.New(cfg.Coordinator)
 	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
 	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Log = open, n.URL(), log

@@ -168,7 +168,7 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 		}
 	})
 	wg.Go(func() { // who follows them
-		_ = reader.FollowRuns(ctx, 0, func(m bus.Message) error {
+		_ = reader.FollowRuns(ctx, bus.Message{}, func(m bus.Message) error {
 			if want := queued(seen.Load()); m.Subject != want {
 				t.Errorf("followed %s, want %s", m.Subject, want)
 			}
@@ -238,7 +238,7 @@ func TestALeaderThatHangsAndComesBack(t *testing.T) {
 	var followed stall
 	ended := make(chan error, 1)
 	go func() {
-		ended <- reader.FollowRuns(t.Context(), 0, func(m bus.Message) error {
+		ended <- reader.FollowRuns(t.Context(), bus.Message{}, func(m bus.Message) error {
 			if want := seen.Add(1); m.Seq != want {
 				t.Errorf("followed %d, want %d", m.Seq, want)
 			}

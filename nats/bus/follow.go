@@ -154,9 +154,10 @@ func (b *Bus) feed(ctx context.Context, stream string, from jetstream.ConsumerCo
 	}
 }
 
-// FollowRuns is Follow of every record. ErrRewound: what f was given is not what RUNS holds any more.
-func (b *Bus) FollowRuns(ctx context.Context, after uint64, f func(Message) error) error {
-	var last Message // without its body
+// FollowRuns is Follow of every record behind the last one that the caller has; none: of all. ErrRewound: what f was given, or
+// the caller has, is not what RUNS holds any more.
+func (b *Bus) FollowRuns(ctx context.Context, last Message, f func(Message) error) error {
+	last.Body = nil
 	var doubted time.Time
 	sure := func(ctx context.Context) error {
 		switch holds, err := b.holds(ctx, last); {
@@ -173,7 +174,7 @@ func (b *Bus) FollowRuns(ctx context.Context, after uint64, f func(Message) erro
 		}
 		return &stopped{ErrRewound}
 	}
-	return b.follow(ctx, subject.Runs, after, nil, sure, func(m Message) error {
+	return b.follow(ctx, subject.Runs, last.Seq, nil, sure, func(m Message) error {
 		last = Message{Seq: m.Seq, Subject: m.Subject, Time: m.Time}
 		return f(m)
 	})

@@ -20,6 +20,7 @@ type State struct {
 	Msgs        uint64
 	Bytes       uint64
 	MaxBytes    int64 // -1: no limit
+	Created     time.Time
 }
 
 // State gives the state of RUNS, from its leader.
@@ -41,7 +42,7 @@ func (b *Bus) StreamState(ctx context.Context, stream string) (State, error) {
 	if i.Cluster != nil && i.Cluster.Leader == "" { // whichever server answered, it may lag behind
 		return State{}, unreachable(fmt.Errorf("stream %s has no leader", stream))
 	}
-	return State{First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes}, nil
+	return State{First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, Created: i.Created}, nil
 }
 
 // Last gives the one message of a subject of RUNS, or ErrNone.
