@@ -11,26 +11,40 @@ import (
 var (
 	chaosFor  = flag.Duration("chaos.for", 25*time.Second, "how long TestFaults breaks things; 0 leaves it out")
 	chaosNATS = flag.Int("chaos.nats", 1, "NATS servers of TestFaults: 1 or 3")
-	chaosSeed = flag.Uint64("chaos.seed", 0, "of TestFaults; 0: a random one")
+	chaosTorn = flag.Duration("chaos.torn", 0, "how long TestTorn goes on, 30s for each crash; 0 leaves it out")
+	chaosSeed = flag.Uint64("chaos.seed", 0, "of both; 0: a random one")
 )
 
-// testOptions are those of a run within a test: what is said goes to the test's output.
-func testOptions(t *testing.T) options {
-	if testing.Short() || *chaosFor == 0 {
-		t.Skip("not with -short, nor with -chaos.for=0")
+// run is a run in a test: what is said goes to the test's output.
+func run(t *testing.T, mode string, length time.Duration, servers int) report {
+	t.Helper()
+	if testing.Short() || length == 0 {
+		t.Skip("left out by -short, or by its length of 0")
 	}
-	return options{seed: *chaosSeed, length: *chaosFor, nats: *chaosNATS, mode: "faults", race: raced, requireAll: true, fsync: "2m", level: "info", out: t.Output()}
+	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raced, requireAll: true, fsync: "2m", level: "info", out: t.Output()}
+	r, err := o.run(t.Context())
+	for _, wrong := range r.Wrong {
+		t.Error(wrong)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestTorn is the mode that loses records.
+func TestTorn(t *testing.T) {
+	r := run(t, "torn", *chaosTorn, 1)
+	for _, tear := range r.Torn {
+		if tear.Cut == 0 || tear.RecordsAfter >= tear.RecordsBefore {
+			t.Errorf("that was no test: %s", tear)
+		}
+	}
 }
 
 // TestFaults is the short run that belongs to every test of the whole.
 func TestFaults(t *testing.T) {
-	r, err := testOptions(t).run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, wrong := range r.Wrong {
-		t.Error(wrong)
-	}
+	r := run(t, "faults", *chaosFor, *chaosNATS)
 	if len(r.Faults) == 0 || r.Runs["completed"] < 20 || r.Children == 0 {
 		t.Errorf("that was no test: faults %v, runs %v, %d children", r.Faults, r.Runs, r.Children)
 	}

@@ -54,7 +54,7 @@ func (c *client) job(n int, mode, more string) (e *entry, stop bool) {
 	case n < 75:
 		e = c.one("fails", mode, `"agent_name":"fails"`+more)
 	case n < 85:
-		e, stop = c.one("hang", mode, `"agent_name":"hang","timeout_seconds":40`+more), true
+		e, stop = c.one("hang", mode, `"agent_name":"hang","timeout_seconds":%d`+more, c.hanging()), true
 	case n < 88:
 		e = c.one("timeout", mode, `"agent_name":"hang","timeout_seconds":%d`+more, 1+c.rng.IntN(4))
 	case n < 93 || !c.may.attempts:
@@ -66,6 +66,14 @@ func (c *client) job(n int, mode, more string) (e *entry, stop bool) {
 		stop = c.rng.IntN(5) == 0
 	}
 	return e, stop
+}
+
+// hanging is the limit of runs that are to be stopped. A torn history may have lost the stop.
+func (c *client) hanging() int {
+	if c.torn {
+		return 10
+	}
+	return 40
 }
 
 // weigh is a run with large parameters. A command line's argument has 128 KiB at most, so they come in pieces.
@@ -152,7 +160,7 @@ func (c *client) turn(session string, n int) {
 	if mode == "sync" {
 		more = `,"wait_seconds":8`
 	} else if kind == "talk hangs" {
-		more = `,"timeout_seconds":40`
+		more = fmt.Sprintf(`,"timeout_seconds":%d`, c.hanging())
 	}
 	e := c.say(kind, mode, session, prompt, more)
 	e.turn = n
