@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,17 @@ func TestSetupTwiceAndByManyAtOnce(t *testing.T) {
 	b := natstest.Open(t, s)
 	if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(1), Body: []byte("x")}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestReplicasNeedACluster(t *testing.T) {
+	t.Parallel()
+	b, err := bus.Open(natstest.Conn(t, natstest.Server(t)), bus.Config{Replicas: 3, Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Setup(t.Context()); err == nil || !strings.Contains(err.Error(), "AO_NATS_REPLICAS") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -141,10 +141,37 @@ func TestRacersInAClusterThatLosesItsLeader(t *testing.T) {
 	}
 }
 
+// holder is a server, other than the first, that has a follower's consumer.
+func holder(t *testing.T, c *natstest.ClusterProcs) *natstest.Process {
+	t.Helper()
+	js, err := jetstream.New(c.Conn(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p *natstest.Process
+	natstest.Until(t, "a follower's consumer is found", func() bool {
+		s, err := js.Stream(t.Context(), subject.Runs)
+		if err != nil {
+			return false
+		}
+		for i := range s.ListConsumers(t.Context()).Info() {
+			if at := c.Named(i.Cluster.Leader); i.Config.Durable == "" && at != c.Servers[0] && at != nil {
+				p = at
+			}
+		}
+		return p != nil
+	})
+	return p
+}
+
 func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)
-	writer, reader := c.Bus(t), c.Bus(t)
+	writer := c.Bus(t)
+	reader, err := bus.Open(c.Servers[0].Conn(t), bus.Config{Replicas: 3, Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	const lane = "procedural.test._"
 	if err := writer.EnsureLane(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
@@ -152,8 +179,11 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
-	var written, followed, taken, watched stall
-	var runs, keys, seen atomic.Uint64
+	var written, taken, watched stall
+	var runs, keys atomic.Uint64
+	const followers = 4 // on whichever servers they come to be
+	var followed [followers]stall
+	var seen [followers]atomic.Uint64
 	queued := func(n uint64) string { return subject.Queued("7", lane, "run_"+strconv.FormatUint(n, 10), 1) }
 	wg.Go(func() { // who queues runs
 		for tick := time.NewTicker(2 * time.Millisecond); ctx.Err() == nil; <-tick.C {
@@ -167,16 +197,18 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 			}
 		}
 	})
-	wg.Go(func() { // who follows them
-		_ = reader.FollowRuns(ctx, bus.Message{}, func(m bus.Message) error {
-			if want := queued(seen.Load()); m.Subject != want {
-				t.Errorf("followed %s, want %s", m.Subject, want)
-			}
-			seen.Add(1)
-			followed.step()
-			return nil
+	for i := range followers {
+		wg.Go(func() {
+			_ = reader.FollowRuns(ctx, bus.Message{}, func(m bus.Message) error {
+				if want := queued(seen[i].Load()); m.Subject != want {
+					t.Errorf("followed %s, want %s", m.Subject, want)
+				}
+				seen[i].Add(1)
+				followed[i].step()
+				return nil
+			})
 		})
-	})
+	}
 	var mu sync.Mutex
 	deliveries := map[string]int{}
 	taker := reader.Taker(func() int { return 8 }, func(_ context.Context, d bus.Delivery) {
@@ -205,10 +237,13 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 			return nil
 		})
 	})
-	for range 2 {
-		p := c.Leader(subject.Runs)
+	for _, victim := range []func() *natstest.Process{
+		func() *natstest.Process { return holder(t, c) }, // the followers' own server stays: only silence tells them
+		func() *natstest.Process { return c.Leader(subject.Runs) },
+	} {
 		before := runs.Load()
 		natstest.Until(t, "all goes on", func() bool { return runs.Load() > before+100 })
+		p := victim()
 		p.Kill()
 		before = runs.Load()
 		natstest.Until(t, "all goes on without it", func() bool { return runs.Load() > before+100 })
@@ -219,12 +254,19 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		n := runs.Load()
-		return seen.Load() >= n && uint64(len(deliveries)) >= n
+		for i := range seen {
+			if seen[i].Load() < n {
+				return false
+			}
+		}
+		return uint64(len(deliveries)) >= n
 	})
 	cancel()
 	wg.Wait()
 	written.over(t, "queued", mostStalled)
-	followed.over(t, "followed", mostStalled)
+	for i := range followed {
+		followed[i].over(t, "followed", mostStalled)
+	}
 	taken.over(t, "taken", mostStalled)
 	watched.over(t, "watched", mostStalled)
 }
@@ -334,6 +376,28 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 	}
 	if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(1)}); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("what was there is %v", err)
+	}
+
+	// What was written a moment ago is read, also when another replica would not have it yet.
+	values := b.Bucket(subject.Schemas)
+	for n := range 20 {
+		key := "k" + strconv.Itoa(n)
+		rev, err := values.Create(t.Context(), key, []byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := values.Create(t.Context(), key, nil); !errors.Is(err, bus.ErrTaken) {
+			t.Errorf("made twice: %v", err)
+		}
+		if body, at, err := values.Get(t.Context(), key); err != nil || at != rev || string(body) != key {
+			t.Errorf("got %s at %d, %v", body, at, err)
+		}
+		if err := values.DeleteRev(t.Context(), key, rev); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := values.Get(t.Context(), key); !errors.Is(err, bus.ErrNone) {
+			t.Errorf("deleted, and there: %v", err)
+		}
 	}
 
 	// A write that is on its way is not taken for one that stands.

@@ -47,14 +47,20 @@ func (c *ClusterProcs) Leader(stream string) *Process {
 		if err != nil || info.Cluster == nil {
 			return false
 		}
-		for _, p := range c.Servers {
-			if p.c.Name == info.Cluster.Leader {
-				leader = p
-			}
-		}
+		leader = c.Named(info.Cluster.Leader)
 		return leader != nil
 	})
 	return leader
+}
+
+// Named is the server of that name, as JetStream calls it; nil: there is none.
+func (c *ClusterProcs) Named(name string) *Process {
+	for _, p := range c.Servers {
+		if p.c.Name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 // Current waits until every stream has a leader and all its replicas have what the leader has: as it must be before the next
