@@ -179,11 +179,7 @@ func (s *stack) told(run string, attempt int) (t told, err error) {
 // leftBehind judges what is left: of the executors while the workers still run, of the programs after their end, in the logs.
 func (j *judge) leftBehind(ctx context.Context) {
 	var left []string
-	executor := func(pid string) bool {
-		env, _ := os.ReadFile(filepath.Join("/proc", pid, "environ"))
-		env = append([]byte{0}, env...)
-		return bytes.Contains(env, []byte("\x00"+envToken+"="+j.s.token+"\x00")) && bytes.Contains(env, []byte("\x00AGENT_ORCHESTRATOR_RUN_ID="))
-	}
+	executor := j.s.executor
 	if err := within(ctx, sweeping, "nothing of an executor is left", func() bool { left = processes(executor); return len(left) == 0 }); err != nil {
 		j.b.complain(nil, "%v: %s", err, strings.Join(left, "; "))
 	}
@@ -203,6 +199,13 @@ func (j *judge) leftBehind(ctx context.Context) {
 		}
 		j.readLog(p)
 	}
+}
+
+// executor tells whether a process is one of an executor's of this stack, or was started by one.
+func (s *stack) executor(pid string) bool {
+	env, _ := os.ReadFile(filepath.Join("/proc", pid, "environ"))
+	env = append([]byte{0}, env...)
+	return bytes.Contains(env, []byte("\x00"+envToken+"="+s.token+"\x00")) && bytes.Contains(env, []byte("\x00AGENT_ORCHESTRATOR_RUN_ID="))
 }
 
 // processes are those for which is holds, with their command lines.

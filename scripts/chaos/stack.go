@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -229,10 +230,16 @@ func (s *stack) end() error {
 	return errors.Join(errs...)
 }
 
-// abandon ends everything at once, however it stands.
+// abandon ends everything at once, however it stands, and what executors may have left behind.
 func (s *stack) abandon() {
 	for _, p := range s.all() {
 		p.kill()
+	}
+	for _, found := range processes(s.executor) {
+		first, _, _ := strings.Cut(found, " ")
+		if pid, err := strconv.Atoi(first); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 
