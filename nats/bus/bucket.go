@@ -209,16 +209,25 @@ func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
 func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 	ctx, done := k.b.linked(ctx)
 	defer done()
-	all := map[string]Value{}
-	err := k.watch(ctx, patience, func(c Change) error {
-		if c.Deleted {
-			delete(all, c.Key)
-		} else {
-			all[c.Key] = c.Value
+	most := impatience
+	if !k.b.clustered() {
+		most = patience
+	}
+	for ; ; most = more(most) {
+		all := map[string]Value{}
+		err := k.watch(ctx, most, func(c Change) error {
+			if c.Deleted {
+				delete(all, c.Key)
+			} else {
+				all[c.Key] = c.Value
+			}
+			return nil
+		}, func() (bool, error) { return true, nil })
+		if err == nil || ctx.Err() != nil || !k.b.clustered() {
+			return all, err
 		}
-		return nil
-	}, func() (bool, error) { return true, nil })
-	return all, err
+		rest(ctx, 100*time.Millisecond) // another leader will come
+	}
 }
 
 // Watch calls f with every key that is there, and then with every change, until ctx ends or f errs. Should the
