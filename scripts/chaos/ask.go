@@ -47,7 +47,7 @@ func ask(ctx context.Context, url, method, path string, body []byte, key string,
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	return answer{r.StatusCode, text, err}
+	return answer{r.StatusCode, bytes.TrimSpace(text), err}
 }
 
 // view is a run as a coordinator shows it.
