@@ -54,7 +54,7 @@ func New(b *bus.Bus, cfg Config) *Journal {
 		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
 		moved: make(chan struct{}, 1), waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
-	j.shelf = shelf{j: j, dir: cfg.Dir}
+	j.shelf.j, j.shelf.dir = j, cfg.Dir
 	return j
 }
 

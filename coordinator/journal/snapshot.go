@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"ao/nats/bus"
@@ -32,6 +33,7 @@ type shelf struct {
 	identity string // of the stream; empty: not known, nothing is kept
 	saved    uint64 // sequence of the newest snapshot
 	at       time.Time
+	newest   atomic.Pointer[Saved]
 }
 
 // open finds out of which stream the snapshots are, and whether the folder can be used.
@@ -193,10 +195,18 @@ func (s *shelf) last() {
 
 // Saved is a snapshot that was written.
 type Saved struct {
-	Seq     uint64        // of the last record in it
-	Bytes   int64         //
+	Seq     uint64 // of the last record in it
+	Bytes   int64
 	Took    time.Duration // all of it
 	Longest time.Duration // the longest that the fold stood still for it
+}
+
+// Saved is the newest snapshot that this journal wrote; zero: none yet.
+func (j *Journal) Saved() Saved {
+	if s := j.shelf.newest.Load(); s != nil {
+		return *s
+	}
+	return Saved{}
 }
 
 // save writes a snapshot; rest is called between two looks at the fold. What goes wrong is logged here.
@@ -219,6 +229,7 @@ func (s *shelf) save(rest func()) (done Saved, err error) {
 	switch {
 	case err == nil:
 		s.saved, s.at = done.Seq, time.Now()
+		s.newest.Store(&done)
 		s.j.log.Info("snapshot written", "seq", done.Seq, "bytes", done.Bytes, "took", done.Took.Round(time.Millisecond), "longest_hold", done.Longest.Round(time.Microsecond))
 		s.sweep()
 	case !errors.Is(err, errPassOver):

@@ -2,6 +2,7 @@
 // durable writes and the same fsync setting, each process on its own so that its CPU time can be told apart.
 //
 //	go run ./scripts/bench                # everything, about five minutes
+//	go run ./scripts/bench -only replay -history 1000000
 //	go run ./scripts/bench -only sync,spawn -seconds 5 -rounds 3
 //
 // All traffic stays on 127.0.0.1; data lies in a temporary folder that is removed.
@@ -36,12 +37,13 @@ func main() {
 	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC settings to measure, a comma list")
 	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
 	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
+	history := flag.Int("history", 300_000, "ended runs in the history of part replay, which is run only where it is named")
 	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, profile: *profile}
+	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, history: *history, profile: *profile}
 	for _, c := range strings.Split(*clients, ",") {
 		n, err := strconv.Atoi(c)
 		if err != nil || n < 1 {
@@ -52,7 +54,7 @@ func main() {
 	}
 	for _, part := range strings.Split(*only, ",") {
 		for _, fsync := range strings.Split(*syncs, ",") {
-			if (part == "spawn" || part == "heap") && fsync != strings.Split(*syncs, ",")[0] {
+			if (part == "spawn" || part == "heap" || part == "replay") && fsync != strings.Split(*syncs, ",")[0] {
 				continue // said once
 			}
 			if err := b.part(ctx, part, fsync); err != nil {
@@ -68,15 +70,16 @@ type bench struct {
 	rounds  int
 	burst   int
 	kept    int
+	history int
 	profile string
 	clients []int
 }
 
 func (b bench) part(ctx context.Context, part, fsync string) error {
-	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap}
+	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay}
 	f, ok := parts[part]
 	if !ok {
-		return fmt.Errorf("no part %q; there are sync, async, spawn, heap", part)
+		return fmt.Errorf("no part %q; there are sync, async, spawn, heap, replay", part)
 	}
 	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
 	return f(ctx, fsync)

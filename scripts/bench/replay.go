@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/embed"
+	"ao/nats/subject"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// replay is what a start costs when the history is long: read from its beginning, and from a snapshot.
+func (b bench) replay(ctx context.Context, fsync string) error {
+	dir, err := os.MkdirTemp("", "ao-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	server, err := embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync, Log: quiet()})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	nc, err := server.Dial(bus.Options("bench", quiet())...)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	records, err := bus.Open(nc, bus.Config{Log: quiet()})
+	if err == nil {
+		err = records.Setup(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := fill(ctx, records, b.history); err != nil {
+		return err
+	}
+	state, err := records.State(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("history of %d runs: %d records, %.0f MiB, written in %.1f s\n", b.history, state.Msgs, float64(state.Bytes)/(1<<20), time.Since(begin).Seconds())
+
+	before := heap()
+	whole, err := follow(ctx, records, filepath.Join(dir, "fold"))
+	if err != nil {
+		return err
+	}
+	applied := whole.Stats().Applied
+	fmt.Printf("read from the beginning: ready after %.2f s (%.0f records/s), %d applied, %d bytes of heap for a run\n",
+		whole.took.Seconds(), float64(applied)/whole.took.Seconds(), applied, (heap()-before)/int64(b.history))
+	var slowest time.Duration // of records that come while the snapshot is written, from the append to the fold
+	for begin = time.Now(); whole.Saved().Seq == 0 && time.Since(begin) < time.Minute; {
+		at := time.Now()
+		seq, err := records.AppendAll(ctx, ended(1)...)
+		if err == nil {
+			err = whole.Await(ctx, seq)
+		}
+		if err != nil {
+			return err
+		}
+		slowest = max(slowest, time.Since(at))
+	}
+	s := whole.Saved()
+	fmt.Printf("snapshot: %.1f MiB (%d bytes for a run) in %.2f s, fold held for %s at most, slowest append and fold meanwhile %s\n",
+		float64(s.Bytes)/(1<<20), s.Bytes/int64(b.history), s.Took.Seconds(), s.Longest.Round(10*time.Microsecond), slowest.Round(10*time.Microsecond))
+	begin = time.Now()
+	whole.end()
+	fmt.Printf("clean end, with a last snapshot: %.2f s\n", time.Since(begin).Seconds())
+	runtime.GC()
+	again, err := follow(ctx, records, filepath.Join(dir, "fold"))
+	if err != nil {
+		return err
+	}
+	defer again.end()
+	_, _, kept := again.Counts()
+	fmt.Printf("start from the snapshot: ready after %.2f s, %d records applied, %d ended runs known\n", again.took.Seconds(), again.Stats().Applied, kept)
+	return nil
+}
+
+// follower is a journal that has caught up.
+type follower struct {
+	*journal.Journal
+	took time.Duration
+	end  func()
+}
+
+func follow(ctx context.Context, b *bus.Bus, dir string) (*follower, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{Journal: journal.New(b, journal.Config{Log: quiet(), Dir: dir})}
+	over := make(chan struct{})
+	begin := time.Now()
+	go func() { defer close(over); f.Run(ctx) }()
+	f.end = func() { cancel(); <-over }
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for f.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			f.end()
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+	f.took = time.Since(begin)
+	return f, nil
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// fill writes a history of ended runs, a third of a thousand in each write.
+func fill(ctx context.Context, b *bus.Bus, runs int) error {
+	const write = 333
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for left := runs; left > 0; left -= write {
+		g.Go(func() error {
+			_, err := b.AppendAll(ctx, ended(min(left, write))...)
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// ended are the records of runs that ended well, each of a session of its own.
+func ended(runs int) (all []bus.Entry) {
+	now := time.Now().UTC()
+	parameters := json.RawMessage(`{"text":"` + strings.Repeat("x", 200) + `"}`)
+	for range runs {
+		spec := run.Spec{
+			ID: run.NewID(), Type: run.Start, SessionID: run.NewSessionID(), Agent: "noop", AgentType: run.Procedural, Mode: run.AsyncPoll, Timeout: 300, TimeoutBy: "default",
+			CreatedAt: now, Input: &run.Input{Parameters: parameters, Blueprint: json.RawMessage(`{"name":"noop","type":"procedural","command":"./noop","status":"active"}`)},
+		}
+		part, key := subject.Partition(spec.SessionID), strings.Repeat("0", 32)
+		queued, _ := run.Queued{V: run.Version, Attempt: 1, Key: key, Spec: spec}.Encode()
+		claimed, _ := json.Marshal(run.Claim{V: run.Version, SessionID: spec.SessionID, RunnerID: "rnr_0123456789abcdef01234567", Instance: key, Nonce: key, Attempt: 1, At: now})
+		word, _ := json.Marshal(run.Ended{
+			V: run.Version, SessionID: spec.SessionID, RunnerID: "rnr_0123456789abcdef01234567", Nonce: key, Attempt: 1, Status: run.Completed, StartedAt: &now, At: now,
+			Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"return_code":0,"stdout":"` + strings.Repeat("y", 60) + `","stderr":""}`)},
+		})
+		all = append(all, bus.Entry{Subject: subject.Queued(part, subject.Lane("procedural", "_", "_"), spec.ID, 1), Body: queued},
+			bus.Entry{Subject: subject.Claimed(part, spec.ID, key), Body: claimed}, bus.Entry{Subject: subject.Ended(part, spec.ID, key), Body: word})
+	}
+	return all
+}
