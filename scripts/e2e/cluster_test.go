@@ -24,11 +24,13 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 	var wg sync.WaitGroup
 	for client := range 4 {
 		wg.Go(func() {
+			tick := time.NewTicker(200 * time.Millisecond) // leave the machine to the servers
+			defer tick.Stop()
 			for n := 0; ; n++ {
 				select {
 				case <-stop:
 					return
-				default:
+				case <-tick.C:
 				}
 				key := fmt.Sprintf("c-%d-%d", client, n)
 				var r reply
@@ -63,7 +65,7 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 	ended := func() int { mu.Lock(); defer mu.Unlock(); return len(ids) }
 	more := func(what string) {
 		t.Helper()
-		n := ended() + 50
+		n := ended() + 20
 		s.until(what, func() bool { return ended() >= n })
 	}
 	for _, p := range c.Servers {
