@@ -70,7 +70,7 @@ func (a *agents) watch(ctx context.Context) error {
 	a.load()
 	go every(ctx, time.Second, func(context.Context) { a.load() })
 	b := a.c.bus.Bucket(subject.Agents)
-	have, err := fill(ctx, b, a.put)
+	have, err := a.c.fill(ctx, b, a.put)
 	if err != nil {
 		return err
 	}

@@ -96,11 +96,13 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.bus.Setup(ctx); err != nil {
 		return err
 	}
-	secret, err := c.secret(ctx)
+	err := c.insist(ctx, "the deployment's secret", func() (err error) {
+		c.keys.secret, err = c.secret(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	c.keys = keys{secret}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.fleet.watch(ctx) })
@@ -147,6 +149,21 @@ func (c *Coordinator) Ready() error {
 		return fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
 	}
 	return c.Journal.Ready()
+}
+
+// insist does again and again what NATS does not answer, until it is done or refused, or ctx ends.
+func (c *Coordinator) insist(ctx context.Context, what string, f func() error) error {
+	for {
+		err := f()
+		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
+			return err
+		}
+		c.log.Warn("NATS does not answer yet; trying again", "for", what, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 // every calls f at an interval until ctx ends.

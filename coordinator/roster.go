@@ -48,11 +48,11 @@ const ownersKey = "_owners"
 // watch reads both buckets and follows them.
 func (r *roster) watch(ctx context.Context) error {
 	runners, lanes := r.c.bus.Bucket(subject.Runners), r.c.bus.Bucket(subject.Lanes)
-	haveLanes, err := fill(ctx, lanes, r.putLane)
+	haveLanes, err := r.c.fill(ctx, lanes, r.putLane)
 	if err != nil {
 		return err
 	}
-	haveRunners, err := fill(ctx, runners, r.put)
+	haveRunners, err := r.c.fill(ctx, runners, r.put)
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,11 @@ func (r *roster) watch(ctx context.Context) error {
 }
 
 // fill reads a bucket once; follow hears of every change since. A deleted key has no value.
-func fill(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) (map[string]bus.Value, error) {
-	all, err := b.List(ctx)
+func (c *Coordinator) fill(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) (all map[string]bus.Value, err error) {
+	err = c.insist(ctx, "what is registered", func() (err error) {
+		all, err = b.List(ctx)
+		return err
+	})
 	for key, v := range all {
 		put(key, v.Body)
 	}
