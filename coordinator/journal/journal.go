@@ -108,9 +108,8 @@ func (j *Journal) start(ctx context.Context) {
 		state, err := j.bus.State(ctx)
 		if err == nil {
 			j.goal.Store(state.Last)
-			j.forget(state.First)
 			if err = j.Await(ctx, state.Last); err == nil {
-				j.forget(state.First) // what ended only behind the snapshot
+				j.forget(state.First) // only now has all ended that was truncated since the snapshot
 				j.live.Store(true)
 				j.wake()
 				return

@@ -251,3 +251,32 @@ func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
 		t.Errorf("there are %q", all)
 	}
 }
+
+// While history is read, the journal says so, and how far it is.
+func TestNotReadyWhileHistoryIsRead(t *testing.T) {
+	b := natstest.Bus(t)
+	w := &bench{nil, t, b, b.Emitter()}
+	for range 20 {
+		a := w.actor(run.NewSessionID())
+		w.write(a.queued(1))
+	}
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	j := New(b, Config{Log: natstest.Log(t), Observe: func(c Change) {
+		if c.Seq == 7 {
+			close(reached)
+			<-goOn
+		}
+	}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { j.Run(ctx) })
+	t.Cleanup(wg.Wait)
+	t.Cleanup(cancel)
+	<-reached
+	natstest.Until(t, "it knows how far it has to go", func() bool { return j.goal.Load() == 20 })
+	if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "the history is being read; at record 7 of 20") {
+		t.Errorf("it says %v", err)
+	}
+	close(goOn)
+	natstest.Until(t, "it is ready", func() bool { return j.Ready() == nil })
+}

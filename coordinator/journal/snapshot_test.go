@@ -149,6 +149,42 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 	}
 }
 
+// History was truncated after a snapshot: who begins with that has in the end what the others have.
+func TestASnapshotFromBeforeATruncation(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 24))
+		records := tidy(rng, families(t, rng, 3))
+		j := New(nil, Config{Key: keyOf})
+		n := 1 + rng.IntN(len(records))
+		for i, e := range records[:n] {
+			j.fold.apply(message(i+1, e))
+		}
+		f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range records[n:] {
+			j.fold.apply(message(n+i+1, e))
+		}
+		cut := min(j.Prunable(rng.IntN(10), began), uint64(n+1))
+		j.Forget(cut)
+		anew := newFold(keyOf)
+		for i, e := range records {
+			f.apply(message(i+1, e))
+			if i+1 >= int(cut) {
+				anew.apply(message(i+1, e))
+			}
+		}
+		f.forget(cut)
+		if got, want := whole(f), whole(j.fold); got != want {
+			t.Fatalf("seed %d: cut %d, snapshot of %d\n%s", seed, cut, n, differ(got, want))
+		}
+		if got, want := draw(f), draw(anew); got != want {
+			t.Fatalf("seed %d: who began with the rest\n%s", seed, differ(got, want))
+		}
+	}
+}
+
 // Hundreds of sessions go while a snapshot is written: so many that the fold would tidy its lists.
 func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 	j := New(nil, Config{})
