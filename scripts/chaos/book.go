@@ -43,8 +43,9 @@ type book struct {
 
 // finding is something that must not be.
 type finding struct {
-	what string
-	ids  []string
+	what  string
+	ids   []string
+	again int // how often it was found once more
 }
 
 func (b *book) add(e *entry) {
@@ -56,7 +57,12 @@ func (b *book) add(e *entry) {
 func (b *book) complain(ids []string, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wrong = append(b.wrong, finding{fmt.Sprintf(format, args...), ids})
+	what := fmt.Sprintf(format, args...)
+	if i := slices.IndexFunc(b.wrong, func(f finding) bool { return f.what == what }); i >= 0 {
+		b.wrong[i].again++
+		return
+	}
+	b.wrong = append(b.wrong, finding{what: what, ids: ids})
 }
 
 // accepted are the runs that were answered.

@@ -63,7 +63,7 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 		p := pair{v.Parent, v.Session}
 		by[p] = append(by[p], v.ID)
 		if !final(v.Status) {
-			wrong = append(wrong, finding{"child " + v.ID + " has not ended", []string{v.ID, v.Session, v.Parent}})
+			wrong = append(wrong, finding{what: "child " + v.ID + " has not ended", ids: []string{v.ID, v.Session, v.Parent}})
 			continue
 		}
 		owed[p]++
@@ -77,7 +77,7 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 			var whole view
 			a := ask(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists leave out what is large
 			if a.code != http.StatusOK || a.decode(&whole) != nil {
-				wrong = append(wrong, finding{fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body), []string{id}})
+				wrong = append(wrong, finding{what: fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body), ids: []string{id}})
 				continue
 			}
 			prompt = whole.Parameters.Prompt
@@ -85,7 +85,7 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 		}
 		ids := childrenIn(prompt)
 		if len(ids) == 0 {
-			wrong = append(wrong, finding{fmt.Sprintf("run %s of session %s is nobody's and no callback: %.200q", id, v.Session, prompt), []string{id, v.Session}})
+			wrong = append(wrong, finding{what: fmt.Sprintf("run %s of session %s is nobody's and no callback: %.200q", id, v.Session, prompt), ids: []string{id, v.Session}})
 		}
 		turns++
 		if v.Runner == "" { // no runner began it: its children are owed again
@@ -102,18 +102,18 @@ func (j *judge) deliveries(ctx context.Context, prompts map[string]string) (wron
 		}
 		if v.Status == "completed" {
 			if t, err := j.s.told(id, v.Attempt); err != nil || t.Parameters.Prompt != prompt {
-				wrong = append(wrong, finding{fmt.Sprintf("the executor of callback run %s was told something else than the run says: %v %.200q", id, err, t.Parameters.Prompt), []string{id}})
+				wrong = append(wrong, finding{what: fmt.Sprintf("the executor of callback run %s was told something else than the run says: %v %.200q", id, err, t.Parameters.Prompt), ids: []string{id}})
 			}
 		}
 	}
 	for p, n := range owed {
 		if told[p] != n {
-			wrong = append(wrong, finding{fmt.Sprintf("parent %s was told %d times of %d ends of child %s", p.parent, told[p], n, p.child), append(by[p], p.parent, p.child)})
+			wrong = append(wrong, finding{what: fmt.Sprintf("parent %s was told %d times of %d ends of child %s", p.parent, told[p], n, p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
 	for p, n := range told {
 		if owed[p] == 0 {
-			wrong = append(wrong, finding{fmt.Sprintf("parent %s was told %d times of %s, which is no child of it", p.parent, n, p.child), append(by[p], p.parent, p.child)})
+			wrong = append(wrong, finding{what: fmt.Sprintf("parent %s was told %d times of %s, which is no child of it", p.parent, n, p.child), ids: append(by[p], p.parent, p.child)})
 		}
 	}
 	j.r.Children, j.r.CallbackTurns, j.r.TurnsNotBegun = children, turns, lost

@@ -111,7 +111,10 @@ func (c *client) post(e *entry) bool {
 			c.repeats++
 		}
 		c.mu.Unlock()
-		if a.away() {
+		if a.code >= http.StatusInternalServerError && !a.away() {
+			c.complain([]string{e.key, e.session}, "POST /runs (%s, %s) was answered with %d %.300s", e.kind, url, a.code, a.body)
+		}
+		if a.away() || a.code >= http.StatusInternalServerError {
 			c.at++
 			c.breathe()
 			continue
@@ -188,7 +191,7 @@ func (c *client) read(e *entry, a answer, url string, v *view) bool {
 	case c.lost(a):
 		return false
 	case a.code != http.StatusOK && a.code != http.StatusAccepted || a.decode(v) != nil || v.ID != e.run:
-		c.complain([]string{e.run}, "GET run at %s, answered before (%s): %d %.300s", url, e.kind, a.code, a.body)
+		c.complain([]string{e.run}, "GET run %s at %s, answered before (%s): %d %.300s", e.run, url, e.kind, a.code, a.body)
 		return false
 	}
 	c.saw(e, v.Status, url)

@@ -68,6 +68,9 @@ func (j *judge) print() {
 	row("wrong", len(j.b.wrong))
 	w.Flush()
 	for i, f := range j.b.wrong {
+		if f.again > 0 {
+			f.what += fmt.Sprintf(" (and %d times more)", f.again)
+		}
 		r.Wrong = append(r.Wrong, f.what)
 		fmt.Fprintf(out, "WRONG (seed %d): %s\n", r.Seed, f.what)
 		if i < 8 {
