@@ -31,19 +31,28 @@ func (c *Coordinator) tend(ctx context.Context) error {
 	})
 }
 
-// truncate lets go of history: ended runs beyond RUN_KEEP, none younger than RUN_RETENTION, never past an open one. What
-// several coordinators do at once is the same.
-func (c *Coordinator) truncate(ctx context.Context) {
+// History goes in steps of so many records, so that nothing waits long for the stream.
+const truncateStep = 10_000
+
+// truncate lets go of history: ended runs beyond RUN_KEEP and those older than RUN_RETENTION, never past an open one or one that
+// somebody is yet to be told of. What several coordinators do at once is the same.
+func (c *Coordinator) truncate(ctx context.Context) { c.truncateBy(ctx, truncateStep) }
+
+func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
 	before := c.Journal.Prunable(c.Keep, time.Now().Add(-c.Retention))
-	if before == 0 {
-		return
+	state, err := c.bus.State(ctx)
+	for at := state.First; err == nil && at < before; {
+		at = min(at+step, before)
+		err = c.bus.Truncate(ctx, at)
 	}
-	if err := c.bus.Truncate(ctx, before); err != nil {
+	if err != nil {
 		c.log.Warn("history not truncated; trying again", "before", before, "err", err)
 		return
 	}
-	c.Journal.Forget(before)
-	c.log.Info("history truncated", "before", before)
+	c.Journal.Forget(before) // another coordinator may have done the rest
+	if state.First < before {
+		c.log.Info("history truncated", "before", before)
+	}
 }
 
 // heal makes sure that every queued run can still be delivered. Over-delivery is harmless: the claim decides.

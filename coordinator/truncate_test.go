@@ -25,7 +25,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		defer truncating.Wait()
 		defer enough()
 		defer all.Wait()
-		truncating.Go(func() { _ = every(ctx, 5*time.Millisecond, f.c.truncate) })
+		truncating.Go(func() { _ = every(ctx, 5*time.Millisecond, func(ctx context.Context) { f.c.truncateBy(ctx, 20) }) })
 		for range 3 {
 			all.Go(func() {
 				for range 15 {
