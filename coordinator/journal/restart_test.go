@@ -280,3 +280,39 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	close(goOn)
 	natstest.Until(t, "it is ready", func() bool { return j.Ready() == nil })
 }
+
+// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to its own.
+func TestSnapshotsUnderLoad(t *testing.T) {
+	records := plain(t, 1500)
+	j := New(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})
+	j.shelf.identity = "x"
+	j.apply(records[0])
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for _, m := range records[1:] {
+			j.apply(m)
+		}
+	})
+	fresh, at := newFold(nil), 0
+	for j.Saved().Seq < uint64(len(records)) {
+		done, err := j.shelf.save(func() { j.Runs(t.Context(), Query{Agent: "nobody"}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(j.shelf.file())
+		if err != nil || int64(len(raw)) != done.Bytes+4 {
+			t.Fatalf("%d bytes, %+v %v", len(raw), done, err)
+		}
+		f, err := load(raw, "x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; at < int(done.Seq); at++ {
+			fresh.apply(records[at])
+		}
+		if got, want := whole(f), whole(fresh); got != want {
+			t.Fatalf("of record %d\n%s", done.Seq, differ(got, want))
+		}
+	}
+}

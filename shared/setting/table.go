@@ -20,7 +20,7 @@ var (
 	NATSReplicas = Setting[int]{Env: "AO_NATS_REPLICAS", Flag: "nats-replicas", Default: "1", Example: "3", Read: Int(1, 5),
 		Doc: "replicas of the streams, in a NATS cluster"}
 	DataDir = Setting[string]{Env: "AO_DATA_DIR", Flag: "data-dir", Default: ".ao", Read: Text,
-		Doc: "data of an embedded NATS, keys, conversation caches"}
+		Doc: "data of an embedded NATS, snapshots of the history, keys, conversation caches"}
 
 	HTTPAddr = Setting[string]{Env: "AO_HTTP_ADDR", Flag: "http-addr", Default: "127.0.0.1:8765", Read: Address,
 		Doc: "the coordinator's HTTP address"}
