@@ -64,8 +64,7 @@ func (f *fold) owe(r *row) {
 
 // callable notes a session that can be told of its children.
 func (f *fold) callable(s *session) {
-	if len(s.owed) > 0 && len(s.live) == 0 && !s.due {
-		s.due = true
+	if len(s.owed) > 0 && len(s.live) == 0 {
 		f.due = append(f.due, s)
 	}
 }
@@ -81,8 +80,7 @@ func (f *fold) owes(s *session) bool {
 }
 
 func (f *fold) owesOf(r *row) bool {
-	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun // its turn may give it back
-	if r.live != nil || !r.callback || r.told && !waits {
+	if r.live != nil || !r.callback || r.told {
 		return false
 	}
 	p := f.parentOf(r)
@@ -114,7 +112,6 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 	if p != nil {
 		f.clear(p)
 	}
-	f.recent = append(f.recent, telling{m.Seq, m.Time})
 	return c.V, nil
 }
 
@@ -127,8 +124,7 @@ func (f *fold) clear(p *session) {
 	}
 }
 
-// giveBack is the end of a callback turn: if no runner began it, its children are owed again, and it is a later turn's answer that
-// the session's own parent is to be told of.
+// giveBack is the end of a callback turn: if no runner began it, its children are owed again.
 func (f *fold) giveBack(r *row) {
 	if r.begun {
 		return
@@ -136,7 +132,6 @@ func (f *fold) giveBack(r *row) {
 	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.gone })
 	if len(back) > 0 {
 		r.session.misses++
-		r.callback = false
 	}
 	for _, child := range back {
 		child.told, child.by = false, nil
