@@ -12,6 +12,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -100,7 +101,7 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	}
 	defer func() {
 		s.abandon()
-		if s.keep = s.keep || !r.OK || err != nil; s.keep {
+		if s.keep = s.keep || !r.OK && ctx.Err() == nil || len(r.Wrong) > 0; s.keep {
 			o.say("logs and data are kept in %s", s.dir)
 		}
 		s.remove()
@@ -117,8 +118,8 @@ func (o options) run(ctx context.Context) (r report, err error) {
 		err = j.faults(ctx)
 	}
 	r.Duration = time.Since(begin).Round(time.Second).String()
-	if err == nil {
-		err = ctx.Err()
+	if ctx.Err() != nil {
+		j.b.wrong, err = nil, errors.New("interrupted") // what did not end then is no finding
 	}
 	r.OK = err == nil && len(j.b.wrong) == 0
 	j.print()
