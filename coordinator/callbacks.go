@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"sync"
 	"time"
 
 	"ao/coordinator/journal"
@@ -15,13 +17,82 @@ import (
 	"ao/shared/wire"
 )
 
-// A turn tells of at most so many children; more come in the next one.
-const maxChildren = 1000
+// So many parents are told at once: each is an atomic batch, and reads its children.
+const tellers = 8
+
+// old is how old a look at what is owed may be when it is acted on. Callback records are kept for longer than that after they were
+// written (journal), so whoever acts on an old look is refused.
+const old = time.Minute
+
+// trouble is a parent that could not be told: when to try again.
+type trouble struct {
+	times int
+	until time.Time
+}
+
+// tellings is what is under way to parents.
+type tellings struct {
+	slots   chan struct{}
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	busy    map[string]bool
+	trouble map[string]trouble
+}
+
+func newTellings() *tellings {
+	return &tellings{slots: make(chan struct{}, tellers), busy: map[string]bool{}, trouble: map[string]trouble{}}
+}
+
+// begin takes a slot for a parent. Who gets none is looked at again soon.
+func (t *tellings) begin(session string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy[session] || time.Now().Before(t.trouble[session].until) {
+		return false
+	}
+	select {
+	case t.slots <- struct{}{}:
+		t.busy[session] = true
+		return true
+	default:
+		return false
+	}
+}
+
+// end gives it back. What failed is tried again after a pause that grows.
+func (t *tellings) end(session string, failed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	<-t.slots
+	delete(t.busy, session)
+	if !failed {
+		delete(t.trouble, session)
+		return
+	}
+	n := t.trouble[session].times + 1
+	t.trouble[session] = trouble{n, time.Now().Add(run.Backoff(n))}
+}
+
+// keep forgets the trouble with parents that are owed nothing any more.
+func (t *tellings) keep(owing []journal.Owing) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.trouble) == 0 {
+		return
+	}
+	still := map[string]bool{}
+	for _, o := range owing {
+		still[o.Session] = true
+	}
+	maps.DeleteFunc(t.trouble, func(session string, _ trouble) bool { return !still[session] })
+}
 
 // callBackAll looks at every parent that can be told of children.
 func (c *Coordinator) callBackAll(ctx context.Context) {
 	if c.Journal.Ready() == nil && c.bus.Connected() {
-		c.callBack(ctx, c.Journal.Owing())
+		all := c.Journal.Owing()
+		c.tellings.keep(all)
+		c.callBack(ctx, all)
 	}
 }
 
@@ -33,16 +104,18 @@ func (c *Coordinator) callBack(ctx context.Context, parents []journal.Owing) {
 		if o.Misses > 0 && time.Since(o.Ended) < run.Backoff(o.Misses) {
 			continue // the turn before ended before it began; the next look comes soon
 		}
-		if _, busy := c.calling.LoadOrStore(o.Session, true); busy {
+		if !c.tellings.begin(o.Session) {
 			continue
 		}
-		c.calls.Go(func() {
-			defer c.calling.Delete(o.Session)
-			switch told, err := c.tell(ctx, o); {
+		c.tellings.wg.Go(func() {
+			told, err := c.tell(ctx, o)
+			taken := errors.Is(err, bus.ErrTaken)
+			c.tellings.end(o.Session, err != nil && !taken)
+			switch {
 			case err == nil:
 				c.log.Info("parent told", "session", o.Session, "children", told)
-			case errors.Is(err, bus.ErrTaken):
-				c.log.Debug("another coordinator told the parent", "session", o.Session)
+			case taken:
+				c.log.Debug("the parent was told by another coordinator", "session", o.Session)
 			case ctx.Err() == nil:
 				c.log.Warn("parent not told yet; trying again", "session", o.Session, "err", err)
 			}
@@ -50,8 +123,17 @@ func (c *Coordinator) callBack(ctx context.Context, parents []journal.Owing) {
 	}
 }
 
-// tell appends the turn and the record of what it tells, both or neither. ErrTaken: that has been done.
+// tell tells a parent, if what was looked at still holds. ErrTaken: it does not.
 func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err error) {
+	return c.write(ctx, o, func() bool {
+		now, ok := c.Journal.OwingOf(o.Session)
+		return ok && now.Told == o.Told && now.Children[0] == o.Children[0] && time.Since(o.At) < old
+	})
+}
+
+// write appends the turn and the record of what it tells, both or neither, if still says so at the last moment. ErrTaken: that
+// has been done.
+func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() bool) (told int, err error) {
 	children, err := c.children(ctx, o.Children)
 	if err != nil {
 		return 0, err
@@ -75,6 +157,9 @@ func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err 
 	if err != nil {
 		return 0, err
 	}
+	if !still() {
+		return 0, bus.ErrTaken
+	}
 	part := subject.Partition(o.Session)
 	seq, err := c.bus.AppendAll(ctx, bus.Entry{Subject: subject.Accepted(part, o.Session, spec.ID), Body: turn},
 		bus.Entry{Subject: subject.Callback(part, o.Session, o.Children[0].RunID, o.Told), Body: body})
@@ -84,23 +169,40 @@ func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err 
 	return told, err
 }
 
-// children reads how they ended. A result that is no longer kept is told as none.
+// children reads how they ended: as many as a turn can hold. A result that is no longer kept, or cannot be read, is told as none.
 func (c *Coordinator) children(ctx context.Context, owed []journal.Child) (all []prompt.Child, err error) {
-	size := 0
-	for _, child := range owed[:min(len(owed), maxChildren)] {
-		o, err := c.Outcome(ctx, child.RunID)
-		if err != nil && fault.KindOf(err) != fault.NotFound {
+	var size int64
+	for _, child := range owed {
+		e, err := c.Journal.End(ctx, child.RunID)
+		switch {
+		case fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil:
 			return nil, err
+		case err != nil && fault.KindOf(err) != fault.NotFound:
+			c.log.Error("the end of a child cannot be read; its parent is told without it", "run", child.RunID, "err", err)
 		}
-		all = append(all, prompt.Child{RunID: child.RunID, SessionID: child.SessionID, Status: child.Status, Result: o.Result, Error: o.Error})
-		if o.Result != nil {
-			size += len(o.Result.Data)
-		}
-		if int64(size) > c.MaxPayload {
-			break // as many as one turn could hold; they are in memory
+		all = append(all, prompt.Child{RunID: child.RunID, SessionID: child.SessionID, Status: child.Status, Result: e.Result, Error: e.Error})
+		if size += weight(e); size > c.MaxPayload {
+			break
 		}
 	}
 	return all, nil
+}
+
+// weight is how many bytes an end holds that a parent is told.
+func weight(e run.Ended) (n int64) {
+	if r := e.Result; r != nil {
+		n = int64(len(r.Data))
+		if r.Text != nil {
+			n += int64(len(*r.Text))
+		}
+		if r.RawOutput != nil {
+			n += int64(len(*r.RawOutput))
+		}
+	}
+	if e.Error != nil {
+		n += int64(len(e.Error.Message))
+	}
+	return n
 }
 
 // turn is the parent's run that tells of children: of all, or of as many of the first as fit into one. A single one that does
@@ -132,7 +234,7 @@ func (c *Coordinator) turn(ctx context.Context, o journal.Owing, children []prom
 func (c *Coordinator) resume(ctx context.Context, o journal.Owing, parameters json.RawMessage) (run.Spec, error) {
 	p, err := c.plan(ctx, run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
 	spec := p.spec
-	if kind := fault.KindOf(err); kind == fault.NotFound || kind == fault.Conflict {
+	if kind := fault.KindOf(err); err != nil && kind != fault.TooLarge && kind != fault.Unavailable {
 		last, lastErr := c.Journal.Spec(ctx, o.LastRun)
 		if lastErr != nil {
 			return spec, lastErr

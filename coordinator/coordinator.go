@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,19 +62,18 @@ const MaxInline = 256 << 10
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
-	Journal *journal.Journal
-	bus     *bus.Bus
-	log     *slog.Logger
-	keys    keys
-	agents  *agents
-	fleet   *roster
-	leases  *leases
-	turns   *turns
-	hooks   *hooks
-	calling sync.Map       // parent sessions that are being told
-	calls   sync.WaitGroup // of these
-	started atomic.Bool    // keys and registries are read
-	wrote   atomic.Uint64  // the newest record of this process: its lists show at least that
+	Journal  *journal.Journal
+	bus      *bus.Bus
+	log      *slog.Logger
+	keys     keys
+	agents   *agents
+	fleet    *roster
+	leases   *leases
+	turns    *turns
+	hooks    *hooks
+	tellings *tellings
+	started  atomic.Bool   // keys and registries are read
+	wrote    atomic.Uint64 // the newest record of this process: its lists show at least that
 }
 
 // New wires a coordinator; Run makes it work.
@@ -86,7 +84,7 @@ func New(cfg Config) *Coordinator {
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
 	c.turns = newTurns(c)
-	c.hooks = newHooks(c)
+	c.hooks, c.tellings = newHooks(c), newTellings()
 	c.Journal = journal.New(cfg.Bus, journal.Config{Log: cfg.Log, Dir: cfg.DataDir, Key: func(run string, attempt int) string { return c.keys.of(run, attempt) }})
 	return c
 }
@@ -115,7 +113,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
 		g.Go(func() error { return c.serveFleet(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
-		g.Go(func() error { defer c.calls.Wait(); return c.turns.watch(ctx) })
+		g.Go(func() error { defer c.tellings.wg.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
 		return nil

@@ -25,15 +25,14 @@ func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
 		}
 		a, ok := c.Journal.Active(id)
 		switch {
-		case r.Status == run.Stopped || ok && a.Stopping:
+		case r.Status == run.Stopped || ok && a.Stopping && a.Claim != nil:
 			return c.Show(ctx, id)
 		case r.Status.Final():
 			return r, fault.Newf(fault.Conflict, "run %s has ended already: %s", id, r.Status).With("run_id", id).With("status", r.Status)
 		case !ok: // it ended between the two looks
 			continue
 		case a.Claim == nil:
-			f := fault.New(fault.Internal, "stopped", "Stopped before it began")
-			err = c.endWaiting(ctx, a, run.Stopped, f)
+			err = c.endWaiting(ctx, a, run.Stopped, unbegun(a))
 			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
 				err = c.caughtUp(ctx)
 			}
@@ -45,6 +44,14 @@ func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
 		}
 	}
 	return run.Run{}, fault.Newf(fault.Unavailable, "run %s is changing; try again", id).After(time.Second)
+}
+
+// unbegun is the error of a run that is stopped while nobody works on it.
+func unbegun(a journal.Active) *fault.Fault {
+	if n := a.Next(); n > 1 {
+		return fault.Newf(fault.Internal, "stopped", "Stopped before its attempt %d began", n)
+	}
+	return fault.New(fault.Internal, "stopped", "Stopped before it began")
 }
 
 // endWaiting ends a run that nobody has begun: claim and last word in one batch, so that no worker can come between.

@@ -142,12 +142,12 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 		if _, err := c.Journal.Session(ctx, req.ParentSessionID); err != nil {
 			return p, fault.Of(err).With("field", "parent_session_id")
 		}
-		if req.Type == run.Resume && req.Mode == run.AsyncCallback && c.Journal.Above(req.SessionID, req.ParentSessionID) {
-			return p, fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", req.ParentSessionID, req.SessionID).With("field", "parent_session_id")
-		}
 	}
 	if req.Mode == run.AsyncCallback && p.spec.Parent == "" && req.CallbackURL == "" {
 		return p, fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
+	}
+	if req.Type == run.Resume && req.Mode == run.AsyncCallback && c.Journal.Above(req.SessionID, p.spec.Parent) {
+		return p, fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", p.spec.Parent, req.SessionID).With("field", "parent_session_id")
 	}
 	if req.CallbackURL != "" {
 		if err := c.Webhooks.Check(req.CallbackURL); err != nil {

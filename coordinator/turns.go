@@ -138,7 +138,7 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 // record is a run's queued record, if an online runner would take it. a may be old: what has begun since is left alone.
 func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok bool) {
 	a, ok = t.c.Journal.Active(a.Spec.ID)
-	if !ok || a.Claim != nil || time.Now().Before(a.NotBefore) || a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
+	if !ok || a.Claim != nil || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) || a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
 		return e, false
 	}
 	w := t.want(a.Spec)
@@ -157,6 +157,17 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok b
 		t.c.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
 	}
 	return e, err == nil
+}
+
+// stopped ends a run whose attempt failed at the moment somebody wanted it stopped: no other follows.
+func (t *turns) stopped(ctx context.Context, a journal.Active) bool {
+	if !a.Stopping {
+		return false
+	}
+	if err := t.c.endWaiting(ctx, a, run.Stopped, unbegun(a)); err != nil {
+		t.c.log.Info("run not stopped yet", "run", a.Spec.ID, "err", err)
+	}
+	return true
 }
 
 // orphaned ends a turn that was accepted at the moment its session was deleted.
@@ -207,8 +218,8 @@ func (t *turns) sweep(ctx context.Context) {
 				matched = t.c.fleet.laneMatches(w.lane, want)
 			}
 		}
-		if matched {
-			if a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
+		if matched || a.Stopping {
+			if a.Stopping || a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true

@@ -35,6 +35,16 @@ var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
 
 func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 
+// report is a callback record, and when it was written. It is kept for a while whatever else goes: its name is what refuses who
+// acts on an old look (decision 0014).
+type report struct {
+	seq uint64
+	at  time.Time
+}
+
+// reportAge is for how long; more than ten times what a look may be old.
+const reportAge = 10 * time.Minute
+
 // parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began under
 // the same id after the run is another one.
 func (f *fold) parentOf(r *row) *session {
@@ -64,7 +74,8 @@ func (f *fold) owe(r *row) {
 
 // callable notes a session that can be told of its children.
 func (f *fold) callable(s *session) {
-	if len(s.owed) > 0 && len(s.live) == 0 {
+	if len(s.owed) > 0 && len(s.live) == 0 && !s.due {
+		s.due = true
 		f.due = append(f.due, s)
 	}
 }
@@ -80,7 +91,8 @@ func (f *fold) owes(s *session) bool {
 }
 
 func (f *fold) owesOf(r *row) bool {
-	if r.live != nil || !r.callback || r.told {
+	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun // its turn may give it back
+	if r.live != nil || !r.callback || r.told && !waits {
 		return false
 	}
 	p := f.parentOf(r)
@@ -112,6 +124,10 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 	if p != nil {
 		f.clear(p)
 	}
+	for len(f.recent) > 0 && m.Time.Sub(f.recent[0].at) > reportAge {
+		f.recent = f.recent[1:]
+	}
+	f.recent = append(f.recent, report{m.Seq, m.Time})
 	return c.V, nil
 }
 
@@ -124,7 +140,8 @@ func (f *fold) clear(p *session) {
 	}
 }
 
-// giveBack is the end of a callback turn: if no runner began it, its children are owed again.
+// giveBack is the end of a callback turn: if no runner began it, its children are owed again, and it is a later turn's answer that
+// the session's own parent is to be told of.
 func (f *fold) giveBack(r *row) {
 	if r.begun {
 		return
@@ -132,6 +149,7 @@ func (f *fold) giveBack(r *row) {
 	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.gone })
 	if len(back) > 0 {
 		r.session.misses++
+		r.callback = false
 	}
 	for _, child := range back {
 		child.told, child.by = false, nil
@@ -202,8 +220,14 @@ func (s *session) reply() (parent, mode string) {
 // held is the sequence before which history must stay for what is yet to begin or to be told: the children that are owed, the
 // HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest such child and the
 // newest that began, which it is resumed by; and likewise of every session with a turn that was never queued.
-func (f *fold) held() uint64 {
+func (f *fold) held(now time.Time) uint64 {
 	least := f.seq + 1
+	for _, r := range f.recent {
+		if now.Sub(r.at) < reportAge {
+			least = r.seq
+			break
+		}
+	}
 	oldest := map[*session]*row{} // by parent
 	need := func(r *row) {
 		if p := f.parentOf(r); p != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -23,9 +24,10 @@ const (
 
 func (f *fold) calls(r *row) (c calls) {
 	if r.parent != "" {
-		p := f.parentOf(r)
-		c.orphan = p == nil
+		c.orphan = f.sessions[identOf(sessionPrefix, r.parent)] == nil
 		if r.callback {
+			p := f.parentOf(r)
+			c.orphan = p == nil
 			c.parent = parentCall(r, p)
 		}
 	}
@@ -74,13 +76,14 @@ func parentCall(r *row, p *session) *run.Call {
 func (f *fold) viewOf(s *session) run.Session {
 	v := s.view()
 	if s.parent != "" {
-		v.ParentGone = f.parentOf(s.firstRow) == nil && s.firstRow.parent == s.parent
+		v.ParentGone = f.sessions[identOf(sessionPrefix, s.parent)] == nil
 	}
 	return v
 }
 
 // Owing is a parent session with nothing under way that is to be told of ended children.
 type Owing struct {
+	At       time.Time // when it was looked at
 	Session  string
 	LastRun  string    // the run of it that ended last
 	Ended    time.Time // when that was, by its own word
@@ -90,6 +93,9 @@ type Owing struct {
 	Told     int       // how often the first of the children was told of before, by turns that ended so
 	Children []Child   // in the order of their ends
 }
+
+// maxTold is how many children one turn tells of at most; more come in the next one.
+const maxTold = 1000
 
 // Child is an ended run whose parent is to be told of it.
 type Child struct {
@@ -103,6 +109,7 @@ func (j *Journal) Due() []Owing {
 	defer j.mu.Unlock()
 	var all []Owing
 	for _, s := range j.fold.due {
+		s.due = false
 		if o, ok := j.fold.owingOf(s); ok {
 			all = append(all, o)
 		}
@@ -123,13 +130,41 @@ func (j *Journal) Owing() (all []Owing) {
 	return all
 }
 
+// OwingOf is what a parent can be told now; not ok: nothing.
+func (j *Journal) OwingOf(session string) (Owing, bool) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	s := j.fold.sessions[identOf(sessionPrefix, session)]
+	if s == nil {
+		return Owing{}, false
+	}
+	return j.fold.owingOf(s)
+}
+
+// End is the last word on an ended run, with its result also where that was too large for it. A run that has not ended is a
+// Conflict.
+func (j *Journal) End(ctx context.Context, id string) (run.Ended, error) {
+	s, err := j.row(ctx, id)
+	if err != nil {
+		return run.Ended{}, err
+	}
+	if s.snap != nil {
+		return run.Ended{}, fault.Newf(fault.Conflict, "run %s has not ended", id)
+	}
+	e, err := j.word(ctx, s)
+	if err == nil {
+		e.Result, err = j.document(ctx, e)
+	}
+	return e, gone(id, err)
+}
+
 func (f *fold) owingOf(s *session) (o Owing, ok bool) {
 	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() {
 		return o, false
 	}
-	o = Owing{Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
+	o = Owing{At: time.Now(), Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
 	o.Parent, o.Mode = s.reply()
-	for _, r := range s.owed {
+	for _, r := range s.owed[:min(len(s.owed), maxTold)] {
 		if !r.gone {
 			if len(o.Children) == 0 {
 				o.Told = int(r.tellings)

@@ -41,6 +41,8 @@ type turn struct {
 	attempt       int
 	begun, wished bool // wished: to be stopped
 	told          bool
+	by            *turn // that tells of it
+	mute          bool  // it told nobody, and a later turn answers
 	tellings      int
 	children      []*turn // that it tells of
 	notified      int
@@ -227,6 +229,7 @@ func (f *family) cancel(r *turn) {
 
 func (f *family) end(r *turn) {
 	r.state, r.of.last = "ended", r
+	r.mute = len(r.children) > 0       // a later turn answers
 	for _, child := range r.children { // nobody began the turn that was to tell of them
 		child.told = false
 		if !child.of.gone && !r.of.gone {
@@ -239,7 +242,7 @@ func (f *family) end(r *turn) {
 	}
 }
 
-func (r *turn) calls() bool { return r.parent != nil && r.spec.Mode == run.AsyncCallback }
+func (r *turn) calls() bool { return !r.mute && r.parent != nil && r.spec.Mode == run.AsyncCallback }
 
 // tell is a callback turn: of some or all that are owed.
 func (f *family) tell(m *member) {
@@ -249,7 +252,7 @@ func (f *family) tell(m *member) {
 	c := run.Callback{V: 1, RunID: r.spec.ID, At: began}
 	tellings := m.owed[0].tellings // decision 0014
 	for _, child := range m.owed[:n] {
-		child.told = true
+		child.told, child.by = true, r
 		child.tellings++
 		r.children = append(r.children, child)
 		c.Children = append(c.Children, child.spec.ID)
@@ -287,7 +290,8 @@ func (f *family) notify(m *member) {
 // delete takes a session away, or tries to.
 func (f *family) delete(m *member) {
 	owes := slices.ContainsFunc(m.turns, func(r *turn) bool {
-		return r.state == "ended" && r.calls() && !r.told && !r.parent.gone && r.parent.hears()
+		waits := r.told && r.by.state != "ended" && !r.by.begun
+		return r.state == "ended" && r.calls() && (!r.told || waits) && !r.parent.gone && r.parent.hears()
 	})
 	if len(m.open()) > 0 || owes {
 		f.vain = append(f.vain, len(f.records))

@@ -46,6 +46,7 @@ type fold struct {
 	fresh    []*row            // became eligible since it was asked last
 	owing    map[*session]bool // sessions with children that they are to be told of
 	due      []*session        // of these: became idle, or got their first, since it was asked last
+	recent   []report          // callback records of the last minutes
 	hooks    map[*row]*hook    // HTTP callbacks of ended runs that are not delivered
 	past     map[*row][]past   // of runs that were queued more than once
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion

@@ -214,7 +214,7 @@ func (j *Journal) forget(first uint64) {
 func (j *Journal) Prunable(keep int, old time.Time) uint64 {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	left, held := j.fold.ended, j.fold.held()
+	left, held := j.fold.ended, j.fold.held(time.Now())
 	for _, r := range j.fold.order {
 		switch {
 		case r.gone:

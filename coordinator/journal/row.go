@@ -134,6 +134,7 @@ type session struct {
 	model          string // what its executor bound last: the model side's own session id
 	open           int32  // how many of these are queued or claimed
 	runs           int32
+	due            bool  // noted as ready to be told
 	misses         int32 // callback turns in a row that ended before a runner began them
 }
 

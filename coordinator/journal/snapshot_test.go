@@ -59,7 +59,7 @@ func whole(f *fold) string {
 			continue
 		}
 		o := *s
-		o.firstRow, o.last, o.lastEnded, o.live, o.owed = nil, nil, nil, nil, nil
+		o.firstRow, o.last, o.lastEnded, o.live, o.owed, o.due = nil, nil, nil, nil, nil, false
 		lines = append(lines, fmt.Sprintf("session %+v %d %d %d live %v owed %v owing %t at %t", o, first(s.firstRow), first(s.last), first(s.lastEnded),
 			firsts(s.live), firsts(s.owed), f.owing[s] && len(firsts(s.owed)) > 0, f.sessions[s.id] == s))
 	}
@@ -274,11 +274,11 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode hook callback told begun gone live", "next"},
 		{live{}, "snap children", "prev next fresh"},
 		{Active{}, "Spec QueuedSeq ClaimSeq Lane Attempt Key Claim Stopping NotBefore", "Status FirstSeq Started"},
-		{session{}, "id agent agentType parent dir first modified lastEnded owed model misses", "firstRow last live open runs"},
+		{session{}, "id agent agentType parent dir first modified lastEnded owed model misses", "firstRow last live open runs due"},
 		{hook{}, "n tries next status reason", ""},
 		{past{}, "queued begun", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted seq prints printed", "key runs sessions goneRuns goneSess head tail fresh owing due names newer strange stats pass scratch waiting begun ended"},
+		{fold{}, "order sorder hooks past deleted seq prints printed", "key runs sessions goneRuns goneSess head tail fresh owing due recent names newer strange stats pass scratch waiting begun ended"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At", ""},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model CreatedAt Body Input", ""},
 	} {

@@ -82,6 +82,7 @@ const (
 	reported // a turn of the parent tells it
 	hooked   // it has a callback_url
 	gone     // its session was deleted
+	tells    // it is a callback turn
 )
 
 func (e *entry) is(f flags) bool { return e.flags&f != 0 }

@@ -71,6 +71,7 @@ func (b *Book) tell(turnID string, turn, parent uint32, id string) {
 	}
 	e.turn = turn
 	e.flags |= reported
+	b.entries.at(turn).flags |= tells
 	delete(b.ends, at)
 }
 

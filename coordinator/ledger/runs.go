@@ -216,6 +216,9 @@ func (b *Book) finish(at uint32, e *entry, s run.Status) {
 	if p.flags &^= missed; e.begins == 0 {
 		p.flags |= missed
 	}
+	if e.is(tells) && e.begins == 0 { // its children are owed again, and a later turn answers
+		e.flags &^= calls
+	}
 	if e.is(calls) {
 		b.ends[at] = b.at.UnixNano()
 	}

@@ -106,7 +106,7 @@ type Bound struct {
 }
 
 // Callback says which ended children a turn of their parent session reports. It stands in one atomic batch with that run's
-// accepted record, which precedes it; its subject names the parent's run that had ended last, so the first one wins.
+// accepted record, which precedes it; its subject names the first child, so that of two that tell of the same one wins (decision 0014).
 type Callback struct {
 	V        int       `json:"v"`
 	RunID    string    `json:"run_id"`   // the parent session's turn
