@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -49,7 +50,7 @@ func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
 // unbegun is the error of a run that is stopped while nobody works on it.
 func unbegun(a journal.Active) *fault.Fault {
 	if n := a.Next(); n > 1 {
-		return fault.Newf(fault.Internal, "stopped", "Stopped before its attempt %d began", n)
+		return fault.New(fault.Internal, "stopped", fmt.Sprintf("Stopped before its attempt %d began", n))
 	}
 	return fault.New(fault.Internal, "stopped", "Stopped before it began")
 }
