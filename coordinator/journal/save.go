@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 1 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 2 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -415,6 +415,11 @@ func (e *encoder) trailer(f *fold) {
 	for id, seq := range f.deleted {
 		e.id(id)
 		e.u(seq)
+	}
+	e.u(uint64(len(f.recent)))
+	for _, r := range f.recent {
+		e.u(r.seq)
+		e.i(r.at.UnixNano())
 	}
 	n := min(f.printed, prints)
 	e.u(n)

@@ -66,6 +66,9 @@ func whole(f *fold) string {
 	for id, seq := range f.deleted {
 		lines = append(lines, fmt.Sprint("deleted ", id, seq))
 	}
+	for _, r := range f.recent {
+		lines = append(lines, fmt.Sprint("recent ", r.seq, r.at.UnixNano()))
+	}
 	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
 		lines = append(lines, fmt.Sprint("print ", f.prints[n%prints]))
 	}
@@ -278,7 +281,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{hook{}, "n tries next status reason", ""},
 		{past{}, "queued begun", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted seq prints printed", "key runs sessions goneRuns goneSess head tail fresh owing due recent names newer strange stats pass scratch waiting begun ended"},
+		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh owing due names newer strange stats pass scratch waiting begun ended"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At", ""},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model CreatedAt Body Input", ""},
 	} {
