@@ -291,6 +291,8 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 	if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, "child") {
 		t.Errorf("got\n%s", prompt)
 	}
+	turn := f.c.Journal.Open(parent.SessionID)[0]
+	f.ends(turn.Spec.ID, said("ok"))
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); err != nil {
 		t.Error(err)
 	}

@@ -31,6 +31,7 @@ type Config struct {
 	Patience   fleet.Patience  // default 120 s until stale, 600 s until removed
 	Retention  time.Duration   // default 168 h: how long history and idempotency keys are kept at least
 	Keep       int             // default 1,000,000: ended runs kept at most
+	Reports    time.Duration   // default 10 min: how long callback records are kept at least, however few runs are
 	MaxPending int             // default 100,000: waiting runs
 	MaxLanes   int             // default 256: queues
 	MaxPayload int64           // default 16 MiB: parameters with their agent, or a result
@@ -46,6 +47,7 @@ func (c Config) withDefaults() Config {
 	c.Patience.Remove = cmp.Or(c.Patience.Remove, 600*time.Second)
 	c.Retention = cmp.Or(c.Retention, 168*time.Hour)
 	c.Keep = cmp.Or(c.Keep, 1_000_000)
+	c.Reports = cmp.Or(c.Reports, 10*time.Minute)
 	c.MaxPending = cmp.Or(c.MaxPending, 100_000)
 	c.MaxLanes = cmp.Or(c.MaxLanes, 256)
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)

@@ -96,7 +96,32 @@ func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accept
 		}
 		return Accepted{}, err
 	}
+	if err := c.lateWords(ctx, first); err != nil {
+		return Accepted{}, err
+	}
 	return c.place(ctx, p, first.Run, first.Session)
+}
+
+// lateWords removes what a worker said of a run whose own records NATS has lost with a crash, before it is stored again: its
+// attempts have the same keys, and would find them taken.
+func (c *Coordinator) lateWords(ctx context.Context, first once) error {
+	s, err := c.bus.State(ctx)
+	if err == nil {
+		err = c.Journal.Await(ctx, s.Last)
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	if _, known := c.Journal.Active(first.Run); known || c.Journal.Ended(first.Run) {
+		return nil // it was stored at this moment
+	}
+	part := subject.Partition(first.Session)
+	for _, filter := range []string{subject.Claimed(part, first.Run, "*"), subject.Ended(part, first.Run, "*"), subject.Stopping(part, first.Run)} {
+		if err := c.bus.Purge(ctx, subject.Runs, filter, s.Last+1); err != nil { // what follows is of the run that is there then
+			return unavailable(err)
+		}
+	}
+	return nil
 }
 
 // history tells whether the runs of a moment have been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since

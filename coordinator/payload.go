@@ -25,7 +25,7 @@ func (c *Coordinator) putPayload(ctx context.Context, name string, raw []byte) (
 	return ref, nil
 }
 
-// runOf is the run that a payload belongs to: <run>.in, <run>.<attempt>.out.
+// runOf is the run that a payload belongs to: <run>.<hash>.in, <run>.<attempt>.out.
 func runOf(name string) string {
 	id, _, _ := strings.Cut(name, ".")
 	return id

@@ -65,13 +65,18 @@ func TestATurnAfterADeletionEndsAndGoes(t *testing.T) {
 	}
 }
 
+// payloads are what is stored, by the run.
 func payloads(t testing.TB, b *bus.Bus) map[string]bus.Payload {
 	t.Helper()
 	all, err := b.ListPayloads(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all
+	byRun := map[string]bus.Payload{}
+	for name, p := range all {
+		byRun[runOf(name)] = p
+	}
+	return byRun
 }
 
 func big() string {
@@ -91,7 +96,7 @@ func TestADeletedSessionLeavesNoPayloads(t *testing.T) {
 	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
 		t.Fatal(err)
 	}
-	if all := payloads(t, c.bus); len(all) != 1 || all[kept.RunID+".in"].Parts == 0 {
+	if all := payloads(t, c.bus); len(all) != 1 || all[kept.RunID].Parts == 0 {
 		t.Errorf("left are %v", all)
 	}
 }
@@ -113,7 +118,7 @@ func TestPayloadsOfNoRunGo(t *testing.T) {
 		t.Errorf("what is young may be about to be named; left are %v", all)
 	}
 	c.sweepPayloads(t.Context(), time.Now().Add(time.Second))
-	if all := payloads(t, c.bus); len(all) != 2 || all[newer.RunID+".in"].Parts == 0 || all[open.RunID+".in"].Parts == 0 {
+	if all := payloads(t, c.bus); len(all) != 2 || all[newer.RunID].Parts == 0 || all[open.RunID].Parts == 0 {
 		t.Errorf("left are %v", all)
 	}
 }

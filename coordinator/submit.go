@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -333,7 +334,8 @@ func (c *Coordinator) offload(ctx context.Context, s *run.Spec) error {
 	if err != nil {
 		return err
 	}
-	ref, err := c.putPayload(ctx, fmt.Sprintf("%s.in", s.ID), raw)
+	// Named by what it holds: another coordinator may be storing the same run with another look of its agent.
+	ref, err := c.putPayload(ctx, fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw)), raw)
 	if err != nil {
 		return unavailable(err)
 	}

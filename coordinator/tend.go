@@ -39,7 +39,7 @@ const truncateStep = 10_000
 func (c *Coordinator) truncate(ctx context.Context) { c.truncateBy(ctx, truncateStep) }
 
 func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
-	before := c.Journal.Prunable(c.Keep, time.Now().Add(-c.Retention))
+	before := c.Journal.Prunable(c.Keep, time.Now().Add(-c.Retention), time.Now().Add(-c.Reports))
 	state, err := c.bus.State(ctx)
 	for at := state.First; err == nil && at < before; {
 		at = min(at+step, before)

@@ -17,7 +17,7 @@ import (
 // sees the same.
 func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 	const keep = 5
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: keep, Lease: time.Hour, NoMatch: time.Hour}))
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour, NoMatch: time.Hour}))
 	load := func() {
 		t.Helper()
 		ctx, enough := context.WithCancel(t.Context())

@@ -35,15 +35,11 @@ var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
 
 func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 
-// report is a callback record, and when it was written. It is kept for a while whatever else goes: its name is what refuses who
-// acts on an old look (decision 0014).
+// report is a callback record, and when it was written.
 type report struct {
 	seq uint64
 	at  time.Time
 }
-
-// reportAge is for how long; more than ten times what a look may be old.
-const reportAge = 10 * time.Minute
 
 // parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began under
 // the same id after the run is another one.
@@ -124,8 +120,8 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 	if p != nil {
 		f.clear(p)
 	}
-	for len(f.recent) > 0 && m.Time.Sub(f.recent[0].at) > reportAge {
-		f.recent = f.recent[1:]
+	if n := len(f.recent); n > 0 && n == cap(f.recent) { // before it grows
+		f.recent = slices.DeleteFunc(f.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
 	}
 	f.recent = append(f.recent, report{m.Seq, m.Time})
 	return c.V, nil
@@ -220,10 +216,10 @@ func (s *session) reply() (parent, mode string) {
 // held is the sequence before which history must stay for what is yet to begin or to be told: the children that are owed, the
 // HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest such child and the
 // newest that began, which it is resumed by; and likewise of every session with a turn that was never queued.
-func (f *fold) held(now time.Time) uint64 {
+func (f *fold) held(told time.Time) uint64 {
 	least := f.seq + 1
 	for _, r := range f.recent {
-		if now.Sub(r.at) < reportAge {
+		if r.at.After(told) {
 			least = r.seq
 			break
 		}

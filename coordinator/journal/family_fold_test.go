@@ -111,7 +111,7 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 		first := uint64(1)
 		for range 1 + rng.IntN(3) {
 			before := promises(j.fold)
-			cut := j.Prunable(rng.IntN(20), began.Add(time.Duration(rng.IntN(2)*2-1)*time.Hour))
+			cut := j.Prunable(rng.IntN(20), began.Add(time.Duration(rng.IntN(2)*2-1)*time.Hour), began.Add(time.Hour))
 			if rng.IntN(2) == 0 { // it goes in steps
 				cut -= uint64(rng.IntN(int(cut)))
 			}

@@ -449,10 +449,10 @@ func TestAWorkersClockDoesNotShortenHistory(t *testing.T) {
 	for i, e := range []entry{a.queued(1), a.claimed(1), wrong} {
 		j.apply(message(i+1, e))
 	}
-	if got := j.Prunable(100, began.Add(-time.Hour)); got != 1 {
+	if got := j.Prunable(100, began.Add(-time.Hour), began.Add(time.Hour)); got != 1 {
 		t.Errorf("a fresh run may be truncated: up to %d", got)
 	}
-	if got := j.Prunable(100, began.Add(time.Hour)); got != 4 {
+	if got := j.Prunable(100, began.Add(time.Hour), began.Add(time.Hour)); got != 4 {
 		t.Errorf("an old run may not: up to %d", got)
 	}
 }

@@ -210,11 +210,12 @@ func (j *Journal) forget(first uint64) {
 }
 
 // Prunable is the sequence up to which, itself not included, the history may be truncated: never past a run that has not
-// ended, and leaving `keep` ended runs of those that ended after `old`.
-func (j *Journal) Prunable(keep int, old time.Time) uint64 {
+// ended, and leaving `keep` ended runs of those that ended after `old`; nor past a callback record that was written after `told`
+// (decision 0014).
+func (j *Journal) Prunable(keep int, old, told time.Time) uint64 {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	left, held := j.fold.ended, j.fold.held(time.Now())
+	left, held := j.fold.ended, j.fold.held(told)
 	for _, r := range j.fold.order {
 		switch {
 		case r.gone:

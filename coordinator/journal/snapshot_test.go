@@ -136,7 +136,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 			t.Fatalf("seed %d: %d parents may be told, want %d", seed, got, owing)
 		}
 		if rng.IntN(3) == 0 {
-			cut := j.Prunable(rng.IntN(20), began)
+			cut := j.Prunable(rng.IntN(20), began, began.Add(3600e9))
 			j.Forget(cut)
 			other.Forget(cut)
 		}
@@ -169,7 +169,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 		for i, e := range records[n:] {
 			j.fold.apply(message(n+i+1, e))
 		}
-		cut := min(j.Prunable(rng.IntN(10), began), uint64(n+1))
+		cut := min(j.Prunable(rng.IntN(10), began, began.Add(3600e9)), uint64(n+1))
 		j.Forget(cut)
 		anew := newFold(keyOf)
 		for i, e := range records {

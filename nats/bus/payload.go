@@ -2,6 +2,8 @@ package bus
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"strconv"
 	"strings"
@@ -54,8 +56,21 @@ func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) erro
 	if err != nil {
 		return err
 	}
+	sum := sha256.Sum256(body)
+	if i, err := os.GetInfo(ctx, part(name, n)); err == nil && i.Size == uint64(len(body)) && i.Digest == "SHA-256="+base64.URLEncoding.EncodeToString(sum[:]) {
+		return nil // it is there: whoever reads it at this moment is not disturbed
+	}
 	_, err = os.PutBytes(ctx, part(name, n), body)
-	return away(ctx, wrap("payload", err))
+	return kept(ctx, err)
+}
+
+// kept is what an error of the object store means: it has many, and all but "there is none" are NATS's trouble.
+func kept(ctx context.Context, err error) error {
+	err = away(ctx, wrap("payload", err))
+	if _, said := errors.AsType[*fault.Fault](err); err == nil || said || ctx.Err() != nil {
+		return err
+	}
+	return unreachable(err)
 }
 
 // GetPart gives a part of a payload, or ErrNone.
@@ -70,7 +85,7 @@ func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, ErrNone
 	}
-	return body, away(ctx, wrap("payload", err))
+	return body, kept(ctx, err)
 }
 
 // ListPayloads gives every payload by name.
@@ -108,7 +123,7 @@ func (b *Bus) DropPayloads(ctx context.Context, gone func(name string, at time.T
 	})
 	for _, name := range doomed {
 		if err := os.Delete(ctx, name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-			return away(ctx, wrap("payload", err))
+			return kept(ctx, err)
 		}
 	}
 	return err
@@ -124,7 +139,7 @@ func (b *Bus) parts(ctx context.Context, f func(name string, i *jetstream.Object
 		return nil
 	}
 	if err != nil {
-		return away(ctx, wrap("payloads", err))
+		return kept(ctx, err)
 	}
 	for _, i := range infos {
 		if cut := strings.LastIndexByte(i.Name, '/'); cut > 0 {

@@ -1,0 +1,80 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// Two coordinators store the same large request, each with its own look of the agent: what the record names is what it says.
+func TestALargeRequestThatTwoStore(t *testing.T) {
+	s := natstest.Server(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thinker.json"), []byte(`{"name":"thinker"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
+	at := time.Now().Add(-time.Hour) // the other one sees the file as it was at another time
+	if err := os.Chtimes(filepath.Join(dir, "thinker.json"), at, at); err != nil {
+		t.Fatal(err)
+	}
+	b := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
+	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", MaxInline+1) + `"}`)
+	plans := make([]plan, 2)
+	for i, c := range []*Coordinator{a, b} {
+		p, err := c.check(t.Context(), body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.spec.ID, p.spec.SessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
+		p.spec.Blueprint = json.RawMessage(`{"name":"thinker","created_at":"` + []string{"earlier", "later"}[i] + `"}`)
+		plans[i] = p
+	}
+	if err := a.store(t.Context(), plans[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store(t.Context(), plans[1]); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Show(t.Context(), plans[0].spec.ID)
+	if err != nil || len(got.Parameters) < MaxInline {
+		t.Errorf("%d bytes of parameters, %v", len(got.Parameters), err)
+	}
+}
+
+// NATS lost a run's own records with a crash, and its worker said its last word all the same: a repeat of the request brings the
+// run back, and nothing of the old attempt is in its way.
+func TestARepeatAfterATornHistory(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	body := `{"agent_name":"thinker","prompt":"think"}`
+	lost := submit(t, f.c, body, "key")
+	a := f.claim(lost.RunID)
+	part := subject.Partition(lost.SessionID)
+	for _, gone := range []string{subject.QueuedOf(part, lost.RunID), subject.Claimed(part, lost.RunID, "*")} {
+		if err := f.c.bus.Purge(t.Context(), subject.Runs, gone, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, f.c.bus, subject.Ended(part, lost.RunID, a.Key), run.Ended{V: run.Version, SessionID: lost.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+	anew := begin(t, f.c.bus, Config{})
+	register(t, anew, f.r)
+	if anew.Journal.Ended(lost.RunID) {
+		t.Fatal("the run is known")
+	}
+	again := submit(t, anew, body, "key")
+	if again.RunID != lost.RunID {
+		t.Fatalf("%+v, want %+v", again, lost)
+	}
+	f.c = anew
+	f.ends(again.RunID, said("ok"))
+	if r, err := anew.Show(t.Context(), again.RunID); err != nil || r.Status != run.Completed {
+		t.Errorf("%+v %v", r, err)
+	}
+}
