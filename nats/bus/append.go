@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -21,12 +22,16 @@ const (
 	maxBatchBytes = 8 << 20
 )
 
+// maxBatches is how many batches one process has under way. The server takes 50 at once for all that write to a stream.
+const maxBatches = 16
+
 // JetStream's error codes that we act on.
 const (
 	codeStoreFailed  = 10077 // with the text perSubject: the subject has its one message
 	codeWrongLast    = 10071
 	codeInFlight     = 10164 // cluster: about a write still on its way; it may come to nothing
-	codeIncomplete   = 10176 // a batch whose beginning another leader took
+	codeIncomplete   = 10176 // a batch whose beginning was refused unheard, or taken by another leader; nothing of it is written
+	codeManyBatches  = 10210 // too many batches are under way; nothing of this one is written
 	codeNoPeers      = 10005 // cluster: not enough servers that are there and have room
 	codeNoLeader     = 10009
 	codeOneServer    = 10074 // no replicas without a cluster
@@ -96,7 +101,9 @@ func verdict(r *nats.Msg) (pubAck, error) {
 		return a, ErrTaken
 	case no.code == codeStoreFailed && no.text == maxBytes:
 		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its size or keep fewer runs", no).After(30 * time.Second)
-	case no.code == codeInFlight, no.code == codeIncomplete, no.code == codeNoLeader, a.Error.Code == 503, a.Error.Code == 429:
+	case no.code == codeIncomplete, no.code == codeManyBatches:
+		return a, crowded(no)
+	case no.code == codeInFlight, no.code == codeNoLeader, a.Error.Code == 503, a.Error.Code == 429:
 		return a, unreachable(no)
 	}
 	return a, no
@@ -169,7 +176,11 @@ func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err 
 	case len(entries) > maxBatch:
 		return 0, fault.Newf(fault.TooLarge, "%d records at once: at most %d", len(entries), maxBatch)
 	default:
-		seq, err = b.batch(ctx, entries)
+		var free func()
+		if free, err = b.slot(ctx); err == nil {
+			seq, err = b.batch(ctx, entries)
+			free()
+		}
 	}
 	if errors.Is(err, ErrTaken) {
 		return 0, b.sure(ctx, entries...)
@@ -177,8 +188,42 @@ func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err 
 	return seq, err
 }
 
-// batch is one atomic batch. Members go without waiting; the last one commits, and its answer is the batch's.
+// slot waits until fewer than maxBatches are under way. Group commit has no need of one: it has one batch under way at most.
+func (b *Bus) slot(ctx context.Context) (free func(), err error) {
+	wait, done := b.within(ctx, b.brief())
+	defer done()
+	select {
+	case b.slots <- struct{}{}:
+		return func() { <-b.slots }, nil
+	case <-wait.Done():
+	}
+	if ctx.Err() == nil && errors.Is(wait.Err(), context.DeadlineExceeded) {
+		return nil, crowded(wait.Err())
+	}
+	return nil, away(wait, wait.Err())
+}
+
+func crowded(cause error) error {
+	return fault.Wrap(fault.Unavailable, "", "There were too many batches at once; nothing was written, try again in a moment", cause).After(time.Second)
+}
+
+// batch writes a batch. What the server refuses since it has too many from all processes is sent again, for a moment.
 func (b *Bus) batch(ctx context.Context, entries []Entry) (uint64, error) {
+	for pause, end := 2*time.Millisecond, time.Now().Add(2*time.Second); ; pause = min(2*pause, 100*time.Millisecond) {
+		seq, err := b.tryBatch(ctx, entries)
+		no, ok := errors.AsType[*refusal](err)
+		if !ok || no.code != codeIncomplete && no.code != codeManyBatches || time.Now().After(end) || ctx.Err() != nil {
+			return seq, err
+		}
+		rest(ctx, pause/2+rand.N(pause))
+	}
+}
+
+// tryBatch is one atomic batch. Members go without waiting; the last one commits, and its answer is the batch's.
+func (b *Bus) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
+	if err := ctx.Err(); err != nil { // a batch without its end would stay open for a while
+		return 0, away(ctx, err)
+	}
 	id := nuid.Next()
 	var r *nats.Msg
 	for i, e := range entries {

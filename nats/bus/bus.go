@@ -68,6 +68,8 @@ type Bus struct {
 	cfg     Config
 	log     *slog.Logger
 	group   group
+	states  states
+	slots   chan struct{} // one for each batch of AppendAll that is under way
 	dropped atomic.Uint64
 	revival atomic.Uint64
 	link    atomic.Pointer[link]
@@ -110,7 +112,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	}
 	b := &Bus{
 		nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()),
-		disbelief: disbelief, revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
+		disbelief: disbelief, slots: make(chan struct{}, maxBatches), revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
 	}
 	b.group.init(b)
 	b.link.Store(newLink())

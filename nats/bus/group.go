@@ -132,11 +132,11 @@ func (g *group) commit(members []*waiter) {
 	var last uint64
 	var err error
 	if len(entries) > 0 {
-		last, err = g.b.batch(ctx, entries)
+		last, err = g.b.tryBatch(ctx, entries)
 	}
 	took := time.Since(start)
 	if _, refused := errors.AsType[*refusal](err); refused || errors.Is(err, ErrTaken) {
-		g.each(live) // one member is to blame, the others are not
+		g.each(live) // one member is to blame, the others are not; or there are too many batches
 		g.finish(0, 0)
 		return
 	}

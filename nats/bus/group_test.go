@@ -12,6 +12,8 @@ import (
 
 	"ao/nats/embed"
 	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go"
 )
 
 // open is a bus that believes batches to be cheap (or dear), so that it makes them whatever this machine is like.
@@ -145,6 +147,28 @@ func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
 			}
 			_, err := b.Append(ctx, Entry{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")})
 			if n%3 != 0 && err != nil {
+				t.Errorf("%d: %v", n, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Appends whose batch the server has no room for go one by one.
+func TestAppendsNeedNoRoomForABatch(t *testing.T) {
+	t.Parallel()
+	b := open(t, true)
+	for n := range 50 { // begun, and not committed
+		m := nats.NewMsg(subject.Ended("7", "run_open"+strconv.Itoa(n), "k"))
+		m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"1"}}
+		if err := b.nc.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for n := range 500 {
+		wg.Go(func() {
+			if _, err := b.Append(t.Context(), Entry{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}); err != nil {
 				t.Errorf("%d: %v", n, err)
 			}
 		})

@@ -11,7 +11,6 @@ import (
 	"ao/nats/subject"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // State is what RUNS holds.
@@ -21,28 +20,6 @@ type State struct {
 	Bytes       uint64
 	MaxBytes    int64 // -1: no limit
 	Created     time.Time
-}
-
-// State gives the state of RUNS, from its leader.
-func (b *Bus) State(ctx context.Context) (State, error) { return b.StreamState(ctx, subject.Runs) }
-
-// StreamState gives the state of a stream, from its leader.
-func (b *Bus) StreamState(ctx context.Context, stream string) (State, error) {
-	ctx, done := b.within(ctx, b.brief())
-	defer done()
-	var s jetstream.Stream
-	err := askAgain(ctx, func(ctx context.Context) (err error) {
-		s, err = b.js.Stream(ctx, stream)
-		return err
-	})
-	if err != nil {
-		return State{}, away(ctx, fmt.Errorf("stream %s: %w", stream, err))
-	}
-	i := s.CachedInfo()
-	if i.Cluster != nil && i.Cluster.Leader == "" { // whichever server answered, it may lag behind
-		return State{}, unreachable(fmt.Errorf("stream %s has no leader", stream))
-	}
-	return State{First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, Created: i.Created}, nil
 }
 
 // Last gives the one message of a subject of RUNS, or ErrNone.
