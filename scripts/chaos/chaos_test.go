@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	chaosFor  = flag.Duration("chaos.for", 25*time.Second, "how long TestFaults breaks things; 0 leaves it out")
+	chaosFor  = flag.Duration("chaos.for", 45*time.Second, "how long TestFaults breaks things; 0 leaves it out")
 	chaosNATS = flag.Int("chaos.nats", 1, "NATS servers of TestFaults: 1 or 3")
-	chaosTorn = flag.Duration("chaos.torn", 0, "how long TestTorn goes on, 30s for each crash; 0 leaves it out")
+	chaosTorn = flag.Duration("chaos.torn", 30*time.Second, "how long TestTorn goes on, 30s for each crash; 0 leaves it out")
 	chaosSeed = flag.Uint64("chaos.seed", 0, "of both; 0: a random one")
 )
 
