@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"ao/shared/fault"
@@ -17,6 +18,36 @@ func (c *Coordinator) current(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = c.caughtUp(ctx)
+}
+
+// patience is how long a request waits for the fold. What it asked for is on the stream then, or as good as, but nobody here can say
+// what came of it: it may be that NATS is away.
+const patience = 10 * time.Second
+
+// caughtUp waits until the fold has what was written before.
+func (c *Coordinator) caughtUp(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := c.bus.State(wait)
+	if err == nil {
+		err = c.Journal.Await(wait, s.Last)
+	}
+	return unsure(ctx, err)
+}
+
+// reached waits until the fold has a record that was written.
+func (c *Coordinator) reached(ctx context.Context, seq uint64) error {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return unsure(ctx, c.Journal.Await(wait, seq))
+}
+
+// unsure is the fault of a request that waited in vain; who has left gets what ended it.
+func unsure(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, "", "NATS does not answer; what was asked for may have been done, and asking again is safe", err).After(time.Second)
 }
 
 // Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.

@@ -74,7 +74,7 @@ func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status r
 	if err != nil {
 		return unavailable(err)
 	}
-	return c.Journal.Await(ctx, seq)
+	return c.reached(ctx, seq)
 }
 
 // wishStop makes the wish durable and tells the runner; the leases repeat it until the end comes.
@@ -95,15 +95,6 @@ func (c *Coordinator) tellStop(ctx context.Context, a journal.Active) {
 	if err != nil {
 		c.log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
 	}
-}
-
-// caughtUp waits until the fold has what was written before.
-func (c *Coordinator) caughtUp(ctx context.Context) error {
-	s, err := c.bus.State(ctx)
-	if err != nil {
-		return unavailable(err)
-	}
-	return c.Journal.Await(ctx, s.Last)
 }
 
 // StopSession stops what runs in a session and cancels what waits.
@@ -171,7 +162,7 @@ func (c *Coordinator) undelete(ctx context.Context, part, session string) error 
 	} else if err != nil {
 		return unavailable(err)
 	}
-	if err := c.Journal.Await(ctx, m.Seq); err != nil {
+	if err := c.reached(ctx, m.Seq); err != nil {
 		return err
 	}
 	if _, err := c.Journal.Session(ctx, session); err != nil { // gone by that very deletion
