@@ -22,13 +22,27 @@ import (
 // restarts; who makes a try has taken it before, so that it is usually made once. Receivers see one webhook-id per run.
 type hooks struct {
 	c    *Coordinator
+	self string // this process, in what it takes
 	wake chan struct{}
-	mu   sync.Mutex
-	busy map[string]bool // runs whose try is being made here
+
+	mu    sync.Mutex
+	busy  map[string]bool // runs whose try is being made here
+	hosts map[string]int  // how many of these go to a receiver
+	holds map[string]hold // by run
+}
+
+// hold is a try that is left alone here for a while: another coordinator has taken it, or something went wrong.
+type hold struct {
+	n     int       // of the record before it
+	rev   uint64    // of its key; 0: nobody is known to have taken it
+	since time.Time // this revision was first seen here: by the own clock, which other machines' clocks do not matter to
+	until time.Time
 }
 
 func newHooks(c *Coordinator) *hooks {
-	return &hooks{c: c, wake: make(chan struct{}, 1), busy: map[string]bool{}}
+	return &hooks{
+		c: c, self: nonce(), wake: make(chan struct{}, 1), busy: map[string]bool{}, hosts: map[string]int{}, holds: map[string]hold{},
+	}
 }
 
 // poke asks for a look: a run has ended.
@@ -39,11 +53,20 @@ func (h *hooks) poke() {
 	}
 }
 
-// tries is how many are made at once.
-const tries = 16
+const (
+	tries     = 32               // made at once
+	hostTries = 4                // of these, to one receiver: one that does not answer leaves room for the others
+	overdue   = time.Minute      // after how long a try that was taken is another's to make: longer than a try can last
+	amiss     = 5 * time.Second  // how long a try rests after an error of our own
+	recording = 10 * time.Second // how long the end of a process may wait for the record of its last tries
+	maxHolds  = 1000
+)
 
+// watch makes tries until ctx ends. A coordinator that may tell nobody leaves them to those that may.
 func (h *hooks) watch(ctx context.Context) error {
-	slots := make(chan struct{}, tries)
+	if !h.c.Webhooks.Enabled() {
+		return nil
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	tick := time.NewTicker(time.Second)
@@ -54,23 +77,16 @@ func (h *hooks) watch(ctx context.Context) error {
 			return nil
 		case <-h.wake:
 		case <-tick.C:
+			h.prune()
 		}
 		if h.c.Journal.Ready() != nil || !h.c.bus.Connected() {
 			continue
 		}
-		due, _ := h.c.Journal.Hooks(time.Now())
-		for _, d := range due {
-			if !h.begin(d.RunID) {
-				continue
-			}
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
-				return nil
-			}
+		for _, d := range h.look(time.Now()) {
 			wg.Go(func() {
-				defer func() { h.end(d.RunID); <-slots }()
+				defer h.end(d)
 				if err := h.try(ctx, d); err != nil && ctx.Err() == nil {
+					h.rest(d, amiss)
 					h.c.log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
 				}
 			})
@@ -78,35 +94,96 @@ func (h *hooks) watch(ctx context.Context) error {
 	}
 }
 
-func (h *hooks) begin(id string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.busy[id] {
-		return false
+// look takes up the tries that are due and that there is room for. It takes none that it would have to wait for: what is due
+// may be another by then.
+func (h *hooks) look(now time.Time) []journal.Hook {
+	if h.full() {
+		h.prune()
 	}
-	h.busy[id] = true
-	return true
-}
-
-func (h *hooks) end(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.busy, id)
+	if len(h.holds) >= maxHolds {
+		return nil
+	}
+	due := h.c.Journal.Hooks(journal.Look{
+		Now: now, Most: tries - len(h.busy),
+		Room: func(host string) int { return hostTries - h.hosts[host] },
+		Busy: func(d journal.Hook) bool {
+			held, ok := h.holds[d.RunID]
+			return h.busy[d.RunID] || ok && held.n == d.N && time.Now().Before(held.until)
+		},
+	})
+	for _, d := range due {
+		h.busy[d.RunID] = true
+		h.hosts[d.Host]++
+	}
+	return due
 }
 
-// overdue is after how long a try that was taken is another's to make: longer than a try can last.
-const overdue = time.Minute
+func (h *hooks) end(d journal.Hook) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.busy, d.RunID)
+	if h.hosts[d.Host]--; h.hosts[d.Host] == 0 {
+		delete(h.hosts, d.Host)
+	}
+	h.poke() // there is room again
+}
+
+func (h *hooks) full() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.holds) >= maxHolds
+}
+
+// prune forgets the holds of tries that were made. Where there are too many it forgets those that are over, too.
+func (h *hooks) prune() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	many := len(h.holds) >= maxHolds
+	for id, held := range h.holds {
+		if d, call, ok := h.c.Journal.Hook(id); !ok || d.N != held.n || call.Status != run.CallOwed || many && time.Now().After(held.until) {
+			delete(h.holds, id)
+		}
+	}
+}
+
+// rest leaves a try alone for a while.
+func (h *hooks) rest(d journal.Hook, pause time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.holds[d.RunID]
+	if held.n != d.N {
+		held = hold{n: d.N}
+	}
+	held.until = time.Now().Add(pause)
+	h.holds[d.RunID] = held
+}
+
+// theirs leaves a try that another has taken alone until it is overdue; it may be so now.
+func (h *hooks) theirs(d journal.Hook, rev uint64) (late bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	held := h.holds[d.RunID]
+	if held.n != d.N || held.rev != rev {
+		held = hold{n: d.N, rev: rev, since: time.Now()}
+	}
+	held.until = held.since.Add(overdue)
+	h.holds[d.RunID] = held
+	return !time.Now().Before(held.until)
+}
 
 // taken is who makes a try, since when.
 type taken struct {
-	At time.Time `json:"at"`
+	By string    `json:"by"` // a process
+	At time.Time `json:"at"` // by its clock: for people
 }
 
 // take says whether this coordinator makes the try.
 func (h *hooks) take(ctx context.Context, d journal.Hook) (bool, error) {
 	b := h.c.bus.Bucket(subject.Idempotency)
 	key := subject.TryKey(d.RunID, d.N+1)
-	mine, err := json.Marshal(taken{time.Now().UTC()})
+	mine, err := json.Marshal(taken{h.self, time.Now().UTC()})
 	if err != nil {
 		return false, err
 	}
@@ -117,15 +194,24 @@ func (h *hooks) take(ctx context.Context, d journal.Hook) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var theirs taken
-	if json.Unmarshal(raw, &theirs) == nil && time.Since(theirs.At) < overdue {
+	var by taken
+	if ours := json.Unmarshal(raw, &by) == nil && by.By == h.self; !ours && !h.theirs(d, rev) { // ours came to nothing
 		return false, nil
 	}
 	_, err = b.Update(ctx, key, mine, rev)
-	if errors.Is(err, bus.ErrTaken) {
+	if errors.Is(err, bus.ErrTaken) { // another look says whose it is now
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// stands says whether a try is still to be made, by all that is on the stream: who took it before may have made it.
+func (h *hooks) stands(ctx context.Context, d journal.Hook) (bool, error) {
+	if err := h.c.caughtUp(ctx); err != nil {
+		return false, err
+	}
+	now, call, ok := h.c.Journal.Hook(d.RunID)
+	return ok && call.Status == run.CallOwed && now.N == d.N && !now.Next.After(time.Now()), nil
 }
 
 // Told is the body of an HTTP callback.
@@ -135,36 +221,44 @@ type Told struct {
 	Data Outcome   `json:"data"`
 }
 
-// try makes one and records how it went.
+// try makes one and records how it went. What is to be told is read before the try is taken: what goes wrong then costs nobody
+// any time.
 func (h *hooks) try(ctx context.Context, d journal.Hook) error {
+	to, body, err := h.told(ctx, d)
+	if err != nil {
+		return err
+	}
 	if mine, err := h.take(ctx, d); err != nil || !mine {
 		return err
 	}
-	o, err := h.c.Outcome(ctx, d.RunID)
-	if err != nil {
+	if ok, err := h.stands(ctx, d); err != nil || !ok {
 		return err
 	}
-	to := o.CallbackURL
-	at := o.CreatedAt
-	if o.EndedAt != nil {
-		at = *o.EndedAt
-	}
-	o.Callback, o.HTTPCallback, o.CallbackURL = nil, nil, "" // where callbacks stand is nothing that this one could tell
-	body, err := wire.Encode(Told{"run." + string(o.Status), at, o})
-	if err != nil {
-		return err
-	}
-	now := time.Now().UTC()
-	went := h.c.Webhooks.Deliver(ctx, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), now, body)
+	went := h.c.Webhooks.Deliver(ctx, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
 	if ctx.Err() != nil && !went.Delivered {
 		return ctx.Err()
 	}
 	return h.record(ctx, d, went)
 }
 
+// told is what a receiver is told, and where.
+func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byte, err error) {
+	o, err := h.c.Outcome(ctx, d.RunID)
+	if err != nil {
+		return "", nil, err
+	}
+	to = o.CallbackURL
+	at := o.CreatedAt
+	if o.EndedAt != nil {
+		at = *o.EndedAt
+	}
+	o.Callback, o.HTTPCallback, o.CallbackURL = nil, nil, "" // where callbacks stand is nothing that this one could tell
+	body, err = wire.Encode(Told{"run." + string(o.Status), at, o})
+	return to, body, err
+}
+
+// record notes how a try went, and has the fold know it: no look finds the same try again.
 func (h *hooks) record(ctx context.Context, d journal.Hook, went webhook.Attempt) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
 	r := run.Notified{V: run.Version, SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
 	pause, last := webhook.Backoff(d.Tries + 1)
 	switch {
@@ -181,7 +275,15 @@ func (h *hooks) record(ctx context.Context, d journal.Hook, went webhook.Attempt
 	} else {
 		h.c.log.Warn("HTTP callback failed", "run", d.RunID, "tries", d.Tries+1, "status", r.Status, "reason", r.Reason)
 	}
-	return h.append(ctx, d, r)
+	err := h.c.insist(ctx, "the record of an HTTP callback", func() error { // it was made: without the record it would be made again
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
+		defer cancel()
+		return h.append(short, d, r)
+	})
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	return h.c.caughtUp(ctx)
 }
 
 func (h *hooks) append(ctx context.Context, d journal.Hook, r run.Notified) error {

@@ -2,20 +2,24 @@ package coordinator
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"ao/coordinator/journal"
 	"ao/coordinator/webhook"
+	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -155,6 +159,178 @@ func TestAReceiverThatFails(t *testing.T) {
 	}
 	if to.count() != 3 {
 		t.Errorf("%d requests", to.count())
+	}
+}
+
+// many has n runs end that a receiver wants to hear of.
+func many(t *testing.T, c *Coordinator, r fleet.Runner, n int, url string) (ids []string) {
+	t.Helper()
+	for range n {
+		ids = append(ids, submit(t, c, `{"agent_name":"a","callback_url":"`+url+`"}`, "").RunID)
+	}
+	for _, id := range ids {
+		finish(t, c, claim(t, c, id, r))
+	}
+	return ids
+}
+
+func TestManyRunsAreToldOnce(t *testing.T) {
+	s := natstest.Server(t)
+	to := receive(t)
+	c := begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
+	begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	ids := many(t, c, r, 60, to.url)
+	for _, id := range ids {
+		natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	}
+	if to.count() != len(ids) {
+		t.Errorf("%d runs, %d requests", len(ids), to.count())
+	}
+	natstest.Until(t, "all holds are forgotten", func() bool {
+		c.hooks.mu.Lock()
+		defer c.hooks.mu.Unlock()
+		return len(c.hooks.busy)+len(c.hooks.hosts)+len(c.hooks.holds) == 0
+	})
+}
+
+// seize makes a try another coordinator's, whose clock goes wrong by a day.
+func seize(t *testing.T, c *Coordinator, id string, n int) {
+	t.Helper()
+	mine, err := json.Marshal(taken{"another", time.Now().Add(-24 * time.Hour)})
+	if err == nil {
+		_, err = c.bus.Bucket(subject.Idempotency).Put(t.Context(), subject.TryKey(id, n), mine)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// age lets the time go by after which a try of another is overdue, once that try was seen.
+func age(t *testing.T, c *Coordinator, id string) {
+	t.Helper()
+	natstest.Until(t, "another's try is seen", func() bool {
+		c.hooks.mu.Lock()
+		defer c.hooks.mu.Unlock()
+		held, ok := c.hooks.holds[id]
+		if ok && held.rev != 0 {
+			held.since, held.until = held.since.Add(-overdue), held.until.Add(-overdue)
+			c.hooks.holds[id] = held
+		}
+		return ok && held.rev != 0
+	})
+}
+
+// Whose clock says what does not matter: a try of another is made here when it has been seen, and not made, for a minute.
+func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
+	to := receive(t)
+	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	id := submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
+	seize(t, c, id, 1)
+	finish(t, c, claim(t, c, id, r))
+	natstest.Until(t, "the try is left to another", func() bool {
+		c.hooks.mu.Lock()
+		defer c.hooks.mu.Unlock()
+		return c.hooks.holds[id].rev != 0
+	})
+	if due := c.hooks.look(time.Now()); len(due) != 0 || to.count() != 0 {
+		t.Errorf("%d requests, to be made: %v", to.count(), due)
+	}
+	age(t, c, id)
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	if to.count() != 1 {
+		t.Errorf("%d requests", to.count())
+	}
+}
+
+// A look may be old when a try is taken: what the stream says counts.
+func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
+	to := receive(t)
+	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	id := many(t, c, r, 1, to.url)[0]
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	session := to.session(t, c, id)
+	for _, wasSeized := range []bool{false, true} { // by this process, which did not get to it; by one that died after it
+		if wasSeized {
+			seize(t, c, id, 1)
+		}
+		_, rev, err := c.bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(id, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := journal.Hook{RunID: id, SessionID: session}
+		c.hooks.mu.Lock() // it was seen a minute ago
+		c.hooks.holds[id] = hold{rev: rev, since: time.Now().Add(-overdue)}
+		c.hooks.mu.Unlock()
+		if err := c.hooks.try(t.Context(), old); err != nil || to.count() != 1 {
+			t.Errorf("%d requests, %v", to.count(), err)
+		}
+	}
+}
+
+// A try that cannot be read yet is not taken: it waits for nobody.
+func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
+	unknown := journal.Hook{RunID: run.NewID(), SessionID: run.NewID()}
+	if err := c.hooks.try(t.Context(), unknown); err == nil {
+		t.Error("no error")
+	}
+	if _, _, err := c.bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(unknown.RunID, 1)); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("taken all the same: %v", err)
+	}
+}
+
+func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
+	end := make(chan struct{})
+	var hangs atomic.Int32
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		hangs.Add(1)
+		<-end
+	}))
+	t.Cleanup(silent.Close)
+	t.Cleanup(func() { close(end) })
+	to := receive(t)
+	patient, err := webhook.New(webhook.Config{Timeout: time.Hour, Policy: webhook.Policy{
+		Hosts: []string{"127.0.0.1"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, natstest.Bus(t), Config{Webhooks: patient})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	many(t, c, r, 40, silent.URL)
+	natstest.Until(t, "the silent one has its share", func() bool { return hangs.Load() >= hostTries })
+	for _, id := range many(t, c, r, 5, to.url) {
+		natstest.Until(t, "the other is told", func() bool { return hook(t, c, id).Status == run.CallDelivered })
+	}
+	if n := hangs.Load(); n != hostTries {
+		t.Errorf("%d tries at once to one receiver", n)
+	}
+}
+
+// A coordinator that knows no AO_CALLBACK_HOSTS leaves what others have accepted to those.
+func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
+	s := natstest.Server(t)
+	to := receive(t)
+	mute := begin(t, natstest.Open(t, s), Config{})
+	r := runner("one", echo("a"))
+	register(t, mute, r)
+	spec := *active(t, mute, submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", isQueued).Spec
+	spec.ID, spec.SessionID, spec.CallbackTo = run.NewID(), run.NewSessionID(), to.url // as another accepted it
+	put(t, mute.bus, subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), run.Accepted{V: run.Version, Spec: spec})
+	finish(t, mute, claim(t, mute, spec.ID, r))
+	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallOwed })
+	c := begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
+	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallDelivered })
+	m, err := c.bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))
+	if err != nil || !strings.Contains(string(m.Body), `"delivered"`) {
+		t.Errorf("the first try: %s %v", m.Body, err)
 	}
 }
 

@@ -21,15 +21,6 @@ const (
 	hookDead // all tries were in vain
 )
 
-// hook is an HTTP callback of an ended run that is not delivered.
-type hook struct {
-	n      int // of its newest record
-	tries  int
-	next   time.Time // when to try again
-	status int       // of the last answer
-	reason string
-}
-
 // modes are those of runs; a row has the index.
 var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
 
@@ -166,6 +157,7 @@ func (f *fold) notify(ch *Change, rec subject.Record, m bus.Message) (int, error
 		return n.V, nil
 	}
 	ch.Moved = true
+	f.hosts.remove(h)
 	h.n, h.next = rec.N, m.Time
 	if n.Status != run.NotifyAgain {
 		h.tries++
@@ -183,6 +175,9 @@ func (f *fold) notify(ch *Change, rec subject.Record, m bus.Message) (int, error
 		if n.Next != nil {
 			h.next = *n.Next
 		}
+	}
+	if r.hook == hookOwed {
+		f.hosts.add(h)
 	}
 	return n.V, nil
 }
@@ -252,9 +247,9 @@ func (f *fold) held(told time.Time) uint64 {
 			}
 		}
 	}
-	for r := range f.hooks {
-		if r.hook == hookOwed {
-			least = min(least, r.first)
+	for _, to := range f.hosts.first {
+		for _, h := range to.owed {
+			least = min(least, h.row.first)
 		}
 	}
 	for p, child := range oldest {

@@ -219,41 +219,6 @@ func (j *Journal) Model(session string) string {
 	return ""
 }
 
-// Hook is an HTTP callback that is to be tried now.
-type Hook struct {
-	RunID, SessionID string
-	N                int // of its newest record
-	Tries            int
-}
-
-// Hooks are the HTTP callbacks whose time has come, and when the next one will; zero: there is none.
-func (j *Journal) Hooks(now time.Time) (due []Hook, next time.Time) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	for r, h := range j.fold.hooks {
-		switch {
-		case r.hook != hookOwed:
-		case !h.next.After(now):
-			due = append(due, Hook{r.runID(), r.session.sessionID(), h.n, h.tries})
-		case next.IsZero() || h.next.Before(next):
-			next = h.next
-		}
-	}
-	return due, next
-}
-
-// Hook is a run's HTTP callback, with its newest record's number; dead or owed only.
-func (j *Journal) Hook(id string) (Hook, run.Call, bool) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	r := j.fold.runs[identOf(runPrefix, id)]
-	h := j.fold.hooks[r]
-	if h == nil {
-		return Hook{}, run.Call{}, false
-	}
-	return Hook{r.runID(), r.session.sessionID(), h.n, h.tries}, *j.fold.calls(r).http, true
-}
-
 // CallbackPage is a part of a list of runs that call back.
 type CallbackPage struct {
 	Runs []run.Run `json:"callbacks"`

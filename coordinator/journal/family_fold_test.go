@@ -170,8 +170,7 @@ func promises(f *fold) string {
 			lines = append(lines, o.Session+" is told of "+c.RunID)
 		}
 	}
-	hooks, _ := j.Hooks(began.Add(time.Hour))
-	for _, h := range hooks {
+	for _, h := range j.Hooks(all(began.Add(time.Hour))) {
 		lines = append(lines, "receiver is told of "+h.RunID)
 	}
 	return sorted(lines)

@@ -48,6 +48,7 @@ type fold struct {
 	due      []*session        // of these: became idle, or got their first, since it was asked last
 	recent   []report          // callback records of the last minutes
 	hooks    map[*row]*hook    // HTTP callbacks of ended runs that are not delivered
+	hosts    receivers         // of these: those with tries left
 	past     map[*row][]past   // of runs that were queued more than once
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
 	names    map[string]string // shared strings
@@ -304,6 +305,9 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 		r.started = nanos(*e.StartedAt)
 	}
 	f.giveBack(r)
+	if r.hook == hookOwed {
+		f.promise(r, m)
+	}
 	f.unlink(r)
 	s.live = slices.DeleteFunc(s.live, func(o *row) bool { return o == r })
 	if len(s.live) == 0 {
@@ -312,9 +316,6 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	s.lastEnded = r
 	s.modified = max(s.modified, r.ended)
 	f.owe(r)
-	if r.hook == hookOwed {
-		f.hooks[r] = &hook{next: m.Time}
-	}
 	ch.Moved = true
 	ch.after(r)
 	f.settle(s)

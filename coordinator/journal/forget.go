@@ -15,7 +15,7 @@ type past struct {
 // drop takes an ended run out of the index.
 func (f *fold) drop(r *row) {
 	delete(f.runs, r.id)
-	delete(f.hooks, r)
+	f.release(r)
 	delete(f.past, r)
 	r.gone = true
 	f.touch(r)

@@ -142,7 +142,7 @@ func (j *Journal) apply(m bus.Message) {
 			delete(j.waiters, id)
 		}
 	}
-	fresh := len(j.fold.fresh) > 0 || len(j.fold.due) > 0 || len(j.fold.hooks) > 0 && ch.After.Final()
+	fresh := len(j.fold.fresh) > 0 || len(j.fold.due) > 0 || len(j.fold.hosts.first) > 0 && ch.After.Final()
 	var spec *run.Spec
 	if r := j.fold.runs[identOf(runPrefix, ch.RunID)]; live && r != nil && r.live != nil {
 		spec = r.live.snap.Spec

@@ -230,7 +230,7 @@ func (l *loading) row() {
 		r.timeout, r.attempt, r.tellings = int32(l.i()), uint16(l.u()), uint16(l.u())
 		r.status, r.mode, r.hook = l.byte(), l.byte(), hookState(l.byte())
 		if flags&flagHook != 0 {
-			l.f.hooks[r] = &hook{n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text()}
+			l.f.hooks[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
 		}
 		if flags&flagPast != 0 {
 			for n := l.u(); n > 0 && !l.bad; n-- {
@@ -331,6 +331,9 @@ func (l *loading) join() error {
 		f.link(r, f.sorder[n])
 		if l.turns[i] != 0 {
 			r.by = rowAt(l.turns[i])
+		}
+		if h := f.hooks[r]; h != nil && r.hook == hookOwed {
+			f.hosts.add(h)
 		}
 	}
 	for r, told := range l.told {

@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 2 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 3 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -374,6 +374,7 @@ func (e *encoder) row(f *fold, r *row) {
 		e.opt(nanos(h.next), r.created)
 		e.i(int64(h.status))
 		e.text(h.reason)
+		e.name(h.host)
 	}
 	if len(queued) > 0 {
 		e.u(uint64(len(queued)))

@@ -40,7 +40,7 @@ func whole(f *fold) string {
 		o.session, o.next, o.by, o.live = nil, nil, nil, nil
 		lines = append(lines, fmt.Sprintf("row %+v session %d next %d by %d at %t", o, r.session.first, first(r.next), first(r.by), f.runs[r.id] == r))
 		if h := f.hooks[r]; h != nil {
-			lines = append(lines, fmt.Sprintf("hook of %d: %d %d %d %d %s", r.first, h.n, h.tries, nanos(h.next), h.status, h.reason))
+			lines = append(lines, fmt.Sprintf("hook of %d: %d %d %d %d %s %s %t", r.first, h.n, h.tries, nanos(h.next), h.status, h.reason, h.host, h.to != nil))
 		}
 		if p := f.past[r]; len(p) > 0 {
 			lines = append(lines, fmt.Sprintf("past of %d: %v", r.first, p))
@@ -278,10 +278,10 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{live{}, "snap children", "prev next fresh"},
 		{Active{}, "Spec QueuedSeq ClaimSeq Lane Attempt Key Claim Stopping NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed model misses", "firstRow last live open runs due"},
-		{hook{}, "n tries next status reason", ""},
+		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh owing due names newer strange stats pass scratch waiting begun ended"},
+		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh owing due hosts names newer strange stats pass scratch waiting begun ended"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At", ""},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model CreatedAt Body Input", ""},
 	} {

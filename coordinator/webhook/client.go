@@ -65,6 +65,9 @@ func New(c Config) (*Client, error) {
 // Check tells why callbacks may not go to a URL (Policy.Check).
 func (c *Client) Check(rawURL string) error { return c.policy.Check(rawURL) }
 
+// Enabled tells whether there can be callbacks at all (Policy.Enabled).
+func (c *Client) Enabled() bool { return c.policy.Enabled() }
+
 // Attempt is how one try went.
 type Attempt struct {
 	Status    int    // the receiver's; 0: it gave no answer
