@@ -244,6 +244,11 @@ func (h *hooks) try(ctx context.Context, d journal.Hook) error {
 // told is what a receiver is told, and where.
 func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byte, err error) {
 	o, err := h.c.Outcome(ctx, d.RunID)
+	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound && ctx.Err() == nil {
+		h.c.log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
+		o = Outcome{}
+		o.Run, err = h.c.Show(ctx, d.RunID)
+	}
 	if err != nil {
 		return "", nil, err
 	}
