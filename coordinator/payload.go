@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 
+	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -36,7 +38,11 @@ func (c *Coordinator) getPart(ctx context.Context, r fleet.PartRequest) ([]byte,
 	if err := c.mayTouch(r); err != nil {
 		return nil, err
 	}
-	return c.bus.GetPart(ctx, r.Name, r.Part)
+	body, err := c.bus.GetPart(ctx, r.Name, r.Part)
+	if errors.Is(err, bus.ErrNone) {
+		return nil, fault.Wrap(fault.NotFound, "", "It is not kept any more, or it is damaged", err)
+	}
+	return body, err
 }
 
 // putPart takes one part of a result of the attempt that the worker holds.

@@ -1,10 +1,12 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +62,10 @@ func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) erro
 	if i, err := os.GetInfo(ctx, part(name, n)); err == nil && i.Size == uint64(len(body)) && i.Digest == "SHA-256="+base64.URLEncoding.EncodeToString(sum[:]) {
 		return nil // it is there: whoever reads it at this moment is not disturbed
 	}
-	_, err = os.PutBytes(ctx, part(name, n), body)
+	// One message: where a cluster has no leader for a moment, nats.go sends those of several again out of order, and the object
+	// is damaged for ever.
+	whole := &jetstream.ObjectMetaOptions{ChunkSize: PartSize}
+	_, err = os.Put(ctx, jetstream.ObjectMeta{Name: part(name, n), Opts: whole}, bytes.NewReader(body))
 	return kept(ctx, err)
 }
 
@@ -82,8 +87,11 @@ func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 		return nil, err
 	}
 	body, err := os.GetBytes(ctx, part(name, n))
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
+	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, ErrNone
+	case errors.Is(err, jetstream.ErrDigestMismatch):
+		return nil, fmt.Errorf("%w: it is damaged (%w)", ErrNone, err)
 	}
 	return body, kept(ctx, err)
 }
