@@ -156,13 +156,49 @@ type stack struct {
 	workers     int
 }
 
+// The stories can be told on a cluster of three NATS servers, AO_STORIES_NATS=cluster, and on one that loses a server every few
+// seconds, AO_STORIES_NATS=rolling. Some look at their clocks, and may need a second try there.
+
 // up starts NATS and a coordinator with short times, and waits until it is ready.
 func up(t testing.TB, env ...string) *stack {
 	t.Helper()
-	p := natstest.Proc(t)
-	s := upon(t, p.URL(), env...)
-	s.nats = p
+	mode := os.Getenv("AO_STORIES_NATS")
+	if mode == "" {
+		p := natstest.Proc(t)
+		s := upon(t, p.URL(), env...)
+		s.nats = p
+		return s
+	}
+	c := natstest.Cluster(t)
+	s := upon(t, c.URL(), append([]string{"AO_NATS_REPLICAS=3"}, env...)...)
+	s.nats = c.Servers[0]
+	if mode == "rolling" {
+		roll(t, c)
+	}
 	return s
+}
+
+// roll kills the second and the third server by turns until the test ends; the first one is the story's own to kill.
+func roll(t testing.TB, c *natstest.ClusterProcs) {
+	t.Helper()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	t.Cleanup(func() { close(stop); wg.Wait() })
+	wg.Go(func() {
+		tick := time.NewTicker(4 * time.Second)
+		defer tick.Stop()
+		for n := 1; ; n = 3 - n {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			c.Servers[n].Kill()
+			<-tick.C
+			c.Servers[n].Start()
+			c.Current()
+		}
+	})
 }
 
 // upon is up on a NATS that is there already.
