@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -19,10 +18,10 @@ import (
 // once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing stores it
 // under the same ids (design section 4.1).
 type once struct {
-	Body    []byte    `json:"body"` // SHA-256 of the request's body
-	Run     string    `json:"run_id"`
-	Session string    `json:"session_id"`
-	At      time.Time `json:"at"`
+	Body    []byte `json:"body"` // SHA-256 of the request's body
+	Run     string `json:"run_id"`
+	Session string `json:"session_id"`
+	Last    uint64 `json:"last"` // the last record when the key was made: those of its run follow
 }
 
 // MaxKey is the longest idempotency key, in bytes.
@@ -48,7 +47,11 @@ func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key st
 		}
 		return Accepted{}, err
 	}
-	first := once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.spec.SessionID, run.NewSessionID()), At: time.Now().UTC()}
+	state, err := c.bus.State(ctx)
+	if err != nil {
+		return Accepted{}, unavailable(err)
+	}
+	first := once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.spec.SessionID, run.NewSessionID()), Last: state.Last}
 	raw, err := json.Marshal(first)
 	if err != nil {
 		return Accepted{}, err
@@ -86,7 +89,7 @@ func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accept
 	if c.Journal.Deleted(first.Session) { // it was stored, and deleted since
 		return again, nil
 	}
-	if gone, err := c.history(ctx, first.At); err != nil || gone {
+	if gone, err := c.history(ctx, first.Last); err != nil || gone {
 		return again, err
 	}
 	p, err := c.check(ctx, body)
@@ -124,15 +127,13 @@ func (c *Coordinator) lateWords(ctx context.Context, first once) error {
 	return nil
 }
 
-// history tells whether the runs of a moment have been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since
-// at most RUN_KEEP are: its run is not missing then, and is not done twice.
-func (c *Coordinator) history(ctx context.Context, at time.Time) (bool, error) {
-	if _, _, ended := c.Journal.Counts(); ended < c.Keep {
-		return false, nil
-	}
-	oldest, err := c.bus.Records(ctx, subject.AllRuns, 0, 1)
+// history tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since
+// at most RUN_KEEP are: its run is not missing then, and is not done twice. Neither clocks nor counts tell that: a clock is another
+// one's, and fewer runs may be left, or more be kept, than then.
+func (c *Coordinator) history(ctx context.Context, last uint64) (bool, error) {
+	s, err := c.bus.State(ctx)
 	if err != nil {
 		return false, unavailable(err)
 	}
-	return len(oldest) > 0 && oldest[0].Time.After(at), nil
+	return s.First > last+1, nil
 }

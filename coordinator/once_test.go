@@ -6,14 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
 
-// A key outlives its run where more than RUN_KEEP runs have ended since: the run must not be done twice.
+// A key outlives its run where more than RUN_KEEP runs have ended since: the run must not be done twice, also when fewer are left
+// afterwards, or more may be.
 func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{Keep: 1})
 	r := runner("one", echo("a"))
@@ -21,15 +21,25 @@ func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
 	const body = `{"agent_name":"a"}`
 	first := submit(t, c, body, "k")
 	finish(t, c, claim(t, c, first.RunID, r))
-	finish(t, c, claim(t, c, submit(t, c, body, "").RunID, r))
+	last := submit(t, c, body, "")
+	finish(t, c, claim(t, c, last.RunID, r))
 	c.truncate(t.Context())
-	again := submit(t, c, body, "k")
-	if err := c.caughtUp(t.Context()); err != nil {
+	nothing := func(c *Coordinator, when string) {
+		t.Helper()
+		again := submit(t, c, body, "k")
+		if err := c.caughtUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := c.Journal.Active(first.RunID); there || again.RunID != first.RunID {
+			t.Fatalf("%s: got %s again after %s; it is begun anew: %t", when, again.RunID, first.RunID, there)
+		}
+	}
+	nothing(c, "truncated")
+	nothing(begin(t, c.bus, Config{Keep: 1000}), "more may be kept")
+	if err := c.DeleteSession(t.Context(), last.SessionID); err != nil {
 		t.Fatal(err)
 	}
-	if _, there := c.Journal.Active(first.RunID); there || again.RunID != first.RunID {
-		t.Errorf("got %s again after %s; it is begun anew: %t", again.RunID, first.RunID, there)
-	}
+	nothing(c, "fewer are left")
 }
 
 // A coordinator died between key and run: the repeat stores the run, also where history has been truncated.
@@ -43,7 +53,11 @@ func TestAKeyWithoutARunStoresIt(t *testing.T) {
 	}
 	c.truncate(t.Context())
 	sum, name := sha256.Sum256([]byte(body)), sha256.Sum256([]byte("test\x00k"))
-	left := once{Body: sum[:], Run: run.NewID(), Session: run.NewSessionID(), At: time.Now().UTC()}
+	state, err := c.bus.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := once{Body: sum[:], Run: run.NewID(), Session: run.NewSessionID(), Last: state.Last}
 	raw, err := json.Marshal(left)
 	if err == nil {
 		_, err = c.bus.Bucket(subject.Idempotency).Create(t.Context(), hex.EncodeToString(name[:]), raw)

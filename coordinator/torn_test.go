@@ -54,6 +54,7 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 func TestARepeatAfterATornHistory(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	body := `{"agent_name":"thinker","prompt":"think"}`
+	f.start("") // history begins before the loss
 	lost := submit(t, f.c, body, "key")
 	a := f.claim(lost.RunID)
 	part := subject.Partition(lost.SessionID)
