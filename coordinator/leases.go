@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -197,11 +198,25 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) {
 	}
 }
 
-// end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error.
+// end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the run's
+// own first record is not of this run, but of one that NATS has lost and that was stored again: it goes.
 func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	e, err := c.ended(ctx, a, status, f)
 	if err != nil {
 		return err
+	}
+	if err := c.appendRecord(ctx, e); err != nil {
+		return err
+	}
+	m, err := c.bus.Last(ctx, e.Subject)
+	if errors.Is(err, bus.ErrNone) || err == nil && m.Seq >= a.FirstSeq {
+		return nil
+	}
+	if err == nil {
+		err = c.bus.Purge(ctx, subject.Runs, e.Subject, a.FirstSeq)
+	}
+	if err != nil {
+		return unavailable(err)
 	}
 	return c.appendRecord(ctx, e)
 }

@@ -79,3 +79,47 @@ func TestARepeatAfterATornHistory(t *testing.T) {
 		t.Errorf("%+v %v", r, err)
 	}
 }
+
+// A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up finds it taken.
+func TestALateWordIsNotInTheWay(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 300 * time.Millisecond}))
+	late := func() (plan, once) {
+		t.Helper()
+		p, err := f.c.check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := once{Run: run.NewID(), Session: run.NewSessionID()}
+		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.of(lost.Run, 1)),
+			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+		return p, lost
+	}
+	p, lost := late()
+	if _, err := f.c.bringBack(t.Context(), p, lost); err != nil {
+		t.Fatal(err)
+	}
+	f.ends(lost.Run, said("ok"))
+
+	p, lost = late()
+	if _, err := f.c.place(t.Context(), p, lost.Run, lost.Session); err != nil {
+		t.Fatal(err)
+	}
+	f.claim(lost.Run) // its worker is never heard of
+	natstest.Until(t, "the run is given up", func() bool { return f.c.Journal.Ended(lost.Run) })
+}
+
+// What is known of a run is on the stream: a fold that begins anew at this moment has nothing.
+func TestAFoldThatKnowsNothingRemovesNothing(t *testing.T) {
+	b := natstest.Bus(t)
+	blank := New(Config{Bus: b, Log: natstest.Log(t)})
+	queued, accepted, none := run.NewID(), run.NewID(), run.NewID()
+	session := run.NewSessionID()
+	part := subject.Partition(session)
+	put(t, b, subject.Queued(part, subject.Lane("x", "y", "z"), queued, 1), run.Queued{})
+	put(t, b, subject.Accepted(part, session, accepted), run.Accepted{})
+	for id, want := range map[string]bool{queued: true, accepted: true, none: false} {
+		if got, err := blank.stands(t.Context(), once{Run: id, Session: session}); got != want || err != nil {
+			t.Errorf("%s stands: %t %v", id, got, err)
+		}
+	}
+}
