@@ -159,12 +159,16 @@ func (r *roster) spared() map[string]bool {
 }
 
 // sweepPayloads drops bodies that no run names any more: of history that was truncated, of attempts that were given up while
-// they stored theirs, of creations that failed half-way. What is younger than a moment may be about to be named.
+// they stored theirs, of creations that failed half-way. What is younger than a moment may be about to be named. A fold that begins
+// anew at any moment knows of nothing: that is no reason.
 func (c *Coordinator) sweepPayloads(ctx context.Context, old time.Time) {
 	err := c.bus.DropPayloads(ctx, func(name string, at time.Time) bool {
+		if !at.Before(old) || c.Journal.Ready() != nil {
+			return false
+		}
 		id := runOf(name)
 		_, open := c.Journal.Active(id)
-		return at.Before(old) && !open && !c.Journal.Ended(id)
+		return !open && !c.Journal.Ended(id) && c.Journal.Ready() == nil
 	})
 	if err != nil {
 		c.log.Warn("payloads of no run not removed; trying again", "err", err)

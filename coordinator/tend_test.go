@@ -3,9 +3,11 @@ package coordinator
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"ao/nats/natstest"
 	"ao/shared/fault"
+	"ao/shared/run"
 )
 
 // A runner with many tags satisfies more different demands than there may be lanes: those that nobody uses make room.
@@ -50,4 +52,21 @@ func TestLanesThatNobodyUsesMakeRoom(t *testing.T) {
 		finish(t, c, claim(t, c, a.RunID, r))
 	}
 	finish(t, c, claim(t, c, waits.RunID, r))
+}
+
+// While the fold reads the history anew it knows of no run: no body is dropped for that.
+func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
+	b := natstest.Bus(t)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	blank := New(Config{Bus: b, Log: natstest.Log(t)})
+	name := run.NewID() + ".hash.in"
+	if _, err := blank.putPayload(t.Context(), name, []byte("a body")); err != nil {
+		t.Fatal(err)
+	}
+	blank.sweepPayloads(t.Context(), time.Now().Add(time.Hour))
+	if left, err := b.ListPayloads(t.Context()); err != nil || len(left) != 1 {
+		t.Errorf("%d bodies are left: %v", len(left), err)
+	}
 }
