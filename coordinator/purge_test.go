@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 
@@ -107,6 +108,38 @@ func TestADeletionInVainLeavesNoRecord(t *testing.T) {
 			if _, err := f.c.Stop(t.Context(), a.RunID); err != nil && fault.KindOf(err) != fault.Conflict {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// A turn that is accepted right behind the deletion of its session: the deletion counts, and everybody sees the same, also when the
+// session is deleted once more.
+func TestATurnBehindADeletion(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+		s := f.start("")
+		f.ends(s.RunID, said("kept nowhere"))
+		late, err := f.c.plan(t.Context(), run.Request{Type: run.Resume, SessionID: s.SessionID, Mode: run.AsyncPoll, Parameters: json.RawMessage(`{"prompt":"late"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := subject.Partition(s.SessionID)
+		put(t, f.c.bus, subject.Deleted(part, s.SessionID), run.Deleted{V: run.Version})
+		late.spec.ID = run.NewID()
+		if err := f.c.store(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		natstest.Until(t, "the late turn has ended", func() bool { return f.c.Journal.Ended(late.spec.ID) })
+		if again {
+			err = f.c.DeleteSession(t.Context(), s.SessionID)
+		} else {
+			err = f.c.deleted(t.Context(), part, s.SessionID, []string{s.RunID})
+		}
+		if err != nil {
+			t.Errorf("again %t: %v", again, err)
+		}
+		if live, fresh := seen(t, f.c.Journal), seen(t, anew(t, f.c)); live != fresh || strings.Contains(fresh, s.RunID) {
+			t.Errorf("again %t: live\n%s\nfresh\n%s", again, live, fresh)
 		}
 	}
 }

@@ -137,20 +137,26 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
 		return err
 	}
-	if err := c.caughtUp(ctx); err != nil {
-		return err
-	}
-	if _, err := c.Journal.Session(ctx, id); err == nil { // a run came in before the record: the fold does not honour it
-		if err := c.undelete(ctx, part, id); err != nil {
-			c.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
-		}
-		return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).With("session_id", id)
-	}
+	return c.deleted(ctx, part, id, runs)
+}
+
+// deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that came behind it
+// ends by itself (session_deleted), whatever the session looks like meanwhile.
+func (c *Coordinator) deleted(ctx context.Context, part, id string, runs []string) error {
 	m, err := c.bus.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
 		return unavailable(err)
 	}
-	return c.purge(ctx, part, id, runs, m.Seq)
+	if err := c.reached(ctx, m.Seq); err != nil {
+		return err
+	}
+	if c.Journal.DeletedAt(id) == m.Seq {
+		return c.purge(ctx, part, id, runs, m.Seq)
+	}
+	if err := c.undelete(ctx, part, id); err != nil {
+		c.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
+	}
+	return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).With("session_id", id)
 }
 
 // undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a later turn
@@ -168,10 +174,41 @@ func (c *Coordinator) undelete(ctx context.Context, part, session string) error 
 	if _, err := c.Journal.Session(ctx, session); err != nil { // gone by that very deletion
 		return err
 	}
+	if c.Journal.DeletedAt(session) == m.Seq { // it counted: what it deleted must be gone before it goes, or it would come back
+		runs, err := c.runsBefore(ctx, part, session, m.Seq)
+		if err == nil {
+			err = c.purge(ctx, part, session, runs, m.Seq)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := c.bus.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
 		return unavailable(err)
 	}
 	return nil
+}
+
+// runsBefore finds a session's runs of which the stream has records before a sequence, whatever the fold thinks of them.
+func (c *Coordinator) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
+	for after := uint64(0); ; {
+		records, err := c.bus.Records(ctx, "ao.runs."+part+".>", after, 500)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, m := range records {
+			rec, err := subject.Parse(m.Subject)
+			if after = m.Seq; err != nil || m.Seq >= before || rec.Kind != subject.QueuedKind && rec.Kind != subject.AcceptedKind {
+				continue
+			}
+			if q, err := run.DecodeQueued(m.Body, nil); err == nil && q.SessionID == session && !slices.Contains(runs, q.ID) {
+				runs = append(runs, q.ID)
+			}
+		}
+		if len(records) == 0 || after >= before {
+			return runs, nil
+		}
+	}
 }
 
 // purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves

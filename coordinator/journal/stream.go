@@ -308,7 +308,7 @@ func (t *teller) about(ctx context.Context, m bus.Message) (telling, error) {
 	a := telling{mark{seq: m.Seq}, rec.Kind, rec.Session}
 	switch rec.Kind {
 	case subject.DeletedKind:
-		if t.j.deletedAt(rec.Session) != m.Seq {
+		if t.j.DeletedAt(rec.Session) != m.Seq {
 			return none, nil
 		}
 	case subject.QueuedKind, subject.AcceptedKind, subject.ClaimedKind, subject.StoppingKind, subject.EndedKind:
@@ -376,8 +376,8 @@ func (t *teller) items(ctx context.Context, a telling) (items []Item, err error)
 	return items, nil
 }
 
-// deletedAt is the sequence of a session's deletion, 0 where there is none that was honoured.
-func (j *Journal) deletedAt(session string) uint64 {
+// DeletedAt is the sequence of a session's deletion, 0 where there is none that was honoured.
+func (j *Journal) DeletedAt(session string) uint64 {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.fold.deleted[identOf(sessionPrefix, session)]
