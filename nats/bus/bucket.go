@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -93,50 +92,20 @@ func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, 
 		return nil, 0, err
 	}
 	if k.b.clustered() {
-		return k.leaders(ctx, key)
+		m, header, err := k.b.leaders(ctx, k.stream(), lookup{Subject: k.prefix() + key})
+		if err == nil && deleted(header) {
+			err = ErrNone
+		}
+		if err != nil {
+			return nil, 0, k.err(ctx, err)
+		}
+		return m.Body, m.Seq, nil
 	}
 	e, err := kv.Get(ctx, key)
 	if err != nil {
 		return nil, 0, k.err(ctx, err)
 	}
 	return e.Value(), e.Revision(), nil
-}
-
-// leaders asks the bucket's leader, who never lags behind as the other replicas may: what was written a moment ago is there.
-func (k *Bucket) leaders(ctx context.Context, key string) (body []byte, rev uint64, err error) {
-	ask, err := json.Marshal(map[string]string{"last_by_subj": k.prefix() + key})
-	if err != nil {
-		return nil, 0, err
-	}
-	var r *nats.Msg
-	err = askAgain(ctx, func(ctx context.Context) (err error) {
-		r, err = k.b.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + k.stream(), Data: ask}, k.b.brief())
-		return err
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Seq    uint64 `json:"seq"`
-			Header []byte `json:"hdrs"`
-			Body   []byte `json:"data"`
-		} `json:"message"`
-	}
-	switch err := json.Unmarshal(r.Data, &answer); {
-	case err != nil:
-		return nil, 0, err
-	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return nil, 0, ErrNone
-	case answer.Error != nil:
-		return nil, 0, k.err(ctx, answer.Error)
-	}
-	header, err := nats.DecodeHeadersMsg(answer.Message.Header)
-	if len(answer.Message.Header) > 0 && (err != nil || deleted(header)) {
-		return nil, 0, ErrNone
-	}
-	return answer.Message.Body, answer.Message.Seq, nil
 }
 
 // stream is the bucket's stream, and prefix what the subjects of its keys begin with.

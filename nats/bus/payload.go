@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -58,8 +59,7 @@ func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) erro
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(body)
-	if i, err := os.GetInfo(ctx, part(name, n)); err == nil && i.Size == uint64(len(body)) && i.Digest == "SHA-256="+base64.URLEncoding.EncodeToString(sum[:]) {
+	if i, err := os.GetInfo(ctx, part(name, n)); err == nil && i.Size == uint64(len(body)) && i.Digest == digest(body) {
 		return nil // it is there: whoever reads it at this moment is not disturbed
 	}
 	// One message: where a cluster has no leader for a moment, nats.go sends those of several again out of order, and the object
@@ -72,7 +72,7 @@ func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) erro
 // kept is what an error of the object store means: it has many, and all but "there is none" are NATS's trouble.
 func kept(ctx context.Context, err error) error {
 	err = away(ctx, wrap("payload", err))
-	if _, said := errors.AsType[*fault.Fault](err); err == nil || said || ctx.Err() != nil {
+	if _, said := errors.AsType[*fault.Fault](err); err == nil || said || errors.Is(err, ErrNone) || ctx.Err() != nil {
 		return err
 	}
 	return unreachable(err)
@@ -80,6 +80,11 @@ func kept(ctx context.Context, err error) error {
 
 // GetPart gives a part of a payload, or ErrNone.
 func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
+	if b.clustered() {
+		if body, err := b.leadersPart(ctx, part(name, n)); err != errManyMessages {
+			return body, err
+		}
+	}
 	ctx, done := b.linked(ctx)
 	defer done()
 	os, err := b.objects(ctx)
@@ -88,12 +93,56 @@ func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 	}
 	body, err := os.GetBytes(ctx, part(name, n))
 	switch {
+	case errors.Is(err, jetstream.ErrObjectNotFound) && b.clustered(): // the leader has it
+		return nil, unreachable(err)
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, ErrNone
 	case errors.Is(err, jetstream.ErrDigestMismatch):
 		return nil, fmt.Errorf("%w: it is damaged (%w)", ErrNone, err)
 	}
 	return body, kept(ctx, err)
+}
+
+var errManyMessages = errors.New("the object is not one message")
+
+// leadersPart reads an object from the leader: any other replica may have yet to catch up, and not know it.
+func (b *Bus) leadersPart(ctx context.Context, object string) ([]byte, error) {
+	const stream, prefix = "OBJ_" + subject.Payloads, "$O." + subject.Payloads
+	for read := ""; ; {
+		m, _, err := b.leaders(ctx, stream, lookup{Subject: prefix + ".M." + base64.URLEncoding.EncodeToString([]byte(object))})
+		if err != nil {
+			return nil, kept(ctx, err)
+		}
+		var info jetstream.ObjectInfo
+		switch err := json.Unmarshal(m.Body, &info); {
+		case err != nil:
+			return nil, fmt.Errorf("payload %s: %w", object, err)
+		case info.Deleted, info.NUID == read:
+			return nil, ErrNone
+		case info.Size == 0:
+			return nil, nil
+		case info.Chunks != 1:
+			return nil, errManyMessages
+		}
+		m, _, err = b.leaders(ctx, stream, lookup{Subject: prefix + ".C." + info.NUID})
+		if errors.Is(err, ErrNone) { // put anew in between?
+			read = info.NUID
+			continue
+		}
+		if err != nil {
+			return nil, kept(ctx, err)
+		}
+		if sum := digest(m.Body); sum != info.Digest {
+			return nil, fmt.Errorf("%w: it is damaged (%s, not %s)", ErrNone, sum, info.Digest)
+		}
+		return m.Body, nil
+	}
+}
+
+// digest is a body's checksum as the object store writes it.
+func digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
 }
 
 // ListPayloads gives every payload by name.

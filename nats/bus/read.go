@@ -11,6 +11,7 @@ import (
 	"ao/nats/subject"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // State is what RUNS holds.
@@ -24,12 +25,71 @@ type State struct {
 
 // Last gives the one message of a subject of RUNS, or ErrNone.
 func (b *Bus) Last(ctx context.Context, subj string) (Message, error) {
-	return b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs+"."+subj, nil)
+	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs+"."+subj, nil)
+	return b.surely(ctx, m, err, lookup{Subject: subj})
 }
 
 // Get gives the message of RUNS with that sequence, or ErrNone.
 func (b *Bus) Get(ctx context.Context, seq uint64) (Message, error) {
-	return b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
+	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
+	return b.surely(ctx, m, err, lookup{Seq: seq})
+}
+
+// surely asks RUNS's leader for what there is none of: in a cluster any replica may have said so, and have yet to catch up.
+func (b *Bus) surely(ctx context.Context, m Message, err error, what lookup) (Message, error) {
+	if !errors.Is(err, ErrNone) || !b.clustered() {
+		return m, err
+	}
+	m, _, err = b.leaders(ctx, subject.Runs, what)
+	return m, err
+}
+
+// lookup is which message is wanted: the one of a sequence, or the last of a subject.
+type lookup struct {
+	Seq     uint64 `json:"seq,omitempty"`
+	Subject string `json:"last_by_subj,omitempty"`
+}
+
+// leaders asks a stream's leader, who never lags behind as the other replicas may: what was written a moment ago is there.
+func (b *Bus) leaders(ctx context.Context, stream string, what lookup) (m Message, header nats.Header, err error) {
+	ctx, done := b.within(ctx, b.brief())
+	defer done()
+	ask, err := json.Marshal(what)
+	if err != nil {
+		return m, nil, err
+	}
+	var r *nats.Msg
+	err = askAgain(ctx, func(ctx context.Context) (err error) {
+		r, err = b.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: ask}, b.brief())
+		return err
+	})
+	if err != nil {
+		return m, nil, err
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Body    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	switch err := json.Unmarshal(r.Data, &answer); {
+	case err != nil:
+		return m, nil, err
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return m, nil, ErrNone
+	case answer.Error != nil:
+		return m, nil, away(ctx, wrap("stream "+stream, answer.Error))
+	}
+	if len(answer.Message.Header) > 0 {
+		if header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
+			return m, nil, err
+		}
+	}
+	return Message{answer.Message.Seq, answer.Message.Subject, answer.Message.Body, answer.Message.Time}, header, nil
 }
 
 func (b *Bus) direct(ctx context.Context, api string, ask []byte) (Message, error) {
