@@ -57,34 +57,44 @@ func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
 
 // heal makes sure that every queued run can still be delivered. Over-delivery is harmless: the claim decides.
 func (c *Coordinator) heal(ctx context.Context) {
-	oldest := map[string]uint64{} // by lane: its oldest queued run
+	oldest := map[string]journal.Active{} // by lane: its oldest queued run
 	settled := time.Now().Add(-30 * time.Second)
 	c.Journal.Pending(func(a journal.Active) bool {
-		if at, ok := oldest[a.Lane]; a.Lane != "" && (!ok || a.QueuedSeq < at) && a.Spec.CreatedAt.Before(settled) {
-			oldest[a.Lane] = a.QueuedSeq
+		if at, ok := oldest[a.Lane]; a.Lane != "" && (!ok || a.QueuedSeq < at.QueuedSeq) && a.Spec.CreatedAt.Before(settled) {
+			oldest[a.Lane] = a
 		}
 		return true
 	})
-	for lane, seq := range oldest {
-		s, err := c.bus.LaneState(ctx, lane)
-		switch {
-		case errors.Is(err, bus.ErrNone):
-		case err != nil:
-			c.log.Warn("lane not looked at; trying again", "lane", lane, "err", err)
-			continue
-		case s.AckFloor >= seq, s.Delivered >= seq && s.AckPending == 0:
-			c.log.Warn("a lane is past a run that nobody has; its consumer is made again", "lane", lane, "sequence", seq)
-			if err := c.bus.DropLane(ctx, lane); err != nil {
-				c.log.Warn("lane not mended; trying again", "lane", lane, "err", err)
-				continue
-			}
-		default:
-			continue
-		}
-		if err := c.bus.EnsureLane(ctx, lane, seq); err != nil {
+	for lane, a := range oldest {
+		if err := c.mend(ctx, a); err != nil {
 			c.log.Warn("lane not mended; trying again", "lane", lane, "err", err)
 		}
 	}
+}
+
+// mend makes the lane of a queued run again where its consumer is missing or past the run. a may be old: a worker that has begun the
+// run since is why the consumer is past it.
+func (c *Coordinator) mend(ctx context.Context, a journal.Active) error {
+	s, err := c.bus.LaneState(ctx, a.Lane)
+	switch {
+	case errors.Is(err, bus.ErrNone):
+	case err != nil:
+		return err
+	case s.AckFloor >= a.QueuedSeq, s.Delivered >= a.QueuedSeq && s.AckPending == 0:
+		if err := c.caughtUp(ctx); err != nil {
+			return err
+		}
+		if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq {
+			return nil
+		}
+		c.log.Warn("a lane is past a run that nobody has; its consumer is made again", "lane", a.Lane, "sequence", a.QueuedSeq)
+		if err := c.bus.DropLane(ctx, a.Lane); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	return c.bus.EnsureLane(ctx, a.Lane, a.QueuedSeq)
 }
 
 // spare is how long a match lane is kept that nobody uses, and no registered runner serves; or that one does serve where lanes

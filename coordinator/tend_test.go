@@ -1,10 +1,13 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -68,5 +71,49 @@ func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
 	blank.sweepPayloads(t.Context(), time.Now().Add(time.Hour))
 	if left, err := b.ListPayloads(t.Context()); err != nil || len(left) != 1 {
 		t.Errorf("%d bodies are left: %v", len(left), err)
+	}
+}
+
+// A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody looked.
+func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	delivered := make(chan bus.Delivery)
+	made := func(lane string) time.Time {
+		t.Helper()
+		s, err := c.bus.LaneState(t.Context(), lane)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Created
+	}
+	for _, tt := range []struct {
+		begun bool
+		what  string
+	}{{true, "a run was begun"}, {false, "a run was lost"}} {
+		id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+		a := active(t, c, id, "is queued", isQueued)
+		ctx, enough := context.WithCancel(t.Context())
+		var taking sync.WaitGroup
+		taker := c.bus.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { delivered <- d })
+		taking.Go(func() { _ = taker.Take(ctx, a.Lane) })
+		(<-delivered).Done()
+		enough()
+		taking.Wait()
+		natstest.Until(t, "the delivery is settled", func() bool {
+			s, err := c.bus.LaneState(t.Context(), a.Lane)
+			return err == nil && s.AckFloor >= a.QueuedSeq
+		})
+		if tt.begun {
+			claim(t, c, id, r)
+		}
+		before := made(a.Lane)
+		if err := c.mend(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if again := !made(a.Lane).Equal(before); again == tt.begun {
+			t.Errorf("%s: its lane is made again: %t", tt.what, again)
+		}
 	}
 }
