@@ -37,7 +37,8 @@ type Journal struct {
 	goal   atomic.Uint64 // the last record when the reading began
 	moved  chan struct{}
 
-	probing atomic.Bool // somebody asks whether the tail was purged
+	lookEvery time.Duration
+	probing   atomic.Bool // somebody asks whether the tail was purged
 
 	mu      sync.RWMutex
 	fold    *fold
@@ -52,7 +53,7 @@ type Journal struct {
 func New(b *bus.Bus, cfg Config) *Journal {
 	j := &Journal{
 		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
-		moved: make(chan struct{}, 1), waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
+		moved: make(chan struct{}, 1), lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 	j.shelf.j, j.shelf.dir = j, cfg.Dir
 	return j
@@ -79,14 +80,22 @@ func (j *Journal) Run(ctx context.Context) error {
 func (j *Journal) read(ctx context.Context, last bus.Message) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	wg.Go(func() { j.start(ctx) })
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	wg.Go(func() {
+		if err := j.watch(ctx); errors.Is(err, bus.ErrRewound) {
+			cancel(err)
+		}
+	})
 	wg.Go(func() { j.shelf.keep(ctx) })
-	return j.bus.FollowRuns(ctx, last, func(m bus.Message) error {
+	err := j.bus.FollowRuns(ctx, last, func(m bus.Message) error {
 		j.apply(m)
 		return nil
 	})
+	if errors.Is(context.Cause(ctx), bus.ErrRewound) {
+		return bus.ErrRewound
+	}
+	return err
 }
 
 // reset forgets everything; it all can be made again (invariant 4). Who waits for a sequence of the old history waits no more.
@@ -100,23 +109,6 @@ func (j *Journal) reset() {
 		close(a.done)
 	}
 	j.awaits = nil
-}
-
-// start waits until the fold has reached what the stream held at the beginning.
-func (j *Journal) start(ctx context.Context) {
-	for ctx.Err() == nil {
-		state, err := j.bus.State(ctx)
-		if err == nil {
-			j.goal.Store(state.Last)
-			if err = j.Await(ctx, state.Last); err == nil {
-				j.forget(state.First) // only now has all ended that was truncated since the snapshot
-				j.live.Store(true)
-				j.wake()
-				return
-			}
-		}
-		pause(ctx, 100*time.Millisecond)
-	}
 }
 
 func pause(ctx context.Context, d time.Duration) {
