@@ -169,6 +169,10 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	return told, err
 }
 
+// soon is how long after the end of a child, give or take what the clocks differ, it may be said that there is no such result, and
+// there is one: a NATS server that comes back does not know yet what the others wrote since.
+const soon = time.Minute
+
 // children reads how they ended: as many as a turn can hold. A result that is no longer kept, or cannot be read, is told as none.
 func (c *Coordinator) children(ctx context.Context, owed []journal.Child) (all []prompt.Child, err error) {
 	var size int64
@@ -177,6 +181,8 @@ func (c *Coordinator) children(ctx context.Context, owed []journal.Child) (all [
 		switch {
 		case fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil:
 			return nil, err
+		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < soon && c.Journal.Ended(child.RunID):
+			return nil, fault.Wrap(fault.Unavailable, "", "The end of run "+child.RunID+" cannot be found yet; try again", err)
 		case err != nil && fault.KindOf(err) != fault.NotFound:
 			c.log.Error("the end of a child cannot be read; its parent is told without it", "run", child.RunID, "err", err)
 		}

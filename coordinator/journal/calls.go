@@ -101,6 +101,7 @@ const maxTold = 1000
 type Child struct {
 	RunID, SessionID string
 	Status           run.Status
+	Ended            time.Time // by its own word
 }
 
 // Due are those that became ready to be told since it was asked last.
@@ -169,7 +170,7 @@ func (f *fold) owingOf(s *session) (o Owing, ok bool) {
 			if len(o.Children) == 0 {
 				o.Told = int(r.tellings)
 			}
-			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base()})
+			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
 		}
 	}
 	return o, len(o.Children) > 0
