@@ -62,10 +62,19 @@ const (
 	maxHolds  = 1000
 )
 
+// mute says what waits for a coordinator that may tell it.
+func (h *hooks) mute() {
+	due := h.c.Journal.Hooks(journal.Look{Now: time.Now(), Most: 100, Room: func(string) int { return 100 }, Busy: func(journal.Hook) bool { return false }})
+	if len(due) > 0 {
+		h.c.log.Warn("HTTP callbacks are due, and this coordinator may tell nobody: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
+	}
+}
+
 // watch makes tries until ctx ends. A coordinator that may tell nobody leaves them to those that may.
 func (h *hooks) watch(ctx context.Context) error {
 	if !h.c.Webhooks.Enabled() {
-		return nil
+		h.mute()
+		return every(ctx, 10*time.Minute, func(context.Context) { h.mute() })
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -232,7 +232,7 @@ func (c *Coordinator) ended(ctx context.Context, a journal.Active, status run.St
 			c.log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
 		}
 	}
-	body, err := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, At: time.Now().UTC()})
+	body, err := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()})
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -26,6 +27,10 @@ const maxRecord = 900 << 10
 
 // finish says the last word of an attempt: exactly one, tried again until it stands, is refused, or the worker dies.
 func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
+	if o.Status == run.Failed && o.Error != nil && a.Attempt < a.Attempts { // nobody else would say why
+		why := string(process.Cut([]byte(o.Error.Message), maxMessage))
+		ev.emit(a.wanted, run.EventMessage, run.Say("system", fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt, a.Attempts, why)))
+	}
 	seq := ev.flush(a.wanted)
 	body, nonce, err := w.ended(a, o, seq)
 	if err != nil {

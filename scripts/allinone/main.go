@@ -111,13 +111,21 @@ func signals(log *slog.Logger) (context.Context, <-chan struct{}) {
 	return ctx, hurry
 }
 
+// hello tells three things to try, with the addresses where they are not the usual ones.
 func hello(url, nats string) {
+	ao, at := "bin/ao", ""
+	if url != "http://127.0.0.1:8765" {
+		ao += " --url " + url
+	}
+	if nats != "nats://127.0.0.1:4222" {
+		at = "-s " + nats + " "
+	}
 	fmt.Printf(`
 Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in another terminal:
 
-  go run ./coordinator/cmd/ao run text-stats --param file=README.md
+  %[3]s run text-stats --param file=README.md
   curl -s %[1]s/runs -d '{"agent_name":"text-stats","parameters":{"file":"README.md"},"mode":"sync"}'
-  nats request ao.api.runs.create '{"agent_name":"text-stats","parameters":{"file":"README.md"}}'
+  nats %[4]srequest ao.api.runs.create '{"agent_name":"text-stats","parameters":{"file":"README.md"}}'
 
-`, url, nats)
+`, url, nats, ao, at)
 }

@@ -228,6 +228,7 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 		s.has(s.get("/runs/"+id), 200, `"status":"completed"`, `"attempt":3`, `"max_attempts":3`)
 		s.has(s.get("/sessions/ses_three"), 200, `"status":"finished"`, `"runs":1`)
 		tries(s, "three", "1 2 3")
+		s.has(s.get("/sessions/ses_three/events"), 200, "attempt 1 of 3 failed: ", "attempt 2 of 3 failed: ")
 		live.event(id, "run_completed")
 		if n := failures(id); n != 0 {
 			t.Errorf("run_failed was told %d times", n)

@@ -183,8 +183,8 @@ func (a *app) agentCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use: "create DEFINITION", Short: "Create an agent", Args: oneOf("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition + `
 
-An agent created here is autonomous unless its type says otherwise. This version has no executor for autonomous agents: they are
-checked and kept, but no runner takes their runs. Agents that can run are procedural ones in a runner's agents_dir.`,
+An agent created here is autonomous unless its type says otherwise: its runs go to a worker that runs an autonomous profile
+(worker -x PROFILE), the one that executor_profile names where it does. Procedural agents lie in a runner's agents_dir.`,
 		Example: `  ao agents create '{"name":"note-taker","description":"Takes notes","system_prompt":"You take notes."}'` + "\n  ao agents create note-taker.json",
 	}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {

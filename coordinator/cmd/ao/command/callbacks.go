@@ -3,8 +3,12 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
@@ -28,6 +32,8 @@ func (a *app) callbacks() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		statuses := strings.Split(f.status, ",")
+		wanted := func(status string) bool { return f.status == "" || slices.Contains(statuses, status) } // a run may call back twice
 		table := screen.NewTable("RUN", "ENDED", "TO", "CALLBACK", "TRIES", "NOTE")
 		err = a.list(p, "no callbacks", table, func(doc json.RawMessage) error {
 			var r run.Run
@@ -38,10 +44,10 @@ func (a *app) callbacks() *cobra.Command {
 			if r.EndedAt != nil {
 				ended = screen.Age(a.now(), *r.EndedAt)
 			}
-			if c := r.Callback; c != nil {
+			if c := r.Callback; c != nil && wanted(c.Status) {
 				table.Row(r.ID, ended, r.Parent, c.Status, "", a.last(callNote(*c)))
 			}
-			if c := r.HTTPCallback; c != nil {
+			if c := r.HTTPCallback; c != nil && wanted(c.Status) {
 				tries := ""
 				if c.Tries > 0 {
 					tries = strconv.Itoa(c.Tries)
@@ -79,6 +85,8 @@ func callNote(c run.Call) string {
 	switch {
 	case c.RunID != "":
 		return "by " + c.RunID
+	case c.Next != nil && c.Tries > 0:
+		return fmt.Sprintf("%s; again at %s", strings.TrimPrefix(fmt.Sprintf("%d %s", c.HTTP, c.Reason), "0 "), c.Next.Local().Format(time.DateTime))
 	case c.HTTP != 0:
 		return strconv.Itoa(c.HTTP) + " " + c.Reason
 	}

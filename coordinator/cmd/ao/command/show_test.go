@@ -53,9 +53,8 @@ run_1  text-stats  failed   2m ago   1.2s  \x1b[31mno such file
 		{"runs --all --json", "\n" + `{"run_id":"run_2","digits":1.50}` + "\n" + `{"run_id":"run_1"}` + "\n"},
 		{"runs --status failed --agent a --session ses_1 --parent ses_2 --limit 5 --cursor c", "\n"},
 		{"callbacks --status dead", `
-RUN    ENDED   TO                   CALLBACK   TRIES  NOTE
-run_3  2m ago  ses_1                delivered  -      by run_9
-run_3  2m ago  https://x.example/y  dead       10     503 Service Unavailable
+RUN    ENDED   TO                   CALLBACK  TRIES  NOTE
+run_3  2m ago  https://x.example/y  dead      10     503 Service Unavailable
 `},
 		{"sessions", `
 SESSION  AGENT  STATUS    RUNS  CREATED  CHANGED
