@@ -31,12 +31,13 @@ type agents struct {
 	mu     sync.RWMutex
 	files  map[string]agent.Blueprint
 	stored map[string]agent.Blueprint
+	revs   map[string]uint64 // of what is stored, and of what was and is deleted
 	broken []agent.Bad
 	print  string // of the folders, when they were read last
 }
 
 func newAgents(c *Coordinator) *agents {
-	return &agents{c: c, files: map[string]agent.Blueprint{}, stored: map[string]agent.Blueprint{}}
+	return &agents{c: c, files: map[string]agent.Blueprint{}, stored: map[string]agent.Blueprint{}, revs: map[string]uint64{}}
 }
 
 // known is an agent with what its owner adds.
@@ -70,17 +71,33 @@ func (a *agents) watch(ctx context.Context) error {
 	a.load()
 	go every(ctx, time.Second, func(context.Context) { a.load() })
 	b := a.c.bus.Bucket(subject.Agents)
-	have, err := a.c.fill(ctx, b, a.put)
+	have, err := a.c.fill(ctx, b, func(string, []byte) {})
 	if err != nil {
 		return err
 	}
+	for name, v := range have {
+		a.put(name, v.Body, v.Rev)
+	}
 	a.read.Store(true)
-	return follow(ctx, b, have, a.put)
+	return b.Watch(ctx, have, func(ch bus.Change) error {
+		if ch.Deleted {
+			ch.Body = nil
+		}
+		a.put(ch.Key, ch.Body, ch.Rev)
+		return nil
+	})
 }
 
-func (a *agents) put(name string, value []byte) {
+// put notes what the bucket has under a name, nil: nothing, at a revision. Several bring that, and who was slow may bring what is
+// older than what is known. Revision 0 is of a key of which the bucket has not even the mark of its deletion: perhaps it is another
+// bucket, which counts anew.
+func (a *agents) put(name string, value []byte, rev uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if rev != 0 && rev <= a.revs[name] {
+		return
+	}
+	a.revs[name] = rev
 	if value == nil {
 		delete(a.stored, name)
 		return
@@ -193,8 +210,8 @@ func (a *agents) look(ctx context.Context, name string) (known, bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if raw, _, err := a.c.bus.Bucket(subject.Agents).Get(ctx, name); err == nil {
-		a.put(name, raw)
+	if raw, rev, err := a.c.bus.Bucket(subject.Agents).Get(ctx, name); err == nil {
+		a.put(name, raw, rev)
 	} else if owners, _, err := a.c.owners(ctx); err == nil && owners[name].Runner != "" {
 		_ = a.c.fleet.refresh(ctx, owners[name].Runner) // else it is not known, as before
 	}
@@ -277,12 +294,13 @@ func (c *Coordinator) CreateAgent(ctx context.Context, raw []byte) (agent.Bluepr
 	if err != nil {
 		return b, err
 	}
-	if _, err := c.bus.Bucket(subject.Agents).Create(ctx, b.Name, value); errors.Is(err, bus.ErrTaken) {
+	rev, err := c.bus.Bucket(subject.Agents).Create(ctx, b.Name, value)
+	if errors.Is(err, bus.ErrTaken) {
 		return b, fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", b.Name, b.Name).With("agent_name", b.Name)
 	} else if err != nil {
 		return b, unavailable(err)
 	}
-	c.agents.put(b.Name, value)
+	c.agents.put(b.Name, value, rev)
 	return b, nil
 }
 
@@ -338,15 +356,16 @@ func (c *Coordinator) ChangeAgent(ctx context.Context, name string, patch []byte
 		if err != nil {
 			return after, err
 		}
-		if _, err := b.Update(ctx, name, value, rev); errors.Is(err, bus.ErrTaken) {
+		next, err := b.Update(ctx, name, value, rev)
+		if errors.Is(err, bus.ErrTaken) {
 			continue
 		} else if err != nil {
 			return after, unavailable(err)
 		}
-		c.agents.put(name, value)
+		c.agents.put(name, value, next)
 		return after, nil
 	}
-	return agent.Blueprint{}, fault.Newf(fault.Conflict, "Agent %q is being changed by others; try again", name)
+	return agent.Blueprint{}, beingChanged(name)
 }
 
 func merge(base, patch []byte) ([]byte, error) {
@@ -372,14 +391,24 @@ func merge(base, patch []byte) ([]byte, error) {
 // DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
 func (c *Coordinator) DeleteAgent(ctx context.Context, name string) error {
 	b := c.bus.Bucket(subject.Agents)
-	if _, _, err := b.Get(ctx, name); err != nil {
-		return c.notOurs(name, err)
+	for range 8 { // others may change it at the same time
+		_, rev, err := b.Get(ctx, name)
+		if err != nil {
+			return c.notOurs(name, err)
+		}
+		if err := b.DeleteRev(ctx, name, rev); errors.Is(err, bus.ErrTaken) {
+			continue
+		} else if err != nil {
+			return unavailable(err)
+		}
+		c.agents.put(name, nil, rev+1) // its mark has that revision or a later one
+		return nil
 	}
-	if err := b.Delete(ctx, name); err != nil {
-		return unavailable(err)
-	}
-	c.agents.put(name, nil)
-	return nil
+	return beingChanged(name)
+}
+
+func beingChanged(name string) error {
+	return fault.Newf(fault.Conflict, "Agent %q is being changed by others; try again", name)
 }
 
 // notOurs says why an agent that the bucket does not have cannot be changed.

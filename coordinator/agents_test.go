@@ -1,0 +1,54 @@
+package coordinator
+
+import (
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+)
+
+// What is known of an agent comes from several sides, and who was slow brings what is older: it changes nothing.
+func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	read := func() ([]byte, uint64) {
+		t.Helper()
+		value, rev, err := c.bus.Bucket(subject.Agents).Get(t.Context(), "thinker")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value, rev
+	}
+	known := func(what, want string) {
+		t.Helper()
+		got := "nothing"
+		if k, ok := c.agents.find("thinker"); ok {
+			got = k.Description
+		}
+		if got != want {
+			t.Errorf("%s: %s is known, want %s", what, got, want)
+		}
+	}
+	if _, err := c.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"first"}`)); err != nil {
+		t.Fatal(err)
+	}
+	first, one := read()
+	if _, err := c.ChangeAgent(t.Context(), "thinker", []byte(`{"description":"second"}`)); err != nil {
+		t.Fatal(err)
+	}
+	second, two := read()
+	c.agents.put("thinker", first, one)
+	known("changed", "second")
+	if err := c.DeleteAgent(t.Context(), "thinker"); err != nil {
+		t.Fatal(err)
+	}
+	c.agents.put("thinker", second, two)
+	known("deleted", "nothing")
+	if _, err := c.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"third"}`)); err != nil {
+		t.Fatal(err)
+	}
+	c.agents.put("thinker", nil, two+1)
+	known("made again", "third")
+	c.agents.put("thinker", nil, 0)
+	c.agents.put("thinker", first, 1)
+	known("of a bucket that counts anew", "first")
+}
