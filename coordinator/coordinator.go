@@ -74,8 +74,7 @@ type Coordinator struct {
 	turns    *turns
 	hooks    *hooks
 	tellings *tellings
-	started  atomic.Bool   // keys and registries are read
-	wrote    atomic.Uint64 // the newest record of this process: its lists show at least that
+	started  atomic.Bool // keys and registries are read
 }
 
 // New wires a coordinator; Run makes it work.

@@ -307,15 +307,12 @@ func (c *Coordinator) appendRecord(ctx context.Context, e bus.Entry) error {
 
 // written notes a record of this process; own waits until the fold has them all, for a moment at most: a list that this
 // coordinator gives after an answer shows what it answered.
-func (c *Coordinator) written(seq uint64) {
-	for old := c.wrote.Load(); seq > old && !c.wrote.CompareAndSwap(old, seq); old = c.wrote.Load() {
-	}
-}
+func (c *Coordinator) written(seq uint64) { c.Journal.Wrote(seq) }
 
 func (c *Coordinator) own(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_ = c.Journal.Await(ctx, c.wrote.Load()) // a list that lags is better than none
+	_ = c.Journal.Own(ctx) // a list that lags is better than none
 }
 
 func unavailable(err error) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
 )
@@ -40,7 +41,8 @@ func (j *Journal) reached() {
 // records of a stream may have been purged. One of those who wait asks for all.
 const tail = 100 * time.Millisecond
 
-// Await waits until the fold has reached a sequence of the stream.
+// Await waits until the fold has reached a sequence of the stream. One that NATS has lost is waited for in vain, until ctx ends or
+// the history is read anew.
 func (j *Journal) Await(ctx context.Context, seq uint64) error {
 	seen := uint64(0) // nothing follows this one, somebody said
 	for d := tail; ; d = min(2*d, time.Second) {
@@ -61,15 +63,20 @@ func (j *Journal) Await(ctx context.Context, seq uint64) error {
 			continue
 		}
 		at := j.Seq()
-		rest, err := j.bus.Records(ctx, subject.AllRuns, at, 1)
-		switch empty := err == nil && (len(rest) == 0 || rest[0].Seq > seq); {
+		state, err := j.bus.State(ctx) // first: what is written later is not up to its last
+		var rest []bus.Message
+		if err == nil {
+			rest, err = j.bus.Records(ctx, subject.AllRuns, at, 1)
+		}
+		end := min(seq, state.Last) // what is beyond the last one is there in vain, or yet to come
+		switch empty := err == nil && end > at && (len(rest) == 0 || rest[0].Seq > end); {
 		case !empty:
 			seen = 0
 		case seen != at+1: // a replica that lags may have answered: ask once more
 			seen = at + 1
 		default:
 			j.mu.Lock()
-			j.empty = max(j.empty, seq) // never fold.seq: what comes all the same is applied
+			j.empty = max(j.empty, end) // never fold.seq: what comes all the same is applied
 			j.reached()
 			j.mu.Unlock()
 		}
@@ -104,6 +111,21 @@ func (j *Journal) unawait(done chan struct{}) {
 			return
 		}
 	}
+}
+
+// Wrote notes the sequence of a record that this process wrote.
+func (j *Journal) Wrote(seq uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.wrote = max(j.wrote, seq)
+}
+
+// Own waits until the fold has all that Wrote was told of, but for what went with a history that is read anew.
+func (j *Journal) Own(ctx context.Context) error {
+	j.mu.RLock()
+	seq := j.wrote
+	j.mu.RUnlock()
+	return j.Await(ctx, seq)
 }
 
 // catchUp makes reads follow writes: it waits, at most two seconds, for what the stream holds now.

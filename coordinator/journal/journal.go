@@ -45,6 +45,7 @@ type Journal struct {
 	awaits  []await                 // who waits for a sequence
 	due     uint64                  // the smallest of them
 	empty   uint64                  // there is no record from the last one applied up to here
+	wrote   uint64                  // the newest record of this process
 	waiters map[ident]chan struct{} // closed at the end of a run
 	starts  starts
 }
@@ -104,7 +105,7 @@ func (j *Journal) reset() {
 	j.bodies.clear()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.fold, j.empty = newFold(j.fold.key), 0
+	j.fold, j.empty, j.wrote = newFold(j.fold.key), 0, 0
 	for _, a := range j.awaits {
 		close(a.done)
 	}
