@@ -267,10 +267,17 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 		return unavailable(err)
 	}
 	var theirs run.Begun
-	if json.Unmarshal(m.Body, &theirs) == nil && theirs.RunID == p.spec.ID {
-		return nil
+	if json.Unmarshal(m.Body, &theirs) != nil || theirs.RunID != p.spec.ID {
+		return sessionExists(p.spec.SessionID)
 	}
-	return sessionExists(p.spec.SessionID)
+	if err := c.caughtUp(ctx); err != nil {
+		return err
+	}
+	// Both were written at once; but NATS may have lost the other one with a crash.
+	if stands, err := c.stands(ctx, once{Run: p.spec.ID, Session: p.spec.SessionID}); err != nil || stands {
+		return err
+	}
+	return c.appendRecord(ctx, entry)
 }
 
 // first is the run's first record.

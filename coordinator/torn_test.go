@@ -50,10 +50,15 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 }
 
 // NATS lost a run's own records with a crash, and its worker said its last word all the same: a repeat of the request brings the
-// run back, and nothing of the old attempt is in its way.
+// run back, and nothing of the old attempt is in its way; nor is the record that its session's id was chosen.
 func TestARepeatAfterATornHistory(t *testing.T) {
+	for name, own := range map[string]string{"a new session": "", "an id of its own": `,"session_id":"` + run.NewSessionID() + `"`} {
+		t.Run(name, func(t *testing.T) { repeatTorn(t, `{"agent_name":"thinker","prompt":"think"`+own+`}`) })
+	}
+}
+
+func repeatTorn(t *testing.T, body string) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	body := `{"agent_name":"thinker","prompt":"think"}`
 	f.start("") // history begins before the loss
 	lost := submit(t, f.c, body, "key")
 	a := f.claim(lost.RunID)
