@@ -296,8 +296,11 @@ func (k *Bucket) watch(ctx context.Context, most time.Duration, f func(Change) e
 		}
 		return nil
 	})
-	if err == enough {
+	switch err {
+	case enough:
 		return nil
+	case errLost, errGone: // NATS did not refuse: it hung, or was away for a moment
+		return unreachable(wrap("bucket "+k.name, err))
 	}
 	return k.err(ctx, err)
 }
