@@ -44,9 +44,9 @@ const tail = 100 * time.Millisecond
 // Await waits until the fold has reached a sequence of the stream. One that NATS has lost is waited for in vain, until ctx ends or
 // the history is read anew.
 func (j *Journal) Await(ctx context.Context, seq uint64) error {
+	done := j.await(seq) // all the time: reset closes it
 	seen := uint64(0) // nothing follows this one, somebody said
 	for d := tail; ; d = min(2*d, time.Second) {
-		done := j.await(seq)
 		t := time.NewTimer(d)
 		select {
 		case <-done:
@@ -57,7 +57,6 @@ func (j *Journal) Await(ctx context.Context, seq uint64) error {
 			j.unawait(done)
 			return ctx.Err()
 		case <-t.C:
-			j.unawait(done)
 		}
 		if !j.probing.CompareAndSwap(false, true) {
 			continue
