@@ -48,7 +48,12 @@ func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
 	}
 	c.agents.put("thinker", nil, two+1)
 	known("made again", "third")
-	c.agents.put("thinker", nil, 0)
-	c.agents.put("thinker", first, 1)
-	known("of a bucket that counts anew", "first")
+
+	unwatched := newAgents(c)
+	unwatched.put("thinker", second, two)
+	unwatched.put("thinker", nil, 0)
+	unwatched.put("thinker", first, 1)
+	if k, ok := unwatched.find("thinker"); !ok || k.Description != "first" {
+		t.Errorf("of a bucket that counts anew %q is known (%t), want first", k.Description, ok)
+	}
 }
