@@ -38,7 +38,8 @@ type Journal struct {
 	moved  chan struct{}
 
 	lookEvery time.Duration
-	probing   atomic.Bool // somebody asks whether the tail was purged
+	doubted   atomic.Pointer[time.Time] // since when what was read seems to be lost
+	probing   atomic.Bool               // somebody asks whether the tail was purged
 
 	mu      sync.RWMutex
 	fold    *fold
@@ -89,7 +90,7 @@ func (j *Journal) read(ctx context.Context, last bus.Message) error {
 		}
 	})
 	wg.Go(func() { j.shelf.keep(ctx) })
-	err := j.bus.FollowRuns(ctx, last, func(m bus.Message) error {
+	err := j.bus.FollowRuns(ctx, last, j.doubt, func(m bus.Message) error {
 		j.apply(m)
 		return nil
 	})
@@ -102,6 +103,7 @@ func (j *Journal) read(ctx context.Context, last bus.Message) error {
 // reset forgets everything; it all can be made again (invariant 4). Who waits for a sequence of the old history waits no more.
 func (j *Journal) reset() {
 	j.live.Store(false)
+	j.doubted.Store(nil)
 	j.bodies.clear()
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -169,12 +171,15 @@ func (j *Journal) wake() {
 func (j *Journal) Ready() error {
 	j.mu.RLock()
 	newer, seq := j.fold.newer, j.fold.seq
+	doubted := j.doubted.Load()
 	j.mu.RUnlock()
 	switch {
 	case newer != 0:
 		return fault.Newf(fault.Unavailable, "record %d was written by a newer version than this one; update this coordinator", newer)
 	case !j.live.Load():
 		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq, max(seq, j.goal.Load())).After(time.Second)
+	case doubted != nil && time.Since(*doubted) > fleeting:
+		return fault.New(fault.Unavailable, "", "NATS may have lost records; looking again").After(time.Second)
 	}
 	return nil
 }

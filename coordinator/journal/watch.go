@@ -63,3 +63,17 @@ func (j *Journal) missed(ctx context.Context, first uint64) (uint64, error) {
 	j.fold.forget(state.First)
 	return state.First, nil
 }
+
+// fleeting is how long a doubt whether what was read is lost may last that nobody needs to know of.
+const fleeting = time.Second
+
+// doubt notes that what was read seems to be lost, or that it is not.
+func (j *Journal) doubt(is bool) {
+	if !is {
+		j.doubted.Store(nil)
+		j.wake()
+		return
+	}
+	now := time.Now()
+	j.doubted.Store(&now)
+}

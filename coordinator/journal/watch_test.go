@@ -2,11 +2,14 @@ package journal
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ao/nats/natstest"
+	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -86,4 +89,30 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While the history is doubted nothing is done that rests on it; a doubt that goes at once disturbs nobody.
+func TestALongDoubtIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := New(nil, Config{})
+		j.live.Store(true)
+		j.doubt(true)
+		time.Sleep(fleeting)
+		if err := j.Ready(); err != nil {
+			t.Errorf("after a moment: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		if err := j.Ready(); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "may have lost records") {
+			t.Errorf("later: %v", err)
+		}
+		j.doubt(false)
+		if err := j.Ready(); err != nil {
+			t.Errorf("when it was not so: %v", err)
+		}
+		select {
+		case <-j.Moved():
+		default:
+			t.Error("nobody looks at what was left undone")
+		}
+	})
 }

@@ -155,8 +155,8 @@ func (b *Bus) feed(ctx context.Context, stream string, from jetstream.ConsumerCo
 }
 
 // FollowRuns is Follow of every record behind the last one that the caller has; none: of all. ErrRewound: what f was given, or
-// the caller has, is not what RUNS holds any more.
-func (b *Bus) FollowRuns(ctx context.Context, last Message, f func(Message) error) error {
+// the caller has, is not what RUNS holds any more. Until that is believed doubt hears true, and false if it was not so.
+func (b *Bus) FollowRuns(ctx context.Context, last Message, doubt func(bool), f func(Message) error) error {
 	last.Body = nil
 	var doubted time.Time
 	sure := func(ctx context.Context) error {
@@ -164,10 +164,14 @@ func (b *Bus) FollowRuns(ctx context.Context, last Message, f func(Message) erro
 		case err != nil:
 			return err
 		case holds:
-			doubted = time.Time{}
+			if !doubted.IsZero() {
+				doubted = time.Time{}
+				doubt(false)
+			}
 			return nil
 		case doubted.IsZero(): // a leader that was elected a moment ago may not know its last records
 			doubted = time.Now()
+			doubt(true)
 			return errDoubt
 		case b.clustered() && time.Since(doubted) < b.disbelief:
 			return errDoubt

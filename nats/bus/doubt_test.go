@@ -1,0 +1,68 @@
+package bus_test
+
+import (
+	"errors"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Who follows RUNS hears that records seem to be lost before it is believed, and that it was not so.
+func TestDoubtIsTold(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		lost bool
+	}{{"lost", true}, {"not lost", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := natstest.Server(t)
+			js, err := jetstream.New(natstest.Conn(t, server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := natstest.Open(t, server)
+			if err := b.Setup(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			write := func(from, to int) {
+				for n := from; n <= to; n++ {
+					if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(n)}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			write(1, 3)
+			var doubts []bool
+			enough := errors.New("enough")
+			err = b.FollowRuns(t.Context(), bus.Message{}, func(is bool) {
+				if doubts = append(doubts, is); !is || tt.lost {
+					return
+				}
+				write(1, 4) // it comes to light that there are more; the third one was purged
+				if err := b.Purge(t.Context(), subject.Runs, ended(3), 0); err != nil {
+					t.Error(err)
+				}
+			}, func(m bus.Message) error {
+				switch m.Seq {
+				case 3:
+					if err := errors.Join(js.DeleteStream(t.Context(), subject.Runs), b.Setup(t.Context())); err != nil {
+						return err
+					}
+				case 4:
+					return enough
+				}
+				return nil
+			})
+			if tt.lost && (!errors.Is(err, bus.ErrRewound) || len(doubts) != 1 || !doubts[0]) {
+				t.Errorf("got %v after the doubts %v", err, doubts)
+			}
+			if !tt.lost && (err != enough || len(doubts) != 2 || !doubts[0] || doubts[1]) {
+				t.Errorf("got %v after the doubts %v", err, doubts)
+			}
+		})
+	}
+}
