@@ -42,8 +42,8 @@ func TestDoubtIsTold(t *testing.T) {
 				if doubts = append(doubts, is); !is || tt.lost {
 					return
 				}
-				write(1, 4) // it comes to light that there are more; the third one was purged
-				if err := b.Purge(t.Context(), subject.Runs, ended(3), 0); err != nil {
+				write(1, 4) // it comes to light that there is more; what was read has gone since
+				if err := b.Truncate(t.Context(), 4); err != nil {
 					t.Error(err)
 				}
 			}, func(m bus.Message) error {
@@ -64,5 +64,41 @@ func TestDoubtIsTold(t *testing.T) {
 				t.Errorf("got %v after the doubts %v", err, doubts)
 			}
 		})
+	}
+}
+
+// A history that was replaced is noticed also where nothing stands under the sequence of the last record that was read.
+func TestAPurgedRecordHidesNoReplacedHistory(t *testing.T) {
+	t.Parallel()
+	server := natstest.Server(t)
+	js, err := jetstream.New(natstest.Conn(t, server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := natstest.Open(t, server)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write := func(from int) (err error) {
+		for n := from; n < from+3 && err == nil; n++ {
+			_, err = b.Append(t.Context(), bus.Entry{Subject: ended(n)})
+		}
+		return err
+	}
+	if err := write(1); err != nil {
+		t.Fatal(err)
+	}
+	err = b.FollowRuns(t.Context(), bus.Message{}, func(bool) {}, func(m bus.Message) error {
+		switch {
+		case m.Seq > 3:
+			return errors.New("it goes on in another history")
+		case m.Seq < 3:
+			return nil
+		}
+		err := errors.Join(js.DeleteStream(t.Context(), subject.Runs), b.Setup(t.Context()), write(11))
+		return errors.Join(err, b.Purge(t.Context(), subject.Runs, ended(13), 0), write(14))
+	})
+	if !errors.Is(err, bus.ErrRewound) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"ao/nats/subject"
@@ -157,10 +158,19 @@ func (b *Bus) feed(ctx context.Context, stream string, from jetstream.ConsumerCo
 // FollowRuns is Follow of every record behind the last one that the caller has; none: of all. ErrRewound: what f was given, or
 // the caller has, is not what RUNS holds any more. Until that is believed doubt hears true, and false if it was not so.
 func (b *Bus) FollowRuns(ctx context.Context, last Message, doubt func(bool), f func(Message) error) error {
-	last.Body = nil
+	var recent []Message // the last that were read, without their bodies
+	read := func(m Message) {
+		if len(recent) == compared {
+			recent = recent[:copy(recent, recent[1:])]
+		}
+		recent = append(recent, Message{Seq: m.Seq, Subject: m.Subject, Time: m.Time})
+	}
+	if last.Seq != 0 {
+		read(last)
+	}
 	var doubted time.Time
 	sure := func(ctx context.Context) error {
-		switch holds, err := b.holds(ctx, last); {
+		switch holds, err := b.holds(ctx, recent); {
 		case err != nil:
 			return err
 		case holds:
@@ -179,27 +189,33 @@ func (b *Bus) FollowRuns(ctx context.Context, last Message, doubt func(bool), f 
 		return &stopped{ErrRewound}
 	}
 	return b.follow(ctx, subject.Runs, last.Seq, nil, sure, func(m Message) error {
-		last = Message{Seq: m.Seq, Subject: m.Subject, Time: m.Time}
+		read(m)
 		return f(m)
 	})
 }
 
-// holds tells whether RUNS goes on after a record that was read: it lost none of what came before, nothing else has its
-// sequence, and nothing unread was truncated.
-func (b *Bus) holds(ctx context.Context, last Message) (bool, error) {
-	if last.Seq == 0 {
+// compared is how many records are remembered: the last of them that was not purged is compared.
+const compared = 16
+
+// holds tells whether RUNS goes on after the records that were read last: it lost none of what came before, nothing else has
+// their sequences, and nothing unread was truncated.
+func (b *Bus) holds(ctx context.Context, recent []Message) (bool, error) {
+	if len(recent) == 0 {
 		return true, nil
 	}
 	s, err := b.State(ctx)
 	if err != nil {
 		return false, err
 	}
-	if s.Last < last.Seq || s.First > last.Seq+1 {
+	if last := recent[len(recent)-1].Seq; s.Last < last || s.First > last+1 {
 		return false, nil
 	}
-	m, err := b.Get(ctx, last.Seq)
-	if errors.Is(err, ErrNone) { // purged
-		return true, nil
+	for _, r := range slices.Backward(recent) {
+		m, err := b.Get(ctx, r.Seq)
+		if errors.Is(err, ErrNone) { // purged: the one before may tell
+			continue
+		}
+		return err == nil && m.Subject == r.Subject && m.Time.Equal(r.Time), err
 	}
-	return err == nil && m.Subject == last.Subject && m.Time.Equal(last.Time), err
+	return true, nil
 }
