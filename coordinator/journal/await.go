@@ -45,7 +45,7 @@ const tail = 100 * time.Millisecond
 // the history is read anew.
 func (j *Journal) Await(ctx context.Context, seq uint64) error {
 	done := j.await(seq) // all the time: reset closes it
-	seen := uint64(0) // nothing follows this one, somebody said
+	seen := uint64(0)    // nothing follows this one, somebody said
 	for d := tail; ; d = min(2*d, time.Second) {
 		t := time.NewTimer(d)
 		select {
