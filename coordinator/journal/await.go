@@ -135,6 +135,9 @@ func (j *Journal) catchUp(ctx context.Context) error {
 	if err == nil {
 		err = j.Await(short, state.Last)
 	}
+	if err == nil { // while history is read, or NATS's word on it doubted, "there is none" is more than can be said
+		err = j.Ready()
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -8,6 +8,7 @@ import (
 
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fault"
 	"ao/shared/run"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -70,5 +71,16 @@ func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
 	defer cancel()
 	if err := b.Own(ctx); err != nil {
 		t.Errorf("a record that is lost: %v", err)
+	}
+}
+
+// A journal that has not read all says of no run that there is none.
+func TestNobodyIsUnknownBeforeAllIsRead(t *testing.T) {
+	j := New(natstest.Bus(t), Config{Log: natstest.Log(t)})
+	if _, err := j.Get(t.Context(), run.NewID()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("a run: %v", err)
+	}
+	if _, err := j.Session(t.Context(), run.NewSessionID()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("a session: %v", err)
 	}
 }

@@ -114,7 +114,9 @@ func (c *client) post(e *entry) bool {
 		if a.code >= http.StatusInternalServerError && !a.away() {
 			c.complain([]string{e.key, e.session}, "POST /runs (%s, %s) was answered with %d %.300s", e.kind, url, a.code, a.body)
 		}
-		if a.away() || a.code >= http.StatusInternalServerError {
+		// Agents go with the last runner that has them, and all may be restarting.
+		homeless := a.code == http.StatusNotFound && bytes.Contains(a.body, []byte("There is no agent"))
+		if a.away() || homeless || a.code >= http.StatusInternalServerError {
 			c.at++
 			c.breathe()
 			continue

@@ -129,9 +129,10 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	return t, nil
 }
 
-// gaps are what a ledger may find in a history whose end was cut off: words about runs, claims or children that are gone, and
-// that the sums are not even therefore. What a coordinator decides, twice or wrongly, is not among them.
-var gaps = []string{"unknown_run", "ended_unclaimed", "wrong_runner", "attempt_out_of_turn", "sum"}
+// gaps are what a ledger may find in a history whose end was cut off: words about runs, claims or children that are gone, children that
+// were told of by a coordinator which had their ends before these were cut off (and are told of again when they have ended again),
+// and that the sums are not even therefore. What else a coordinator decides, twice or wrongly, is not among them.
+var gaps = []string{"unknown_run", "ended_unclaimed", "wrong_runner", "attempt_out_of_turn", "callback_wrong", "callback_twice", "sum"}
 
 // tornLedger wants both ledgers to find the same gaps, and nothing else.
 func (j *judge) tornLedger(ctx context.Context, t *tear) {
