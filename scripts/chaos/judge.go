@@ -116,24 +116,29 @@ func (j *judge) list(ctx context.Context, at, filter string) (map[string]view, e
 	}
 }
 
-// read takes what both coordinators say, which must be the same, and compares it with what was seen before.
+// read takes what both coordinators say, which must be the same, and compares it with what was seen before. A turn that tells of a
+// child may begin between the two lists: what differs is looked at again for a while.
 func (j *judge) read(ctx context.Context) error {
-	first, err := j.list(ctx, j.s.urls[0], "")
-	if err != nil {
-		return err
-	}
-	second, err := j.list(ctx, j.s.urls[1], "")
-	if err != nil {
-		return err
-	}
-	for id, v := range first {
-		if w, ok := second[id]; !ok || w.outcome() != v.outcome() || w.Attempt != v.Attempt {
-			j.b.complain([]string{id}, "run %s is %s (attempt %d) at one coordinator and %s (attempt %d) at the other", id, v.outcome(), v.Attempt, w.outcome(), w.Attempt)
+	var first map[string]view
+	for try := 0; ; try++ {
+		var wrong map[string]string
+		var err error
+		if first, wrong, err = j.compare(ctx); err != nil {
+			return err
 		}
-	}
-	for id := range second {
-		if _, ok := first[id]; !ok {
-			j.b.complain([]string{id}, "run %s is known at one coordinator only", id)
+		if len(wrong) == 0 {
+			break
+		}
+		if try == 10 {
+			for id, what := range wrong {
+				j.b.complain([]string{id}, "%s", what)
+			}
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(500 * time.Millisecond):
 		}
 	}
 	for id, was := range j.runs {
@@ -143,6 +148,29 @@ func (j *judge) read(ctx context.Context) error {
 	}
 	j.runs = first
 	return nil
+}
+
+// compare lists the runs at both coordinators and says what differs, by the run.
+func (j *judge) compare(ctx context.Context) (first map[string]view, wrong map[string]string, err error) {
+	if first, err = j.list(ctx, j.s.urls[0], ""); err != nil {
+		return nil, nil, err
+	}
+	second, err := j.list(ctx, j.s.urls[1], "")
+	if err != nil {
+		return nil, nil, err
+	}
+	wrong = map[string]string{}
+	for id, v := range first {
+		if w, ok := second[id]; !ok || w.outcome() != v.outcome() || w.Attempt != v.Attempt {
+			wrong[id] = fmt.Sprintf("run %s is %s (attempt %d) at one coordinator and %s (attempt %d) at the other", id, v.outcome(), v.Attempt, w.outcome(), w.Attempt)
+		}
+	}
+	for id := range second {
+		if _, ok := first[id]; !ok {
+			wrong[id] = fmt.Sprintf("run %s is known at one coordinator only", id)
+		}
+	}
+	return first, wrong, nil
 }
 
 // ends judges every run by its kind.

@@ -200,7 +200,7 @@ func TestAllInOne(t *testing.T) {
 	s.write("file.txt", "one two three\nfour five\n")
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "Agent Orchestrator is up: "+s.url)
-	s.contains(p.log.String(), "ao run text-stats", "curl -s "+s.url, "nats request ao.api.runs.create")
+	s.contains(p.log.String(), "bin/ao --url "+s.url+" run text-stats", "curl -s "+s.url, "nats -s nats://"+bus+" request ao.api.runs.create")
 	s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
 	out, told, code := s.ao("run", "text-stats", "-p", "file=file.txt")
 	if code != 0 {
