@@ -33,18 +33,10 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 				case <-tick.C:
 				}
 				key := fmt.Sprintf("c-%d-%d", client, n)
-				var r reply
-				for {
-					if r = s.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", key); r.code == 201 {
-						break
-					}
-					if r.code != 503 {
-						t.Errorf("POST /runs: %d %s", r.code, r.text)
-						return
-					}
-					time.Sleep(5 * time.Millisecond)
+				id := insist(t, key, `{"agent_name":"quick"}`, s)
+				if id == "" {
+					return
 				}
-				id := r.at("run_id")
 				for end := time.Now().Add(time.Minute); s.get("/runs/"+id+"/wait?timeout_seconds=20").at("status") != "completed"; time.Sleep(5 * time.Millisecond) {
 					if time.Now().After(end) {
 						t.Errorf("run %s does not end", id)

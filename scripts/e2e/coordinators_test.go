@@ -292,20 +292,13 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for i := range all / clients {
 				key := fmt.Sprintf("die-%d-%d", c, i)
-				for try := c + i; ; try++ { // the next try goes to the other
-					r := both[try%2].post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", key)
-					if r.code == 201 {
-						mu.Lock()
-						ids = append(ids, r.at("run_id"))
-						mu.Unlock()
-						break
-					}
-					if r.err == nil && r.code != 503 {
-						t.Errorf("POST /runs: %d %s", r.code, r.text)
-						return
-					}
-					time.Sleep(5 * time.Millisecond)
+				id := insist(t, key, `{"agent_name":"quick"}`, both[(c+i)%2], both[(c+i+1)%2])
+				if id == "" {
+					return
 				}
+				mu.Lock()
+				ids = append(ids, id)
+				mu.Unlock()
 			}
 		})
 	}

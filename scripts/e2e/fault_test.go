@@ -135,20 +135,13 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 				}
 				// The client repeats with its key until it has an answer: that is what the key is for.
 				key := fmt.Sprintf("client-%d-%d", c, i)
-				for {
-					r := s.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", key)
-					if r.code == 201 {
-						mu.Lock()
-						ids = append(ids, r.at("run_id"))
-						mu.Unlock()
-						break
-					}
-					if r.err == nil && r.code != 503 {
-						t.Errorf("POST /runs: %d %s", r.code, r.text)
-						return
-					}
-					time.Sleep(5 * time.Millisecond)
+				id := insist(t, key, `{"agent_name":"quick"}`, s)
+				if id == "" {
+					return
 				}
+				mu.Lock()
+				ids = append(ids, id)
+				mu.Unlock()
 			}
 		})
 	}
@@ -185,23 +178,13 @@ func TestNATSKilledDuringAThousandRuns(t *testing.T) {
 		wg.Go(func() {
 			for i := range all / clients {
 				key := fmt.Sprintf("n-%d-%d", c, i)
-				for {
-					r := s.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", key)
-					if r.code == 201 {
-						mu.Lock()
-						ids = append(ids, r.at("run_id"))
-						mu.Unlock()
-						break
-					}
-					if r.code != 503 {
-						t.Errorf("POST /runs: %d %s", r.code, r.text)
-						return
-					}
-					if r.header.Get("Retry-After") == "" {
-						t.Errorf("503 without Retry-After: %s", r.text)
-					}
-					time.Sleep(5 * time.Millisecond)
+				id := insist(t, key, `{"agent_name":"quick"}`, s)
+				if id == "" {
+					return
 				}
+				mu.Lock()
+				ids = append(ids, id)
+				mu.Unlock()
 			}
 		})
 	}

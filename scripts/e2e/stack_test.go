@@ -355,6 +355,27 @@ func (s *stack) post(path, body string, header ...string) reply {
 	return s.do("POST", path, body, header...)
 }
 
+// insist has a run taken as a client should: with one key, from one coordinator after the other, until it is answered. Empty: it was
+// not, which is an error told. It may be called from any goroutine.
+func insist(t testing.TB, key, body string, doors ...*stack) string {
+	end := time.Now().Add(time.Minute)
+	for try := 0; time.Now().Before(end); try++ {
+		r := doors[try%len(doors)].once("POST", "/runs", body, "Idempotency-Key", key)
+		switch {
+		case r.code == 201:
+			return r.at("run_id")
+		case r.err == nil && r.code != 503:
+			t.Errorf("POST /runs: %d %s", r.code, r.text)
+			return ""
+		case r.err == nil && r.header.Get("Retry-After") == "":
+			t.Errorf("503 without Retry-After: %s", r.text)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Errorf("POST /runs with the key %s was not answered within a minute", key)
+	return ""
+}
+
 // run starts a run and gives its id.
 func (s *stack) run(body string) string {
 	s.t.Helper()
