@@ -11,6 +11,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/run"
+	"ao/shared/wire"
 )
 
 // maxModel is the longest session id of a model side, in bytes.
@@ -49,7 +50,7 @@ func (e *events) bind(body json.RawMessage) {
 // writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.
 func (e *events) writeBond(model string) {
 	defer close(e.bond.done)
-	body, err := encode(run.Bound{V: run.Version, SessionID: e.a.SessionID, RunnerID: e.w.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()})
+	body, err := wire.Encode(run.Bound{V: run.Version, SessionID: e.a.SessionID, RunnerID: e.w.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()})
 	if err != nil {
 		e.w.log.Error("bind", "run", e.a, "err", err)
 		return

@@ -1,9 +1,7 @@
 package worker
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +11,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/wire"
 	"ao/worker/process"
 )
 
@@ -65,7 +64,7 @@ func evidence(r *run.Result) string {
 	if r == nil {
 		return ""
 	}
-	raw, err := encode(r)
+	raw, err := wire.Encode(r)
 	if err != nil {
 		return "not readable: " + err.Error()
 	}
@@ -89,16 +88,16 @@ func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, n
 	if r.Result != nil && size(r.Result) > MaxInline/6 { // with its escapes it may be too large: look
 		w.outsource(a, &r)
 	}
-	body, err = encode(r)
+	body, err = wire.Encode(r)
 	if err != nil { // a result that is no JSON
 		r.Status, r.Result, r.Body = run.Failed, nil, nil
 		r.Error = fault.New(fault.Internal, "result_unreadable", "The executor's result is not valid JSON")
-		body, err = encode(r)
+		body, err = wire.Encode(r)
 	}
 	if len(body) > maxRecord {
 		r.Error = fault.New(fault.Internal, cmp.Or(codeOf(r.Error), "result_too_large"), "The end of the run is too large to be told")
 		r.Status, r.Result = run.Failed, nil
-		body, err = encode(r)
+		body, err = wire.Encode(r)
 	}
 	return body, r.Nonce, err
 }
@@ -108,17 +107,6 @@ func codeOf(f *fault.Fault) string {
 		return ""
 	}
 	return f.Code
-}
-
-// encode is json.Marshal that leaves <, > and & as they are: results are kept as they came.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
 }
 
 func size(r *run.Result) int {
@@ -134,7 +122,7 @@ func size(r *run.Result) int {
 // outsource puts a reference in the place of a result that is too large for a record. One that nobody takes is
 // refused: a run fails by that, one that failed anyhow says it beside its own error.
 func (w *Worker) outsource(a *attempt, r *run.Ended) {
-	raw, err := encode(r.Result)
+	raw, err := wire.Encode(r.Result)
 	if err != nil || len(raw) <= MaxInline {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"ao/shared/wire"
 )
 
 // The kinds of session events (contract section 9).
@@ -42,11 +44,11 @@ type Text struct {
 
 // Say is a message of one text.
 func Say(role, text string) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // nothing here is HTML
-	e.Encode(Message{Role: role, Content: []Text{{Type: "text", Text: text}}})
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	raw, err := wire.Encode(Message{Role: role, Content: []Text{{Type: "text", Text: text}}})
+	if err != nil { // strings can always be written
+		panic(err)
+	}
+	return raw
 }
 
 type eventHead struct {

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -289,18 +288,7 @@ func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error)
 	if req.Parameters, err = param.Object(base, o.given, schema); err != nil {
 		return nil, usage{mistyped{err}}
 	}
-	return req.bytes()
-}
-
-// bytes is the body; digits and order of the parameters as they are.
-func (r request) bytes() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	return wire.Encode(req)
 }
 
 // schemaFor is what the parameters are typed by. It is asked for only where it matters.
