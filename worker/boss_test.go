@@ -175,10 +175,10 @@ func (s *boss) settled() {
 }
 
 // doer is an executor that does what the test says.
-type doer func(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome
+type doer func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome
 
-func (f doer) Run(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
-	return f(ctx, v, emit)
+func (f doer) Run(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+	return f(ctx, v, host)
 }
 
 // done is a run's good end with this data.
@@ -187,7 +187,7 @@ func done(data string) run.Outcome {
 }
 
 // untilCut runs until it is ended.
-func untilCut(ctx context.Context, _ executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+func untilCut(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
 	<-ctx.Done()
 	return run.Outcome{Status: run.Stopped}
 }

@@ -92,12 +92,12 @@ func TestBoundWhileAway(t *testing.T) {
 	p := natstest.Proc(t)
 	s := newBoss(t, p.Bus(t))
 	started, goOn, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+	w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 		close(started)
 		<-goOn
-		emit(executor.LineBind, json.RawMessage(`"nonsense"`))
-		emit(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, strings.Repeat("x", maxModel+1))))
-		emit(executor.LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m"}`))
+		host.Tell(executor.LineBind, json.RawMessage(`"nonsense"`))
+		host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, strings.Repeat("x", maxModel+1))))
+		host.Tell(executor.LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m"}`))
 		close(over)
 		return done("1")
 	})

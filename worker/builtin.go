@@ -2,10 +2,8 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"ao/shared/agent"
@@ -23,9 +21,16 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 	if err := p.Runnable(); err != nil {
 		return nil, nil, nil, err
 	}
+	if p.Inside() {
+		do, ok := inside[p.Command]
+		if !ok {
+			return nil, nil, nil, fmt.Errorf("profile %q: this worker was built without %s", p.Name, p.Command)
+		}
+		return do, nil, nil, nil
+	}
 	if p.Type == run.Autonomous {
 		file, err := p.Program()
-		return program{p, int(most), file}, nil, nil, err
+		return program{int(most), file}, nil, nil, err
 	}
 	good, broken, err := p.Agents()
 	if err != nil {
@@ -37,7 +42,7 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 	if len(good) == 0 {
 		log.Warn("the profile has no agent that can be run", "profile", p.Name, "agents_dir", p.AgentsDir)
 	}
-	programs := commands{p, int(most), make(map[string]string, len(good))}
+	programs := commands{int(most), make(map[string]string, len(good))}
 	agents := make([]agent.Blueprint, len(good))
 	for i, a := range good {
 		programs.of[a.Name], agents[i] = a.Program, a.Blueprint
@@ -45,32 +50,40 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 	return programs, agents, broken, nil
 }
 
-// program executes autonomous agents by a program that speaks the executor protocol, or just prints.
-type program struct {
-	profile profile.Profile
-	most    int    // bytes of a result
-	file    string // the program's
+// function is an executor that needs nothing beside what Run is given.
+type function func(context.Context, executor.Invocation, executor.Host) run.Outcome
+
+func (f function) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	return f(ctx, inv, host)
 }
 
-func (p program) Run(ctx context.Context, inv executor.Invocation, emit func(kind string, body json.RawMessage)) run.Outcome {
-	return external.Run(ctx, external.Job{Invocation: inv, Command: p.file, Env: p.profile.Environ(inv, os.LookupEnv), MaxResult: p.most, Tell: emit})
+// inside are the executors of autonomous agents that run within the worker, by the command a profile names them with.
+var inside = map[string]function{}
+
+// program executes autonomous agents by a program that speaks the executor protocol, or just prints.
+type program struct {
+	most int    // bytes of a result
+	file string // the program's
+}
+
+func (p program) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	return external.Run(ctx, external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell})
 }
 
 // commands executes procedural agents inside the worker.
 type commands struct {
-	profile profile.Profile
-	most    int               // bytes of a result
-	of      map[string]string // the agents' programs by name
+	most int               // bytes of a result
+	of   map[string]string // the agents' programs by name
 }
 
-func (c commands) Run(ctx context.Context, inv executor.Invocation, emit func(kind string, body json.RawMessage)) run.Outcome {
+func (c commands) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	program, ok := c.of[inv.AgentName]
 	if !ok {
 		f := fault.New(fault.Internal, procedural.CodeNotFound, fmt.Sprintf("This worker has no agent %q", inv.AgentName))
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	return procedural.Run(ctx, procedural.Job{
-		Invocation: inv, Command: program, Env: c.profile.Environ(inv, os.LookupEnv), Tell: emit,
+		Invocation: inv, Command: program, Env: host.Env, Tell: host.Tell,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the limit
 		MaxResult: c.most,
 	})

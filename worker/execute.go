@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -109,7 +110,15 @@ func (w *Worker) guarded(ctx context.Context, inv executor.Invocation, ev *event
 			o = crashed("the executor crashed; the worker's log has the details")
 		}
 	}()
-	return w.Executor.Run(ctx, inv, func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) })
+	return w.Executor.Run(ctx, inv, w.host(ctx, inv, ev))
+}
+
+// host is what the executor is given for the run.
+func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) executor.Host {
+	return executor.Host{
+		Tell: func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) },
+		Env:  w.Profile.Environ(inv, os.LookupEnv),
+	}
 }
 
 func crashed(what string) run.Outcome {

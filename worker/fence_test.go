@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -31,7 +30,7 @@ func TestFenced(t *testing.T) {
 	s.lease = lease
 	goOn, running := make(chan struct{}), make(chan string, 4)
 	var killed atomic.Int64 // when the last of them was gone
-	w := start(t, b, func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		if v.AgentName == "last" {
 			running <- v.RunID
 			<-goOn
@@ -94,7 +93,7 @@ func TestKilledAtOnce(t *testing.T) {
 			b := natstest.Bus(t)
 			s := newBoss(t, b)
 			running := make(chan struct{})
-			w := start(t, b, func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+			w := start(t, b, func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 				process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
 					OnStdout: func([]byte) { close(running) }, Grace: time.Minute})
 				return run.Outcome{Status: run.Stopped}
@@ -122,7 +121,7 @@ func TestFencedSparesWhatIsDone(t *testing.T) {
 	s := newBoss(t, p.Bus(t))
 	s.lease = time.Second
 	started, goOn := make(chan struct{}, 2), make(chan struct{})
-	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		started <- struct{}{}
 		if v.AgentName == "ends" {
 			<-goOn

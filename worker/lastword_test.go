@@ -50,7 +50,7 @@ func TestRefusedLastWord(t *testing.T) {
 	s := newBoss(t, b)
 	goOn := make(chan struct{})
 	log := &journal{}
-	w := start(t, b, func(_ context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		<-goOn
 		if v.AgentName == "large" {
 			return done(`"` + strings.Repeat("x", 1<<20) + `the end"`)
@@ -93,7 +93,7 @@ func TestGivenUpKeepsEvidence(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	log := &journal{}
-	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
 		<-ctx.Done()
 		return run.Outcome{Status: run.Stopped, Result: done(`"half done"`).Result}
 	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)) })

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -23,7 +22,7 @@ func TestSlots(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	var now, most atomic.Int32
-	do := func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	do := func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -88,7 +87,7 @@ func TestLanesAreAdjusted(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true} }
-	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	})
 	open := func() []string {
@@ -120,7 +119,7 @@ func TestRejoins(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	})
 	s.with(func() {
@@ -167,7 +166,7 @@ func TestRegistrationRefused(t *testing.T) {
 func TestNoCoordinator(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	w := idle(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	w := idle(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	})
 	s := newBoss(t, b)
@@ -183,7 +182,7 @@ func TestSuperseded(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	var cut atomic.Bool
-	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
 		<-ctx.Done()
 		cut.Store(true)
 		return run.Outcome{Status: run.Stopped}
@@ -210,7 +209,7 @@ func TestDrain(t *testing.T) {
 			b := natstest.Bus(t)
 			s := newBoss(t, b)
 			goOn := make(chan struct{})
-			w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+			w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				<-goOn
 				return done("1")
 			})
@@ -258,7 +257,7 @@ func TestToldToEnd(t *testing.T) {
 		now   bool
 		want  string
 	}{
-		{"finishes", time.Minute, func(ctx context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+		{"finishes", time.Minute, func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 			select {
 			case <-enough:
 			case <-ctx.Done():
@@ -329,7 +328,7 @@ func TestToldToEndWhileDraining(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	do := func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	do := func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	}
 	once := func() {
@@ -358,7 +357,7 @@ func BenchmarkNoop(b *testing.B) {
 				s.queue()
 			}
 			b.ResetTimer()
-			w := start(b, nb, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+			w := start(b, nb, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 				ready <- struct{}{}
 				return done("1")
 			}, func(c *Config) { c.Profile.MaxConcurrentRuns = slots })

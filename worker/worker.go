@@ -32,11 +32,9 @@ import (
 
 // Executor does a run. ctx ends when the run is to end early: nothing of it may be left when Run returns, and an
 // outcome that was cut off so has the status run.Stopped (at ctx's deadline also failed with the code timeout), which
-// the worker replaces by the reason; what the executor came to by itself before counts as it is. emit shows an event to the session's readers
-// (kind is run.EventMessage, run.EventPreTool or run.EventPostTool, body an object), and with the kind executor.LineBind and
-// that line as body it binds the model side's session to this one. It may be called from several goroutines, waits while NATS cannot take it, and must not be called after Run has returned.
+// the worker replaces by the reason; what the executor came to by itself before counts as it is.
 type Executor interface {
-	Run(ctx context.Context, inv executor.Invocation, emit func(kind string, body json.RawMessage)) run.Outcome
+	Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
 }
 
 // Config is what a Worker is made of. Bus and Profile are required.

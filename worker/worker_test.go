@@ -26,12 +26,12 @@ func TestARunsWay(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	w := start(t, b, func(_ context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(_ context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		for i := range 3 {
-			emit(run.EventMessage, run.Say("system", fmt.Sprint(i)))
+			host.Tell(run.EventMessage, run.Say("system", fmt.Sprint(i)))
 		}
-		emit("nonsense", nil)
-		emit(run.EventMessage, json.RawMessage(`"no object"`))
+		host.Tell("nonsense", nil)
+		host.Tell(run.EventMessage, json.RawMessage(`"no object"`))
 		return done(fmt.Sprintf(`{"mode":%q,"parameters":%s,"html":"<&>"}`, v.Mode, v.Parameters))
 	})
 	q := s.queue()
@@ -79,7 +79,7 @@ func TestBegunOnce(t *testing.T) {
 	s.answer = func(fleet.Beat) fleet.BeatReply {
 		return fleet.BeatReply{Known: true, Lanes: []string{lane, "procedural.p._"}}
 	}
-	do := func(_ context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	do := func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		begun[v.RunID].Add(1)
 		return done("1")
 	}
@@ -108,7 +108,7 @@ func TestClaimReadBack(t *testing.T) {
 	p := natstest.Proc(t)
 	s := newBoss(t, p.Bus(t))
 	var begun atomic.Int32
-	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		begun.Add(1)
 		return done("1")
 	})
@@ -152,7 +152,7 @@ func TestUnsureClaim(t *testing.T) {
 		all = append(all, s.queue())
 	}
 	var begun atomic.Int32
-	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		begun.Add(1)
 		return done("1")
 	}, func(c *Config) { c.Profile.MaxConcurrentRuns = 16 })
@@ -178,14 +178,14 @@ func TestLastWordAfterAbsence(t *testing.T) {
 			p := natstest.Proc(t)
 			s := newBoss(t, p.Bus(t))
 			started, goOn := make(chan struct{}), make(chan struct{})
-			w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+			w := start(t, p.Bus(t), func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 				if events {
-					emit(run.EventMessage, run.Say("system", "before"))
+					host.Tell(run.EventMessage, run.Say("system", "before"))
 				}
 				close(started)
 				<-goOn
 				if events {
-					emit(run.EventMessage, run.Say("system", "while away"))
+					host.Tell(run.EventMessage, run.Say("system", "while away"))
 				}
 				return done(`"late"`)
 			})
@@ -210,7 +210,7 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	w := start(t, b, func(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		switch v.AgentName {
 		case "panics":
 			panic("ouch")
@@ -234,7 +234,7 @@ func TestEnds(t *testing.T) {
 			n := 124
 			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "timeout", "own words"), Result: &run.Result{Type: run.Procedural, Data: json.RawMessage("1"), ExitCode: &n}}
 		}
-		return untilCut(ctx, v, emit)
+		return untilCut(ctx, v, host)
 	}, func(c *Config) { c.Profile.TimeoutSeconds = 1 })
 	for _, tt := range []struct {
 		agent, stop string
@@ -297,7 +297,7 @@ func TestLargeBodies(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	w := start(t, b, func(_ context.Context, v executor.Invocation, _ func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		var p struct{ Size int }
 		json.Unmarshal(v.Parameters, &p)
 		o := done(`"` + strings.Repeat("<", p.Size) + `"`)
@@ -380,7 +380,7 @@ func TestUnreadableIsPutAside(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	})
 	s.queue(func(q *run.Queued) { q.V = run.Version + 1 })
@@ -404,7 +404,7 @@ func TestForeignAgent(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	own := agent.Blueprint{Name: "a", Type: run.Procedural, Command: "x", Status: agent.Active}
-	w := start(t, b, func(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	},
 		func(c *Config) { c.Agents = []agent.Blueprint{own} })

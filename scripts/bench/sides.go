@@ -80,7 +80,7 @@ func debug() {
 // noop does nothing, in-process.
 type noop struct{}
 
-func (noop) Run(context.Context, executor.Invocation, func(string, json.RawMessage)) run.Outcome {
+func (noop) Run(context.Context, executor.Invocation, executor.Host) run.Outcome {
 	code := 0
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(`{}`), ExitCode: &code}}
 }

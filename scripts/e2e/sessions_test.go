@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -43,14 +42,14 @@ func (m *model) enter(session string, by int) {
 }
 
 // Run answers "wait …" once it is let go, fails on "fail …", and answers anything else at once.
-func (m *model) Run(ctx context.Context, v executor.Invocation, emit func(string, json.RawMessage)) run.Outcome {
+func (m *model) Run(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 	prompt := reply{text: string(v.Parameters)}.at("prompt")
 	m.enter(v.SessionID, 1)
 	defer m.enter(v.SessionID, -1)
 	m.mu.Lock()
 	m.seen = append(m.seen, v.Mode+" "+prompt)
 	m.mu.Unlock()
-	emit(run.EventMessage, run.Say("assistant", "I think of "+prompt))
+	host.Tell(run.EventMessage, run.Say("assistant", "I think of "+prompt))
 	switch {
 	case strings.HasPrefix(prompt, "wait"):
 		select {

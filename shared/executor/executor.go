@@ -36,6 +36,8 @@ const (
 	EnvRunID     = "AGENT_ORCHESTRATOR_RUN_ID"
 	EnvAgentName = "AGENT_ORCHESTRATOR_AGENT_NAME"
 	EnvAttempt   = "AGENT_ORCHESTRATOR_ATTEMPT"
+	EnvAPIURL    = "AGENT_ORCHESTRATOR_API_URL" // the gateway of this run; its path holds the run's token
+	EnvMCPURL    = "AGENT_ORCHESTRATOR_MCP_URL" // the orchestrator's MCP server, as this session
 )
 
 // Invocation is what an executor is to do.
@@ -50,6 +52,7 @@ type Invocation struct {
 	Blueprint       json.RawMessage `json:"agent_blueprint"`
 	Config          json.RawMessage `json:"executor_config"`
 	ExecutorSession string          `json:"executor_session_id,omitempty"` // what bind reported in an earlier run of the session
+	Prompt          string          `json:"prompt,omitempty"`              // autonomous: what the model is to be told, made of the parameters (contract section 3)
 	Attempt         int             `json:"attempt,omitempty"`             // from 1
 }
 

@@ -18,6 +18,9 @@ import (
 
 // TestMain turns the test binary into an executor where EXECUTOR is set.
 func TestMain(m *testing.M) {
+	if os.Getenv("BUILT_IN") != "" {
+		Program(built)
+	}
 	if os.Getenv("EXECUTOR") != "" {
 		Main(play)
 	}
@@ -50,6 +53,13 @@ func play(ctx context.Context, v Invocation, out *Out) error {
 		return context.Cause(ctx)
 	}
 	return Exit{Code: 9, Message: "what?"}
+}
+
+// built is an executor that workers could have built in.
+func built(_ context.Context, _ Invocation, host Host) run.Outcome {
+	host.Tell(run.EventMessage, run.Say("assistant", "hello"))
+	host.Tell(LineBind, json.RawMessage(`{"type":"bind","executor_session_id":"m<1>"}`))
+	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "broken", "It broke")}
 }
 
 const document = `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":%s,"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":null}`
@@ -119,7 +129,7 @@ func TestStop(t *testing.T) {
 }
 
 func TestInvocationRoundTrip(t *testing.T) {
-	in := Invocation{Version, Resume, "ses_1", "run_1", json.RawMessage(`{"b":0.10,"a":1e400}`), "/p", "a", json.RawMessage(`{"name":"a"}`), nil, "abc", 2}
+	in := Invocation{Version, Resume, "ses_1", "run_1", json.RawMessage(`{"b":0.10,"a":1e400}`), "/p", "a", json.RawMessage(`{"name":"a"}`), nil, "abc", "", 2}
 	raw, err := in.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -179,5 +189,20 @@ func TestReadLineMendsStrayBytes(t *testing.T) {
 	l, ok, err := ReadLine([]byte("{\"type\":\"result\",\"result_data\":{\"name\":\"caf\xe9\"}}"))
 	if err != nil || !ok || string(l.Result.Data) != "{\"name\":\"caf\uFFFD\"}" {
 		t.Errorf("got %+v %v %v", l.Result, ok, err)
+	}
+}
+
+func TestProgramTellsWhatABuiltInExecutorDoes(t *testing.T) {
+	c := program(t, fmt.Sprintf(document, `{"do":"built in"}`))
+	c.Env = append(c.Env, "BUILT_IN=1")
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	out, err := c.Output()
+	want := `{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"hello"}]}
+{"type":"bind","executor_session_id":"m<1>"}
+{"type":"result","result_type":"autonomous","result_text":null,"result_data":null,"error":{"error":"broken","message":"It broke"}}
+`
+	if string(out) != want || c.ProcessState.ExitCode() != CodeFailed || errs.String() != "It broke\n" {
+		t.Errorf("got %v, %q and\n%s", err, errs.String(), out)
 	}
 }

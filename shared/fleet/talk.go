@@ -22,6 +22,7 @@ type Registered struct {
 	Lease            time.Duration `json:"lease"`      // nanoseconds
 	HeartbeatSeconds int           `json:"heartbeat_interval_seconds"`
 	Lanes            []string      `json:"lanes"`
+	APIURL           string        `json:"api_url,omitempty"` // where the coordinator that answered has its HTTP API, as workers reach it
 }
 
 // Farewell is a worker's end: SIGTERM deregisters at once (contract section 2).

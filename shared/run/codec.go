@@ -33,10 +33,16 @@ func encode(head any, in *Input) ([]byte, error) {
 	}
 	out := make([]byte, 0, len(raw)+len(in.Parameters)+len(in.Blueprint)+40)
 	out = append(out, raw[:len(raw)-1]...)
+	var output json.RawMessage
+	if in.Output != nil {
+		if output, err = wire.Encode(in.Output); err != nil {
+			return nil, err
+		}
+	}
 	for _, m := range []struct {
 		name  string
 		value json.RawMessage
-	}{{`,"parameters":`, in.Parameters}, {`,"agent_blueprint":`, in.Blueprint}} {
+	}{{`,"parameters":`, in.Parameters}, {`,"agent_blueprint":`, in.Blueprint}, {`,"output":`, output}} {
 		if len(m.value) > 0 {
 			out = append(append(out, m.name...), m.value...)
 		}
@@ -101,9 +107,13 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			in.Parameters = v
 		case "agent_blueprint":
 			in.Blueprint = v
+		case "contract":
+			s.Contract = string(v) == "true"
+		case "output":
+			wrong = errors.Join(wrong, json.Unmarshal(v, &in.Output))
 		}
 	})
-	if in.Parameters != nil || in.Blueprint != nil {
+	if in.Parameters != nil || in.Blueprint != nil || in.Output != nil {
 		s.Input = &in
 	}
 	return q, errors.Join(err, wrong)
@@ -138,6 +148,8 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 			read(v, &e.Body)
 		case "events":
 			e.Events = wire.Number(v)
+		case "checked":
+			e.Checked = wire.Text(v)
 		case "started_at":
 			if at := Instant(v); !at.IsZero() {
 				e.StartedAt = &at

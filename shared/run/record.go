@@ -36,6 +36,7 @@ type Spec struct {
 	Attempts   int       `json:"max_attempts,omitempty"`        // how often it may be begun; 0: once
 	CallbackTo string    `json:"callback_url,omitempty"`        // told of the run's end
 	Model      string    `json:"executor_session_id,omitempty"` // queued: what an earlier run of the session bound
+	Contract   bool      `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
 	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
 	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large
 	*Input     `json:",omitempty"`
@@ -45,6 +46,7 @@ type Spec struct {
 type Input struct {
 	Parameters json.RawMessage `json:"parameters,omitempty"` // as sent
 	Blueprint  json.RawMessage `json:"agent_blueprint,omitempty"`
+	Output     *Output         `json:"output,omitempty"` // what the answer must be; nil: anything
 }
 
 // Accepted is a run that waits: for its turn in the session, or for a runner that could take it.
@@ -79,7 +81,8 @@ type Claim struct {
 	At        time.Time `json:"at"`
 }
 
-// Ended is the last word of an attempt.
+// Ended is the last word of an attempt. On the subject of an offer it is what the worker would have said: a result with an output
+// schema, which a coordinator checks once more before it says the last word (contract section 6).
 type Ended struct {
 	V         int          `json:"v"`
 	SessionID string       `json:"session_id"`
@@ -91,6 +94,7 @@ type Ended struct {
 	Result    *Result      `json:"result,omitempty"`
 	Body      *Payload     `json:"payload,omitempty"` // instead of Result where that is too large
 	Events    uint64       `json:"events,omitempty"`  // sequence of its last event on EVENTS
+	Checked   string       `json:"checked,omitempty"` // a coordinator's proof that it has checked the result against the run's output schema
 	StartedAt *time.Time   `json:"started_at,omitempty"`
 	At        time.Time    `json:"at"`
 }
@@ -102,6 +106,8 @@ type Bound struct {
 	RunnerID  string    `json:"runner_id"`
 	Attempt   int       `json:"attempt"`
 	Model     string    `json:"executor_session_id"`
+	Hostname  string    `json:"hostname,omitempty"`         // where alone the model side has the session; with
+	Profile   string    `json:"executor_profile,omitempty"` // its profile; empty: it can go on anywhere
 	At        time.Time `json:"at"`
 }
 

@@ -118,6 +118,8 @@ func (p Profile) Runnable() error {
 	switch {
 	case p.Lifecycle != "" && p.Lifecycle != "oneshot":
 		return fault.Newf(fault.Invalid, "profile %q: lifecycle %q is not supported by this version; leave it out", p.Name, p.Lifecycle).With("field", "lifecycle")
+	case p.Inside():
+		return nil
 	case p.Type == run.Autonomous:
 		if _, err := p.Program(); err != nil {
 			return fault.Newf(fault.Invalid, "profile %q: %v", p.Name, err).With("field", "command")
@@ -130,6 +132,19 @@ func (p Profile) Runnable() error {
 		}
 	}
 	return nil
+}
+
+// The executors of autonomous agents that run inside the worker, by the command a profile names them with. Each is a program of
+// that name, too.
+const (
+	ClaudeCodeExec = "ao-claude-code-exec"
+	LLMExec        = "ao-llm-exec"
+	TestExec       = "ao-test-exec"
+)
+
+// Inside tells whether the profile's executor runs inside the worker.
+func (p Profile) Inside() bool {
+	return p.Type == run.Autonomous && slices.Contains([]string{ClaudeCodeExec, LLMExec, TestExec}, p.Command)
 }
 
 // Program finds the program of an autonomous profile: relative to the profile's file, or on PATH.
