@@ -13,6 +13,7 @@ import (
 	"ao/worker/external"
 	"ao/worker/procedural"
 	"ao/worker/profile"
+	"ao/worker/testexec"
 )
 
 // builtin is the executor of a profile and the agents it serves. What is broken of them is told of in the log and left out.
@@ -58,7 +59,9 @@ func (f function) Run(ctx context.Context, inv executor.Invocation, host executo
 }
 
 // inside are the executors of autonomous agents that run within the worker, by the command a profile names them with.
-var inside = map[string]function{}
+var inside = map[string]function{
+	profile.TestExec: testexec.Run,
+}
 
 // program executes autonomous agents by a program that speaks the executor protocol, or just prints.
 type program struct {

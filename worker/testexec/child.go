@@ -1,0 +1,67 @@
+package testexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// maxAnswer is how much of the API's answer is read, in bytes.
+const maxAnswer = 32 << 20
+
+// child starts a run as a child of this session: AGENT MODE PARAMETERS, where parameters are a JSON object, or else the prompt.
+func child(ctx context.Context, t *turn, text string) error {
+	agent, rest, _ := strings.Cut(text, " ")
+	mode, params, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	if t.host.URL == "" {
+		return fault.New(fault.Invalid, "no_api", "@child needs the orchestrator's API, and this run has none; does the worker know where it is (AO_API_URL)?")
+	}
+	ask := map[string]any{"agent_name": agent, "mode": mode}
+	if params = strings.TrimSpace(params); strings.HasPrefix(params, "{") {
+		ask["parameters"] = json.RawMessage(params)
+	} else {
+		ask["prompt"] = params
+	}
+	if mode == run.AsyncCallback {
+		ask["parent_session_id"] = t.inv.SessionID
+	}
+	body, err := wire.Encode(ask)
+	if err != nil {
+		return isJSON("@child "+agent, params)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.host.URL+"/api/runs", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fault.Wrap(fault.Internal, "child_not_started", "The child could not be started: "+err.Error(), err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return fault.Wrap(fault.Internal, "child_not_started", "The API's answer broke off", err)
+	}
+	if answer.StatusCode >= 300 {
+		return fault.New(fault.Internal, "child_not_started", "The child was refused: "+string(raw)).With("status", answer.StatusCode)
+	}
+	var end struct {
+		Result *run.Result `json:"result"`
+	}
+	if json.Unmarshal(raw, &end) == nil && end.Result != nil {
+		t.child = end.Result.Data
+		if end.Result.Text != nil {
+			t.child, err = wire.Encode(*end.Result.Text)
+		}
+		t.child = bytes.TrimSpace(t.child)
+	}
+	return err
+}

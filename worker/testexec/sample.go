@@ -1,0 +1,184 @@
+package testexec
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ao/shared/wire"
+)
+
+// improvise is the answer to a prompt that says nothing of what to do: a value that fits the schema which the system prompt
+// (or the prompt itself) requires, as a model would give it, else the prompt once more.
+func (t *turn) improvise() *string {
+	var blueprint struct {
+		SystemPrompt string `json:"system_prompt"`
+	}
+	_ = json.Unmarshal(t.inv.Blueprint, &blueprint)
+	for _, text := range []string{blueprint.SystemPrompt, t.inv.Prompt} {
+		if schema := required(text); schema != nil {
+			made := string(sample(schema, schema, 0))
+			return &made
+		}
+	}
+	again := "There is no model here (ao-test-exec). I was told: " + t.inv.Prompt
+	return &again
+}
+
+// required is the schema in a text that requires an output format (seed S001).
+func required(text string) json.RawMessage {
+	_, rest, ok := strings.Cut(text, "## Required Output Format")
+	if !ok {
+		return nil
+	}
+	i := strings.Index(rest, "json\n")
+	if i < 0 {
+		return nil
+	}
+	var schema json.RawMessage
+	if json.NewDecoder(strings.NewReader(rest[i+len("json\n"):])).Decode(&schema) != nil {
+		return nil
+	}
+	return schema
+}
+
+// formats are values of the formats that are more than any text.
+var formats = map[string]string{
+	"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "time": "03:04:05Z", "email": "someone@example.com", "hostname": "example.com",
+	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "uri-reference": "/a", "json-pointer": "/a", "regex": "a",
+}
+
+// shape is what a sample can be made of.
+type shape struct {
+	Ref        string          `json:"$ref"`
+	Type       json.RawMessage `json:"type"`
+	Const      json.RawMessage `json:"const"`
+	Enum       []json.RawMessage
+	AnyOf      []json.RawMessage `json:"anyOf"`
+	OneOf      []json.RawMessage `json:"oneOf"`
+	Properties json.RawMessage   `json:"properties"`
+	Required   []string          `json:"required"`
+	Items      json.RawMessage   `json:"items"`
+	MinItems   int               `json:"minItems"`
+	MinLength  int               `json:"minLength"`
+	MaxLength  *int              `json:"maxLength"`
+	Format     string            `json:"format"`
+	Minimum    *float64          `json:"minimum"`
+	Above      *float64          `json:"exclusiveMinimum"`
+	Maximum    *float64          `json:"maximum"`
+	Multiple   float64           `json:"multipleOf"`
+}
+
+// sample is a value for a schema: the same one each time. Schemas that ask for more than shape knows may refuse it.
+func sample(schema, root json.RawMessage, depth int) json.RawMessage {
+	var s shape
+	if depth > 12 || json.Unmarshal(schema, &s) != nil {
+		return json.RawMessage("null")
+	}
+	choices := slices.Concat(s.AnyOf, s.OneOf)
+	switch {
+	case s.Ref != "":
+		return sample(pointed(root, s.Ref), root, depth+1)
+	case s.Const != nil:
+		return s.Const
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case len(choices) > 0:
+		return sample(choices[0], root, depth+1)
+	}
+	kind := strings.Trim(string(s.Type), `"`)
+	var kinds []string
+	if json.Unmarshal(s.Type, &kinds) == nil && len(kinds) > 0 {
+		kind = kinds[0]
+	}
+	if kind == "" && (s.Properties != nil || len(s.Required) > 0) {
+		kind = "object"
+	}
+	switch kind {
+	case "object":
+		return s.object(root, depth)
+	case "array":
+		items := s.Items
+		if items == nil {
+			items = json.RawMessage(`{"type":"string"}`)
+		}
+		one := string(sample(items, root, depth+1))
+		return json.RawMessage("[" + strings.TrimSuffix(strings.Repeat(one+",", max(s.MinItems, 1)), ",") + "]")
+	case "integer", "number":
+		return json.RawMessage(s.number(kind == "integer"))
+	case "boolean":
+		return json.RawMessage("true")
+	case "null":
+		return json.RawMessage("null")
+	}
+	raw, _ := json.Marshal(s.text())
+	return raw
+}
+
+// object has every property that the schema names.
+func (s shape) object(root json.RawMessage, depth int) json.RawMessage {
+	members, _ := wire.Members(s.Properties)
+	for i, m := range members {
+		members[i].Value = sample(m.Value, root, depth+1)
+	}
+	for _, name := range s.Required {
+		if !slices.ContainsFunc(members, func(m wire.Member) bool { return m.Key == name }) {
+			members = append(members, wire.Member{Key: name, Value: json.RawMessage(`"sample"`)})
+		}
+	}
+	return wire.Object(members)
+}
+
+// number is the least that is allowed, else the most, else zero.
+func (s shape) number(whole bool) string {
+	n := 0.0
+	switch {
+	case s.Minimum != nil:
+		n = *s.Minimum
+	case s.Above != nil:
+		n = *s.Above + 1
+	case s.Maximum != nil:
+		n = min(*s.Maximum, 0)
+	}
+	if whole {
+		n = math.Ceil(n)
+	}
+	if s.Multiple > 0 {
+		n = math.Ceil(n/s.Multiple) * s.Multiple
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+// text is as long as it must be, and no longer than it may.
+func (s shape) text() string {
+	if v, ok := formats[s.Format]; ok {
+		return v
+	}
+	v := "sample"
+	for len(v) < s.MinLength {
+		v += " text"
+	}
+	if s.MaxLength != nil && len(v) > *s.MaxLength {
+		v = v[:max(*s.MaxLength, 0)]
+	}
+	return v
+}
+
+// pointed is what a reference within the schema points at.
+func pointed(root json.RawMessage, ref string) json.RawMessage {
+	at := root
+	for _, step := range strings.Split(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
+		if step == "" {
+			continue
+		}
+		var object map[string]json.RawMessage
+		if json.Unmarshal(at, &object) != nil {
+			return json.RawMessage(fmt.Sprintf("{%q:%q}", "const", ref))
+		}
+		at = object[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+	}
+	return at
+}

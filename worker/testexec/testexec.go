@@ -1,0 +1,184 @@
+// Package testexec is the executor for trying and testing autonomous agents without any model: it does what the directives in
+// its prompt say, the same thing every time. A session remembers, on whatever worker it goes on.
+//
+// A directive begins a line with @; its text goes on until the next one. Lines before the first are prose.
+//
+//	@say TEXT                     the assistant says so; what was said last is the answer
+//	@json JSON                    answer with this text, whether it fits a schema or not
+//	@data JSON                    the result is this JSON value, not text
+//	@tool NAME INPUT [=> OUTPUT]  a tool call in the session's events; INPUT and OUTPUT are JSON
+//	@metadata JSON                an object, such as usage and cost
+//	@sleep DURATION               such as 200ms
+//	@stderr TEXT                  as a program's stderr: told where the run fails
+//	@exit N                       end with this exit code
+//	@fail CODE MESSAGE            fail with this error
+//	@child AGENT MODE PARAMETERS  start a child run, through the API, as this session: sync (waits), async_poll, async_callback
+//	@recall                       answer with what the session was told before
+//	@next                         what follows is for the session's next turn, should that have no directives itself
+//
+// $CHILD in a text is what the last child of mode sync came to, as JSON. A turn that reports children, or asks for a better
+// answer, is never read for directives: what a child says moves nobody. It takes what stands behind @next. A prompt without
+// directives gets an answer that matches the output schema its system prompt asks for, made up from that, or else is repeated.
+package testexec
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// memory is what a session remembers.
+type memory struct {
+	V    int      `json:"v"`
+	Told []string `json:"told"` // its prompts
+	Next []string `json:"next"` // scripts of turns to come
+}
+
+// maxTold is how many prompts a session remembers.
+const maxTold = 100
+
+// turn is one run of the executor, or one more answer within it.
+type turn struct {
+	inv  executor.Invocation
+	host executor.Host
+	memory
+
+	answer *string
+	data   json.RawMessage
+	stderr strings.Builder
+	child  json.RawMessage // what the last child came to
+}
+
+// Run does what the prompt says.
+func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	t := turn{inv: inv, host: host, memory: memory{V: 1}, child: json.RawMessage("null")}
+	if err := t.recall(ctx); err != nil {
+		return failed(ctx, err)
+	}
+	script := t.script()
+	t.Told = append(t.Told, t.inv.Prompt)
+	t.Told = t.Told[max(len(t.Told)-maxTold, 0):]
+	if err := t.keep(ctx); err != nil {
+		return failed(ctx, err)
+	}
+	if script == nil {
+		return t.end(t.improvise())
+	}
+	for _, d := range script {
+		do, ok := directives[d.name]
+		if !ok {
+			return failed(ctx, bad("unknown_directive", "there is no directive @%s; there are @%s", d.name, strings.Join(names(), ", @")))
+		}
+		if err := do(ctx, &t, t.filled(d.text)); err != nil {
+			o := failed(ctx, err)
+			o.Result = t.end(nil).Result
+			return o
+		}
+		if ctx.Err() != nil {
+			return run.Outcome{Status: run.Stopped, Result: t.end(nil).Result}
+		}
+	}
+	return t.end(nil)
+}
+
+// recall reads what the session remembers.
+func (t *turn) recall(ctx context.Context) error {
+	if t.inv.Mode == executor.Start || t.host.State == nil {
+		return nil
+	}
+	raw, err := t.host.State(ctx)
+	if err != nil || len(raw) == 0 {
+		return err
+	}
+	if err := wire.Decode(raw, &t.memory); err != nil {
+		return fmt.Errorf("what the session remembers cannot be read: %w", err)
+	}
+	return nil
+}
+
+// keep writes it, and so binds the session.
+func (t *turn) keep(ctx context.Context) error {
+	if t.host.Keep == nil {
+		bind, err := wire.Encode(map[string]string{"type": executor.LineBind, "executor_session_id": t.inv.SessionID})
+		if err == nil {
+			t.host.Tell(executor.LineBind, bind)
+		}
+		return err
+	}
+	raw, err := wire.Encode(t.memory)
+	if err != nil {
+		return err
+	}
+	return t.host.Keep(ctx, raw)
+}
+
+// script is what is to be done in this turn, nil: nothing is said of that.
+func (t *turn) script() []directive {
+	text := t.inv.Prompt
+	var turns []string
+	if !reaction(text) {
+		turns = split(text)
+	}
+	if len(turns) == 0 {
+		turns = t.Next
+	}
+	if len(turns) == 0 {
+		return nil
+	}
+	t.Next = slices.Clone(turns[1:])
+	return parse(turns[0])
+}
+
+// reaction tells whether the system wrote the prompt: it holds what others said.
+func reaction(prompt string) bool {
+	return strings.HasPrefix(prompt, "<agent-callback") || strings.HasPrefix(prompt, "Your previous response did not match")
+}
+
+// filled puts what the last child came to into a text.
+func (t *turn) filled(text string) string { return strings.ReplaceAll(text, "$CHILD", string(t.child)) }
+
+// end is the outcome of a turn that came to its end; answer, where given, is what it says at last.
+func (t *turn) end(answer *string) run.Outcome {
+	if answer != nil {
+		t.say(*answer)
+	}
+	r := &run.Result{Type: run.Autonomous, Text: t.answer, Data: t.data}
+	if t.data != nil {
+		r.Text = nil
+	}
+	return run.Outcome{Status: run.Completed, Result: r}
+}
+
+// say has the assistant say something.
+func (t *turn) say(text string) {
+	t.answer = &text
+	t.host.Tell(run.EventMessage, run.Say("assistant", text))
+}
+
+// failed is the outcome of a turn that an error ended.
+func failed(ctx context.Context, err error) run.Outcome {
+	if ctx.Err() != nil {
+		return run.Outcome{Status: run.Stopped}
+	}
+	f := fault.Of(err)
+	f.Kind = fault.Internal
+	return run.Outcome{Status: run.Failed, Error: f}
+}
+
+// pause waits, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
