@@ -174,7 +174,7 @@ func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
 	return err
 }
 
-// List gives every key with its value.
+// List gives every key with its value, as it was when List began or later.
 func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 	ctx, done := k.b.linked(ctx)
 	defer done()
@@ -184,19 +184,44 @@ func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 	}
 	for ; ; most = more(most) {
 		all := map[string]Value{}
-		err := k.watch(ctx, most, func(c Change) error {
-			if c.Deleted {
-				delete(all, c.Key)
-			} else {
-				all[c.Key] = c.Value
-			}
-			return nil
-		}, func() (bool, error) { return true, nil })
+		newest, err := k.newest(ctx)
+		if err == nil {
+			var read uint64
+			err = k.watch(ctx, most, func(c Change) error {
+				read = c.Rev
+				if c.Deleted {
+					delete(all, c.Key)
+				} else {
+					all[c.Key] = c.Value
+				}
+				return nil
+			}, func() (bool, error) {
+				if read < newest {
+					return true, errBehind
+				}
+				return true, nil
+			})
+		}
 		if err == nil || ctx.Err() != nil || !k.b.clustered() {
 			return all, err
 		}
-		rest(ctx, 100*time.Millisecond) // another leader will come
+		rest(ctx, 100*time.Millisecond) // another leader will come, or the replica catch up
 	}
+}
+
+var errBehind = errors.New("the replica has yet to catch up")
+
+// newest is the revision of the last change, which in a cluster only the leader is sure to have: the consumer of a list may be at a
+// replica that lags behind. 0: there is none, or no other replica.
+func (k *Bucket) newest(ctx context.Context) (rev uint64, err error) {
+	if !k.b.clustered() {
+		return 0, nil
+	}
+	m, _, err := k.b.leaders(ctx, k.stream(), lookup{Subject: k.prefix() + ">"})
+	if errors.Is(err, ErrNone) {
+		return 0, nil
+	}
+	return m.Seq, err
 }
 
 // Watch calls f with every key that is there, and then with every change, until ctx ends or f errs. Should the
