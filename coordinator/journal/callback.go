@@ -189,10 +189,10 @@ func (f *fold) bind(ch *Change, rec subject.Record, m bus.Message) (int, error) 
 		return b.V, err
 	}
 	r := f.runs[identOf(runPrefix, rec.Run)]
-	if r == nil || r.live == nil || r.live.snap.Key != rec.Key || r.live.snap.Claim == nil || r.session.model == b.Model {
+	if r == nil || r.live == nil || r.live.snap.Key != rec.Key || r.live.snap.Claim == nil || r.session.bond == (bond{b.Model, b.Hostname, b.Profile}) {
 		return b.V, nil
 	}
-	r.session.model = b.Model
+	r.session.bond = bond{b.Model, f.name([]byte(b.Hostname)), f.name([]byte(b.Profile))}
 	ch.Moved = true
 	return b.V, nil
 }

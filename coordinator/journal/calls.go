@@ -210,16 +210,6 @@ func (j *Journal) Above(session, parent string) bool {
 	return true // too long to be meant
 }
 
-// Model is what the session's executor bound last; empty: nothing.
-func (j *Journal) Model(session string) string {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
-		return s.model
-	}
-	return ""
-}
-
 // CallbackPage is a part of a list of runs that call back.
 type CallbackPage struct {
 	Runs []run.Run `json:"callbacks"`

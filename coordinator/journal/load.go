@@ -192,7 +192,7 @@ func (l *loading) session() {
 		if len(l.owed[s]) == 0 {
 			delete(l.owed, s)
 		}
-		s.model, s.misses = l.text(), int32(l.u())
+		s.bond, s.misses = bond{l.text(), l.name(), l.name()}, int32(l.u())
 		s.runs = 1 // it is there
 	}
 	all := l.f.sorder

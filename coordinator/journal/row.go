@@ -131,7 +131,7 @@ type session struct {
 	lastEnded      *row
 	live           []*row // those that have not ended, in that order
 	owed           []*row // ended children that it is yet to be told of, in the order of their ends
-	model          string // what its executor bound last: the model side's own session id
+	bond           bond   // what its executor bound last
 	open           int32  // how many of these are queued or claimed
 	runs           int32
 	due            bool  // noted as ready to be told

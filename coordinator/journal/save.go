@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 3 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 4 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -310,7 +310,9 @@ func (e *encoder) session(s *session) {
 	}
 	e.opt(int64(lastEnded), int64(s.first))
 	e.rows(s.owed, s.first)
-	e.text(s.model)
+	e.text(s.bond.model)
+	e.name(s.bond.host)
+	e.name(s.bond.profile)
 	e.u(uint64(s.misses))
 }
 

@@ -59,7 +59,7 @@ func (a actor) claimed(attempt int) entry {
 }
 
 func (a actor) bound(attempt int, model string) entry {
-	b := run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Attempt: attempt, Model: model, At: began}
+	b := run.Bound{V: 1, SessionID: a.spec.SessionID, RunnerID: "rnr_1", Attempt: attempt, Model: model, Hostname: "h", Profile: "p", At: began}
 	return entry{Subject: subject.Bound(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, b)}
 }
 
@@ -123,7 +123,7 @@ func draw(f *fold) string {
 	for _, s := range f.sessions {
 		lines = append(lines, string(must(json.Marshal(f.viewOf(s)))))
 		if s.began() || len(s.live) > 0 { // no other session can go on
-			lines = append(lines, s.sessionID()+" model="+s.model)
+			lines = append(lines, s.sessionID()+" model="+fmt.Sprint(s.bond))
 		}
 	}
 	for id := range f.deleted {

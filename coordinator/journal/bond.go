@@ -1,0 +1,33 @@
+package journal
+
+import (
+	"ao/shared/run"
+)
+
+// bond is what an executor bound: the model side's own session id and, where the model side has that session in one place alone,
+// the host and the profile.
+type bond struct{ model, host, profile string }
+
+// bondOf is what a queued record says of that: it is all that is left once the record that bound it is no longer kept. Such a run
+// was demanded to go where the session is.
+func bondOf(s *run.Spec) bond { return bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile} }
+
+// Model is what the session's executor bound last; empty: nothing.
+func (j *Journal) Model(session string) string {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
+		return s.bond.model
+	}
+	return ""
+}
+
+// Home is where alone the session can go on, as its executor has it there; empty: anywhere.
+func (j *Journal) Home(session string) run.Demands {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
+		return run.Demands{Hostname: s.bond.host, ExecutorProfile: s.bond.profile}
+	}
+	return run.Demands{}
+}
