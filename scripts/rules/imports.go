@@ -20,7 +20,7 @@ var rooms = []struct {
 	{"ao/shared/agent", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/schema", "ao/shared/run"}},
 	{"ao/shared/fleet", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/schema", "ao/shared/run", "ao/shared/agent"}},
 	{"ao/shared/executor", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run"}},
-	{"ao/shared/prompt", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run"}},
+	{"ao/shared/prompt", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run", "ao/shared/executor"}},
 
 	{"ao/nats/subject", []string{"ao/shared/fault"}},
 	{"ao/nats/embed", []string{"ao/shared/..."}},

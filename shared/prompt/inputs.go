@@ -1,0 +1,145 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/wire"
+)
+
+// InputsTag is the name of the block that holds a start's fields.
+const InputsTag = "inputs"
+
+// Text is what the executor of an autonomous agent hands to the model (contract section 3): where a session starts and the
+// blueprint has a parameters_schema of its own, all parameters as an inputs block, else the prompt among them, as it is. Nothing in it
+// is expanded: ${X}, {{x}} and $(x) of a caller stay what they are. The error is an Invalid fault that names the field.
+func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (string, error) {
+	var b struct {
+		Schema json.RawMessage `json:"parameters_schema"`
+	}
+	if len(bytes.TrimSpace(blueprint)) > 0 {
+		if err := json.Unmarshal(blueprint, &b); err != nil {
+			return "", fault.Wrap(fault.Invalid, "", "The agent's blueprint cannot be read: it must be a JSON object", err).With("field", "agent_blueprint")
+		}
+	}
+	if mode == executor.Start && len(b.Schema) > 0 && string(b.Schema) != "null" {
+		return Inputs(parameters)
+	}
+	members, err := wire.Members(parameters)
+	for _, m := range members {
+		var text string
+		if m.Key == "prompt" && m.Value[0] == '"' && json.Unmarshal(m.Value, &text) == nil {
+			return text, nil
+		}
+	}
+	return "", fault.Wrap(fault.Invalid, "", "parameters.prompt must be a string: it is what the agent is told", err).With("field", "parameters.prompt")
+}
+
+// Inputs is the block of a start's fields (contract section 3), one line for each in the order the caller sent them:
+//
+//	<inputs>
+//	topic: AI Safety
+//	notes:
+//	  the first line
+//	  the second
+//	tags: ["a","b"]
+//	max_words: 200
+//	</inputs>
+//
+// Every byte of a string stays, but what could be taken for a tag of the block, which is written in square brackets (Neutral). A string
+// has several lines where any reader could see a line's end: LF, CR, U+0085, U+2028 and the like. A key that could be
+// taken for something else (empty, with a colon, a line's end, a quote, a bracket, or with spaces around it) is written as a JSON string.
+func Inputs(parameters json.RawMessage) (string, error) {
+	members, err := wire.Members(parameters)
+	if err != nil {
+		return "", fault.Wrap(fault.Invalid, "", "parameters must be an object", err).With("field", "parameters")
+	}
+	body, err := fields(members, key)
+	if err != nil {
+		return "", err
+	}
+	if Neutral(body, InputsTag) != body { // the end of one value and the key after it look like a tag
+		if body, err = fields(members, quoted); err != nil {
+			return "", err
+		}
+	}
+	return "<" + InputsTag + ">\n" + body + "</" + InputsTag + ">", nil
+}
+
+// fields writes the lines of a block, no field of which can begin or end it.
+func fields(members []wire.Member, key func(string) string) (string, error) {
+	var b strings.Builder
+	for _, m := range members {
+		value, err := field(m)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(Neutral(key(m.Key), InputsTag))
+		b.WriteString(":")
+		b.WriteString(Neutral(value, InputsTag))
+		b.WriteString("\n")
+	}
+	return b.String(), nil
+}
+
+// field is what stands behind a field's colon.
+func field(m wire.Member) (string, error) {
+	switch m.Value[0] {
+	case '"':
+		var s string
+		if err := json.Unmarshal(m.Value, &s); err != nil {
+			return "", fault.Wrap(fault.Invalid, "", "parameters has a string that cannot be read", err).With("field", "parameters")
+		}
+		if strings.ContainsAny(s, breaks) {
+			return "\n" + indented(s), nil
+		}
+		return " " + s, nil
+	case '[', '{':
+		var b bytes.Buffer
+		if err := json.Compact(&b, m.Value); err != nil {
+			return "", fault.Wrap(fault.Invalid, "", "parameters has a value that is not JSON", err).With("field", "parameters")
+		}
+		return " " + escapes.Replace(b.String()), nil
+	}
+	return " " + string(m.Value), nil
+}
+
+// breaks are the characters at which one reader or another sees a line end.
+const breaks = "\n\r\v\f\u0085\u2028\u2029"
+
+// escapes writes those of them that may stand in JSON as they are, so that it stays one line.
+var escapes = strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
+
+// indented puts two spaces before each line of a text; the lines' ends stay what they are.
+func indented(text string) string {
+	var b strings.Builder
+	b.WriteString("  ")
+	for i, r := range text {
+		if strings.ContainsRune(breaks, r) && !strings.HasPrefix(text[i:], "\r\n") {
+			b.WriteRune(r)
+			b.WriteString("  ")
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// key is a field's name: as it is where it can be nothing else.
+func key(name string) string {
+	if name == "" || strings.TrimSpace(name) != name || strings.ContainsAny(name, breaks+":\"\\<>&") {
+		return quoted(name)
+	}
+	return name
+}
+
+func quoted(name string) string {
+	raw, err := wire.Encode(name)
+	if err != nil { // strings can always be written
+		panic(err)
+	}
+	return escapes.Replace(string(raw))
+}
