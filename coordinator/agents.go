@@ -288,6 +288,9 @@ func (c *Coordinator) CreateAgent(ctx context.Context, raw []byte) (agent.Bluepr
 	if _, ok := c.agents.find(b.Name); ok {
 		return b, fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", b.Name, b.Name).With("agent_name", b.Name)
 	}
+	if err := c.haveSchema(ctx, b); err != nil {
+		return b, err
+	}
 	now := time.Now().UTC()
 	b.CreatedAt, b.ModifiedAt = &now, &now
 	value, err := json.Marshal(b)
@@ -349,6 +352,9 @@ func (c *Coordinator) ChangeAgent(ctx context.Context, name string, patch []byte
 		}
 		if after.Name != name {
 			return after, fault.New(fault.Invalid, "", "an agent's name cannot be changed; create another one").With("field", "name")
+		}
+		if err := c.haveSchema(ctx, after); err != nil {
+			return after, err
 		}
 		now := time.Now().UTC()
 		after.CreatedAt, after.ModifiedAt = created, &now

@@ -24,6 +24,7 @@ import (
 type Config struct {
 	Bus        *bus.Bus
 	AgentsDirs []string        // folders of coordinator-owned agents
+	PublicURL  string          // where the HTTP API is, as workers reach it; told to those that register
 	DataDir    string          // folder of snapshots of the history; none: every start reads all of it
 	Lease      time.Duration   // default 15 s: an attempt that no beat names for so long is lost
 	NoMatch    time.Duration   // default 300 s: a run that no online runner matches for so long fails
@@ -35,6 +36,8 @@ type Config struct {
 	MaxPending int             // default 100,000: waiting runs
 	MaxLanes   int             // default 256: queues
 	MaxPayload int64           // default 16 MiB: parameters with their agent, or a result
+	Retries    int             // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
+	WholeOnly  bool            // only an answer that is JSON as a whole counts, where nobody says so
 	Webhooks   *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
 	Log        *slog.Logger    // default slog.Default()
 }
@@ -51,6 +54,7 @@ func (c Config) withDefaults() Config {
 	c.MaxPending = cmp.Or(c.MaxPending, 100_000)
 	c.MaxLanes = cmp.Or(c.MaxLanes, 256)
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
+	c.Retries = max(cmp.Or(c.Retries, 2), 0)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Webhooks == nil {
 		c.Webhooks, _ = webhook.New(webhook.Config{}) // no hosts: nothing can be wrong with that

@@ -84,6 +84,7 @@ type Validation struct {
 	Demands   run.Demands     `json:"demands"`
 	Timeout   int             `json:"timeout_seconds"`
 	Schema    json.RawMessage `json:"parameters_schema"`
+	Output    *run.Output     `json:"output"`           // what the answer must be, and where that is from; null: anything
 	Available bool            `json:"runner_available"` // an online runner matches now
 }
 
@@ -97,7 +98,7 @@ func (c *Coordinator) Validate(ctx context.Context, body []byte) (Validation, er
 	if err != nil {
 		return Validation{}, err
 	}
-	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, c.fleet.matches(p.want)}, nil
+	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, p.spec.Output, c.fleet.matches(p.want)}, nil
 }
 
 // plan makes every check of contract sections 3 to 5.
@@ -193,11 +194,13 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	if err != nil {
 		return p, err
 	}
-	p.spec.Input = &run.Input{Parameters: req.Parameters, Blueprint: snapshot}
-	if size := int64(len(req.Parameters) + len(snapshot)); size > c.MaxPayload {
-		return p, fault.Newf(fault.TooLarge, "parameters and agent are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD)", size, c.MaxPayload).With("field", "parameters")
+	output, err := c.output(ctx, req, a)
+	if err != nil {
+		return p, err
 	}
-	return p, nil
+	p.spec.Input = &run.Input{Parameters: req.Parameters, Blueprint: snapshot, Output: output}
+	p.spec.Contract = output != nil
+	return p, c.tooLarge(p.spec.Input)
 }
 
 func sessionExists(id string) error {
@@ -331,7 +334,7 @@ func unavailable(err error) error {
 
 // offload moves a body that is too large for a record into the object store, before the record that names it.
 func (c *Coordinator) offload(ctx context.Context, s *run.Spec) error {
-	if len(s.Parameters)+len(s.Blueprint) <= MaxInline {
+	if inputSize(s.Input) <= MaxInline {
 		return nil
 	}
 	raw, err := json.Marshal(s.Input)

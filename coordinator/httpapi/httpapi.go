@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/access"
+	"ao/coordinator/mcpapi"
 	"ao/shared/fault"
 
 	"github.com/gin-gonic/gin"
@@ -23,6 +25,8 @@ import (
 type Config struct {
 	Host    string        // the host part of the address that is listened on: its name is ours beside those of loopback
 	AnyHost bool          // listening beyond loopback: any Host header is welcome, foreign pages are not
+	Public  string        // the host in the address that others are told: ours too
+	Tokens  *access.Tokens // who may do what; nil: whoever reaches the address may do everything
 	NATSURL string        // told to runners that register over HTTP
 	Streams int           // live streams at a time, default 256
 	Beat    time.Duration // rhythm of comments on a quiet stream, default 15 s
@@ -35,6 +39,7 @@ type API struct {
 	cfg    Config
 	log    *slog.Logger
 	engine *gin.Engine
+	mcp    *mcpapi.API
 	limit  int64  // bytes of a body
 	prefix string // of the ids of requests
 
@@ -57,6 +62,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())
+	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Beat: cfg.Beat, Log: a.log})
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false
@@ -90,7 +96,7 @@ func (a *API) Drain(grace time.Duration) {
 func (a *API) Open() (requests, streams int64) { return a.open.Load(), a.streams.Load() }
 
 // later are the routes of the contract that this version does not have.
-var later = map[string]string{"schemas": "output schemas", "metrics": "metrics", "mcp": "MCP"}
+var later = map[string]string{"metrics": "metrics", "mcp": "MCP"}
 
 func (a *API) noRoute(g *gin.Context) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(g.Request.URL.Path, "/"), "/")

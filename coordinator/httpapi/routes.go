@@ -56,8 +56,15 @@ func (a *API) routes() []route {
 		{patch, "/agents/:name", nil, "change members of an agent; null takes one away", ok, a.changeAgent, false},
 		{del, "/agents/:name", nil, "delete an agent", none, a.deleteAgent, false},
 
+		{get, "/schemas", nil, "output schemas that have a name", ok, a.listSchemas, false},
+		{post, "/schemas", nil, "give an output schema a name; it never changes", created, a.createSchema, false},
+		{get, "/schemas/:name", nil, "one output schema", ok, a.showSchema, false},
+		{del, "/schemas/:name", nil, "delete an output schema that no agent names", none, a.deleteSchema, false},
+
 		{get, "/runners", nil, "who takes runs", ok, a.listRunners, false},
 		{del, "/runners/:id", nil, "drain a runner: it takes no more, finishes, goes", accepted, a.drainRunner, false},
+		{post, "/mcp", nil, "the Model Context Protocol (streamable HTTP): agents' tools to start agents", ok, a.serveMCP, false},
+
 		{post, "/runner/register", nil, "register a runner; runs are taken over NATS", ok, a.register, false},
 	}
 }

@@ -78,7 +78,6 @@ func TestErrorsAreLiteral(t *testing.T) {
 		{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)", "parent_session_id")},
 		{`{"agent_name":"plain","prompt":"x","mode":"later"}`, 400, invalid("mode must be sync, async_poll or async_callback", "mode")},
 		{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
-		{`{"agent_name":"plain","prompt":"x","output_schema":{}}`, 400, invalid("output_schema is not supported by this version (output schemas come later); leave it out", "output_schema")},
 		{`{"agent_name":"plain","prompt":"x","max_attempts":0}`, 400, invalid("max_attempts must be from 1 to 100", "max_attempts")},
 		{`{"agent_name":"plain","prompt":"x","timeout_seconds":0}`, 400, invalid("timeout_seconds must be from 1 to 2592000", "timeout_seconds")},
 		{`{"agent_name":"plain","agent_name":"plain"}`, 400, invalid(`$ has the key \"agent_name\" twice; send each key once`, "agent_name")},
@@ -116,7 +115,10 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 		{"POST", "/agents", `{"name":"a","comand":"x"}`, "comand"},
 		{"POST", "/agents", `{"name":"a/b"}`, "name"},
 		{"POST", "/agents", `{"name":"a","type":"procedural","command":"x"}`, "type"},
-		{"POST", "/agents", `{"name":"a","output_schema":{}}`, "output_schema"},
+		{"POST", "/agents", `{"name":"a","output_schema":{"type":"objekt"}}`, "output_schema"},
+		{"POST", "/agents", `{"name":"a","output_schema":{},"output_schema_options":{"xyz":1}}`, "output_schema_options.xyz"},
+		{"POST", "/runs", `{"agent_name":"a","output_schema_options":{"xyz":1}}`, "output_schema_options.xyz"},
+		{"POST", "/schemas", `{"name":"a","scheme":{}}`, "scheme"},
 		{"POST", "/runner/register", `{"hostname":"h","executor_type":"procedural","executor_profile":"p","colour":1}`, "colour"},
 		{"GET", "/runs?state=x", ``, "state"},
 		{"GET", "/runs?status=going", ``, "status"},
@@ -272,7 +274,7 @@ func TestBounds(t *testing.T) {
 		status       int
 		code         string
 	}{
-		{"GET", "/nothing", 404, "not_found"}, {"GET", "/schemas", 404, "not_found"}, {"GET", "/metrics", 404, "not_found"}, {"GET", "/runs/", 404, "not_found"},
+		{"GET", "/nothing", 404, "not_found"}, {"GET", "/schemas/none", 404, "SchemaNotFound"}, {"GET", "/metrics", 404, "not_found"}, {"GET", "/runs/", 404, "not_found"},
 		{"PUT", "/runs", 405, "method_not_allowed"}, {"DELETE", "/runs/run_1", 405, "method_not_allowed"}, {"OPTIONS", "/runs", 405, "method_not_allowed"},
 		{"GET", "/runs/run_1", 404, "not_found"}, {"GET", "/sessions/ses_1", 404, "not_found"}, {"POST", "/runs/run_1/stop", 404, "not_found"},
 		{"POST", "/sessions/ses_1/stop", 404, "not_found"}, {"DELETE", "/sessions/ses_1", 404, "not_found"}, {"DELETE", "/runners/rnr_1", 404, "not_found"},

@@ -49,6 +49,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.AgentsDirs.To(&co.AgentsDirs), setting.MaxPending.To(&co.MaxPending), setting.MaxLanes.To(&co.MaxLanes), setting.MaxPayload.To(&co.MaxPayload),
 		setting.RunLease.To(&co.Lease), setting.RunNoMatchTimeout.To(&co.NoMatch), setting.RunRetention.To(&co.Retention), setting.RunKeep.To(&co.Keep),
 		setting.CallbackHosts.To(&c.Callbacks.Hosts), setting.CallbackNetworks.To(&c.Callbacks.Networks), setting.CallbackSecret.To(&c.Callbacks.Secret),
+		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
 		setting.APITokens,
 	}

@@ -132,10 +132,10 @@ func TestAgents(t *testing.T) {
 	s.story("what is wrong is refused at every door, and nothing is kept", func(s *stack) {
 		for _, tt := range []struct{ body, want string }{
 			{`{"name":"x","parameters_schema":{"type":"object","properties":5}}`, `"details":"Schema validation error at $.properties: `},
-			{`{"name":"x","parameters_schema":{"type":"objekt"}}`, `{"error":"InvalidSchema","message":"parameters_schema is not a valid draft-07 JSON Schema","details":"Schema validation error at $.type: `},
+			{`{"name":"x","parameters_schema":{"type":"objekt"}}`, `{"error":"InvalidSchema","message":"parameters_schema is not a valid JSON Schema","details":"Schema validation error at $.type: `},
 			{`{"name":"x","parameters_schema":{"$ref":"http://elsewhere/x.json"}}`, `{"error":"InvalidSchema"`},
 			{`{"name":"x","parameters_schema":{"pattern":"("}}`, `{"error":"InvalidSchema"`},
-			{`{"name":"x","output_schema":{}}`, `output_schema is not supported by this version`},
+			{`{"name":"x","output_schema":{"type":"objekt"}}`, `{"error":"InvalidSchema","message":"output_schema is not a valid JSON Schema","details":"Schema validation error at $.type: `},
 			{`{"name":"x","max_attempts":101}`, `max_attempts must be from 1 to 100`},
 			{`{"name":"a.b"}`, `use 1 to 60 letters, digits`},
 			{`{"name":"x","type":"procedural","command":"ls"}`, `agents_dir of a runner's profile`},

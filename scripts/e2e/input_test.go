@@ -69,9 +69,6 @@ func TestInput(t *testing.T) {
 			}
 			return `{"error":"invalid_request","message":"` + message + `"` + field + `}`
 		}
-		later := func(field, what string) string {
-			return invalid(field+" is not supported by this version ("+what+" come later); leave it out", field)
-		}
 		for _, tt := range []struct {
 			body string
 			code int
@@ -96,9 +93,9 @@ func TestInput(t *testing.T) {
 			{`{"agent_name":"plain","prompt":"a","parameters":{"prompt":"b"}}`, 400, invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`, "prompt")},
 			{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)", "parent_session_id")},
 			{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
-			{`{"agent_name":"plain","prompt":"x","output_schema":{}}`, 400, later("output_schema", "output schemas")},
-			{`{"agent_name":"plain","prompt":"x","output_schema_name":"n"}`, 400, later("output_schema_name", "output schemas")},
-			{`{"agent_name":"plain","prompt":"x","output_schema_options":{}}`, 400, later("output_schema_options", "output schemas")},
+			{`{"agent_name":"plain","prompt":"x","output_schema":{"type":"objekt"}}`, 400, `{"error":"InvalidSchema","message":"output_schema is not a valid JSON Schema","details":"Schema validation error at $.type: `},
+			{`{"agent_name":"plain","prompt":"x","output_schema_name":"n"}`, 404, `{"error":"SchemaNotFound","message":"Output schema 'n' not found","output_schema_name":"n"}`},
+			{`{"agent_name":"plain","prompt":"x","output_schema_options":{}}`, 400, `"field":"output_schema_options"`},
 			{`{"agent_name":"plain","prompt":"x","max_attempts":0}`, 400, invalid("max_attempts must be from 1 to 100", "max_attempts")},
 			{`{"agent_name":"plain","prompt":"x","mode":"soon"}`, 400, invalid("mode must be sync, async_poll or async_callback", "mode")},
 			{`{"agent_name":"plain","prompt":"x","mode":"sync","execution_mode":"async_poll"}`, 400, invalid("mode and execution_mode differ; send one of them", "execution_mode")},
@@ -158,7 +155,7 @@ func TestInput(t *testing.T) {
 			s.has(s.get("/runs?"+query), 400, `"field":"`+field+`"`)
 			s.has(s.get("/sessions?"+query), 400, `"field":"`+field+`"`)
 		}
-		s.has(s.get("/schemas"), 404, "come later")
+		s.has(s.get("/metrics"), 404, "come later")
 		s.has(s.do("PUT", "/runs", ""), 405, "possible: ")
 	})
 

@@ -3,10 +3,12 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,18 +31,23 @@ type Blueprint struct {
 	Description      string          `json:"description"`
 	Type             string          `json:"type"`
 	ParametersSchema json.RawMessage `json:"parameters_schema,omitempty"`
-	SystemPrompt     string          `json:"system_prompt,omitempty"`
-	MCPServers       json.RawMessage `json:"mcp_servers,omitempty"`
-	Tags             []string        `json:"tags,omitempty"`
-	Demands          *run.Demands    `json:"demands,omitempty"`
-	ExecutorProfile  string          `json:"executor_profile,omitempty"`
-	TimeoutSeconds   int             `json:"timeout_seconds,omitempty"`
-	MaxAttempts      int             `json:"max_attempts,omitempty"` // 0: one
-	Status           string          `json:"status"`
-	Command          string          `json:"command,omitempty"`   // runner-owned procedural agents
-	RunnerID         string          `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
-	CreatedAt        *time.Time      `json:"created_at,omitempty"`
-	ModifiedAt       *time.Time      `json:"modified_at,omitempty"`
+
+	OutputSchema        json.RawMessage    `json:"output_schema,omitempty"`
+	OutputSchemaName    string             `json:"output_schema_name,omitempty"` // of the registry, instead of a schema of its own
+	OutputSchemaOptions *run.OutputOptions `json:"output_schema_options,omitempty"`
+
+	SystemPrompt    string          `json:"system_prompt,omitempty"`
+	MCPServers      json.RawMessage `json:"mcp_servers,omitempty"`
+	Tags            []string        `json:"tags,omitempty"`
+	Demands         *run.Demands    `json:"demands,omitempty"`
+	ExecutorProfile string          `json:"executor_profile,omitempty"`
+	TimeoutSeconds  int             `json:"timeout_seconds,omitempty"`
+	MaxAttempts     int             `json:"max_attempts,omitempty"` // 0: one
+	Status          string          `json:"status"`
+	Command         string          `json:"command,omitempty"`   // runner-owned procedural agents
+	RunnerID        string          `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
+	CreatedAt       *time.Time      `json:"created_at,omitempty"`
+	ModifiedAt      *time.Time      `json:"modified_at,omitempty"`
 }
 
 var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$`)
@@ -53,8 +60,8 @@ func CheckName(field, s string) error {
 	return fault.Newf(fault.Invalid, "%s %.80q: use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit", field, s).With("field", field)
 }
 
-// unsupported are members of the contract's agent that this version refuses, so that nothing is accepted and ignored.
-var unsupported = []string{"output_schema", "default_output_schema", "output_schema_options", "default_output_schema_options"}
+// aliases are other names of members (contract section 2).
+var aliases = map[string]string{"default_output_schema": "output_schema", "default_output_schema_options": "output_schema_options"}
 
 // Read reads a definition strictly and checks all of it. kind is the type where the definition names none.
 func Read(raw []byte, kind string) (Blueprint, error) {
@@ -66,18 +73,14 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 	if err != nil {
 		return b, fault.New(fault.Invalid, "", "An agent is a JSON object with a name")
 	}
-	for _, m := range members {
-		for _, u := range unsupported {
-			if m.Key == u && string(m.Value) != "null" {
-				return b, fault.Newf(fault.Invalid, "%s is not supported by this version; leave it out", u).With("field", u)
-			}
-		}
-	}
 	kept := members[:0]
 	for _, m := range members { // a null stands for "not given" everywhere (contract section 2)
 		if string(m.Value) != "null" {
 			kept = append(kept, m)
 		}
+	}
+	if kept, err = plain(kept); err != nil {
+		return b, err
 	}
 	if err := wire.Decode(wire.Object(kept), &b); err != nil {
 		return b, err
@@ -89,6 +92,31 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 		b.Status = Active
 	}
 	return b, b.Check()
+}
+
+// plain gives members their own names. One that is given under both, with different values, is refused.
+func plain(members []wire.Member) (kept []wire.Member, err error) {
+	for _, m := range members {
+		own, ok := aliases[m.Key]
+		if !ok {
+			kept = append(kept, m)
+			continue
+		}
+		i := slices.IndexFunc(members, func(o wire.Member) bool { return o.Key == own })
+		switch {
+		case i < 0:
+			kept = append(kept, wire.Member{Key: own, Value: m.Value})
+		case !Same(members[i].Value, m.Value):
+			return nil, fault.Newf(fault.Invalid, "%s and %s differ; they are two names of one member, send one of them", own, m.Key).With("field", m.Key)
+		}
+	}
+	return kept, nil
+}
+
+// Same tells whether two JSON values differ in nothing but space between their parts.
+func Same(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
 // Check tells whether every member of the definition is legal; a bad schema is the fault InvalidSchema.
@@ -126,12 +154,35 @@ func (b Blueprint) Check() error {
 			return InvalidSchema("parameters_schema", err)
 		}
 	}
-	return nil
+	return b.checkOutput()
+}
+
+func (b Blueprint) checkOutput() error {
+	if b.OutputSchema != nil {
+		if _, err := schema.Compile(b.OutputSchema); err != nil {
+			return InvalidSchema("output_schema", err)
+		}
+	}
+	if b.OutputSchemaName != "" {
+		if err := CheckName("output_schema_name", b.OutputSchemaName); err != nil {
+			return err
+		}
+		if b.OutputSchema != nil {
+			return fault.New(fault.Invalid, "", "output_schema and output_schema_name exclude each other; keep one of them").With("field", "output_schema_name")
+		}
+	}
+	if b.OutputSchemaOptions == nil {
+		return nil
+	}
+	if b.OutputSchema == nil && b.OutputSchemaName == "" {
+		return fault.New(fault.Invalid, "", "output_schema_options say how an output schema is enforced, and there is none; give output_schema or output_schema_name, or leave them out").With("field", "output_schema_options")
+	}
+	return b.OutputSchemaOptions.Check()
 }
 
 // InvalidSchema is the answer to a schema that cannot be used (contract section 2).
 func InvalidSchema(field string, err error) error {
-	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid draft-07 JSON Schema").With("details", err.Error()).With("field", field)
+	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details", err.Error()).With("field", field)
 }
 
 // InputSchema is what the parameters of a run of this type are validated against (contract section 3).

@@ -1,6 +1,11 @@
 package run
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+
+	"ao/shared/fault"
+)
 
 // Where a run's output schema is from, in the order in which they count (contract section 6).
 const (
@@ -37,4 +42,52 @@ type Rejected struct {
 type OutputError struct {
 	Path    string `json:"path"`
 	Message string `json:"message"`
+}
+
+// OutputOptions is output_schema_options: how a schema is enforced. What is nil or empty is not said.
+type OutputOptions struct {
+	MaxRetries     *int   `json:"max_retries,omitempty"`      // 0 to MaxOutputRetries
+	ExtractJSON    *bool  `json:"extract_json,omitempty"`     // false: only the whole text counts
+	StrictJSONOnly *bool  `json:"strict_json_only,omitempty"` // true: likewise
+	ValidationMode string `json:"validation_mode,omitempty"`  // strict: likewise; lenient
+}
+
+// MaxOutputRetries is how often a session can be asked again at most.
+const MaxOutputRetries = 10
+
+// Check tells whether every option is legal.
+func (o OutputOptions) Check() error {
+	if n := o.MaxRetries; n != nil && (*n < 0 || *n > MaxOutputRetries) {
+		return invalid("output_schema_options.max_retries", "output_schema_options.max_retries must be from 0 to 10")
+	}
+	if m := o.ValidationMode; m != "" && m != "strict" && m != "lenient" {
+		return invalid("output_schema_options.validation_mode", "output_schema_options.validation_mode must be strict or lenient")
+	}
+	return nil
+}
+
+// Strict tells whether the options want the whole text to be JSON; said is false where they say nothing about it.
+func (o OutputOptions) Strict() (strict, said bool) {
+	off := o.ExtractJSON != nil && !*o.ExtractJSON
+	only := o.StrictJSONOnly != nil && *o.StrictJSONOnly
+	said = o.ExtractJSON != nil || o.StrictJSONOnly != nil || o.ValidationMode != ""
+	return off || only || o.ValidationMode == "strict", said
+}
+
+// SchemaNotFound is the answer to a name that the registry does not have (contract section 6).
+func SchemaNotFound(name string) *fault.Fault {
+	return fault.New(fault.NotFound, "SchemaNotFound", fmt.Sprintf("Output schema '%s' not found", name)).With("output_schema_name", name)
+}
+
+// NoOutput is what is said of an answer in which nothing is found that could be checked.
+const NoOutput = "No JSON output found but output_schema requires structured output"
+
+// OutputInvalid is the error of a run whose last answer does not match its output schema (contract section 6).
+func OutputInvalid(wrong []OutputError, retries int, last string) *fault.Fault {
+	many := "retries"
+	if retries == 1 {
+		many = "retry"
+	}
+	return fault.New(fault.Internal, "OutputSchemaValidationError", fmt.Sprintf("Output validation failed after %d %s", retries, many)).
+		With("errors", wrong).With("last_output", last)
 }

@@ -11,8 +11,7 @@ import (
 	"ao/shared/wire"
 )
 
-// Request is the body of POST /runs, as contract section 4 lists it. Fields of the contract that do not work yet are not here,
-// so that they are refused by name.
+// Request is the body of POST /runs, as contract section 4 lists it.
 type Request struct {
 	Type              string          `json:"type"`
 	AgentName         string          `json:"agent_name"`
@@ -28,6 +27,10 @@ type Request struct {
 	WaitSeconds       *int            `json:"wait_seconds"`
 	MaxAttempts       *int            `json:"max_attempts"`
 	CallbackURL       string          `json:"callback_url"`
+
+	OutputSchema        json.RawMessage `json:"output_schema"` // counts before the name
+	OutputSchemaName    string          `json:"output_schema_name"`
+	OutputSchemaOptions *OutputOptions  `json:"output_schema_options"`
 }
 
 // MaxAttempts is the most attempts that can be asked for.
@@ -35,19 +38,6 @@ const MaxAttempts = 100
 
 // MaxTimeout is the longest limit of an execution that can be asked for, in seconds (30 days).
 const MaxTimeout = 30 * 24 * 3600
-
-// later names what the contract has and this version refuses, with what holds meanwhile.
-var later = map[string]string{
-	"output_schema": "output schemas", "output_schema_name": "output schemas", "output_schema_options": "output schemas",
-}
-
-// Later is the refusal of a field of the contract that does not work yet; nil for any other name.
-func Later(field string) *fault.Fault {
-	if what, ok := later[field]; ok {
-		return fault.Newf(fault.Invalid, "%s is not supported by this version (%s come later); leave it out", field, what).With("field", field)
-	}
-	return nil
-}
 
 // ReadRequest reads a body strictly and brings it into one form: Type, Mode and Parameters are always set, the
 // short forms are gone.
@@ -59,16 +49,10 @@ func ReadRequest(raw []byte) (Request, error) {
 	return r.normal()
 }
 
-// better says more of what Decode refused: a field that comes later, or what a request looks like.
+// better says more of what Decode refused: what a request looks like.
 func better(raw []byte, err error) error {
-	members, scan := wire.Members(raw)
-	if scan != nil && wire.Check(raw) == nil {
+	if _, scan := wire.Members(raw); scan != nil && wire.Check(raw) == nil {
 		return fault.New(fault.Invalid, "", `The body must be a JSON object such as {"agent_name":"…","parameters":{…}}`)
-	}
-	for _, m := range members {
-		if f := Later(m.Key); f != nil {
-			return f
-		}
 	}
 	return err
 }
@@ -122,6 +106,14 @@ func (r Request) normal() (Request, error) {
 	}
 	if err := r.AdditionalDemands.check(); err != nil {
 		return r, err
+	}
+	if string(r.OutputSchema) == "null" {
+		r.OutputSchema = nil
+	}
+	if r.OutputSchemaOptions != nil {
+		if err := r.OutputSchemaOptions.Check(); err != nil {
+			return r, err
+		}
 	}
 	return r.withPrompt()
 }

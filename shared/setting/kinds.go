@@ -39,6 +39,25 @@ func Switch(raw string) (bool, error) {
 	return false, errors.New("must be yes or no")
 }
 
+// not reads a switch whose value is the contrary of what is written.
+func not(read func(string) (bool, error)) func(string) (bool, error) {
+	return func(raw string) (bool, error) {
+		on, err := read(raw)
+		return !on, err
+	}
+}
+
+// negativeZero gives -1 for 0: the zero value of a program's configuration stands for the default.
+func negativeZero(read func(string) (int, error)) func(string) (int, error) {
+	return func(raw string) (int, error) {
+		n, err := read(raw)
+		if n == 0 {
+			n = -1
+		}
+		return n, err
+	}
+}
+
 // Int takes a whole number within limits.
 func Int(least, most int) func(string) (int, error) {
 	return func(raw string) (int, error) {

@@ -34,6 +34,10 @@ var (
 		Doc: "queues at most"}
 	MaxPayload = Setting[int64]{Env: "AO_MAX_PAYLOAD", Flag: "max-payload", Default: "16MiB", Read: Bytes(1<<10, 1<<30),
 		Doc: "largest parameters or result of a run"}
+	SchemaRetries = Setting[int]{Env: "SCHEMA_ENFORCEMENT_MAX_RETRIES", Flag: "schema-enforcement-max-retries", Default: "2", Read: negativeZero(Int(0, 10)),
+		Doc: "how often a session is asked again whose answer does not match a caller's output schema"}
+	SchemaWhole = Setting[bool]{Env: "SCHEMA_ENFORCEMENT_EXTRACT_JSON", Flag: "schema-enforcement-extract-json", Default: "true", Example: "false", Read: not(Switch),
+		Doc: "JSON is looked for in answers that hold other text too; false: only an answer that is JSON as a whole counts"}
 	CallbackHosts = Setting[[]string]{Env: "AO_CALLBACK_HOSTS", Flag: "callback-hosts", Example: "hooks.example.com,*.example.org", Read: Words,
 		Doc: `who may be told by callback_url, a comma list; "*": any public host; empty: nobody`}
 	CallbackNetworks = Setting[[]netip.Prefix]{Env: "AO_CALLBACK_NETWORKS", Flag: "callback-networks", Example: "10.1.0.0/16", Read: Networks,

@@ -1,0 +1,83 @@
+package coordinator
+
+import (
+	"context"
+
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/schema"
+)
+
+// Retries where nobody says how many: a blueprint's schema is enforced with one (contract section 6).
+const blueprintRetries = 1
+
+// output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it names, and
+// that before the agent's. Of each option counts what the request says, then, where it is the agent's schema, what the agent says,
+// then the default.
+func (c *Coordinator) output(ctx context.Context, req run.Request, a known) (*run.Output, error) {
+	var opts []run.OutputOptions
+	if req.OutputSchemaOptions != nil {
+		opts = append(opts, *req.OutputSchemaOptions)
+	}
+	o := &run.Output{Schema: req.OutputSchema, Source: run.SourceRequest, Retries: c.Retries}
+	name := req.OutputSchemaName
+	switch {
+	case req.OutputSchema != nil:
+		if _, err := schema.Compile(o.Schema); err != nil {
+			return nil, agent.InvalidSchema("output_schema", err)
+		}
+		name = ""
+	case name != "":
+		o.Source = run.SourceRegistry
+	case a.OutputSchema != nil || a.OutputSchemaName != "":
+		o.Source, o.Schema, name, o.Retries = run.SourceBlueprint, a.OutputSchema, a.OutputSchemaName, blueprintRetries
+		if a.OutputSchemaOptions != nil {
+			opts = append(opts, *a.OutputSchemaOptions)
+		}
+	case req.OutputSchemaOptions != nil:
+		return nil, fault.Newf(fault.Invalid, "output_schema_options say how an output schema is enforced, and there is none: give output_schema or output_schema_name, as agent %q has none of its own", a.Name).
+			With("field", "output_schema_options")
+	default:
+		return nil, nil
+	}
+	if name != "" {
+		s, err := c.named(ctx, name)
+		if err != nil && o.Source == run.SourceBlueprint {
+			return nil, fault.Of(err).With("agent_name", a.Name)
+		} else if err != nil {
+			return nil, err
+		}
+		o.Schema, o.Name = s.Schema, s.Name
+	}
+	o.Strict = c.WholeOnly
+	for i := len(opts) - 1; i >= 0; i-- { // the one that counts most comes last
+		if n := opts[i].MaxRetries; n != nil {
+			o.Retries = *n
+		}
+		if strict, said := opts[i].Strict(); said {
+			o.Strict = strict
+		}
+	}
+	if a.Type == run.Procedural { // a program is not asked again
+		o.Retries = 0
+	}
+	return o, nil
+}
+
+// inputSize is how many bytes a run's input has.
+func inputSize(in *run.Input) int64 {
+	n := len(in.Parameters) + len(in.Blueprint)
+	if in.Output != nil {
+		n += len(in.Output.Schema)
+	}
+	return int64(n)
+}
+
+// tooLarge is the refusal of an input that is.
+func (c *Coordinator) tooLarge(in *run.Input) error {
+	if size := inputSize(in); size > c.MaxPayload {
+		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD)", size, c.MaxPayload).With("field", "parameters")
+	}
+	return nil
+}
