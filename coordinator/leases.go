@@ -147,8 +147,8 @@ func (l *leases) tick(ctx context.Context) {
 	}
 }
 
-// judge asks the runner once more, and gives the attempt up where it does not have it.
-func (l *leases) judge(ctx context.Context, a journal.Active, why string) {
+// judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
+func (l *leases) judge(ctx context.Context, a journal.Active, why string) error {
 	l.mu.Lock()
 	l.seen[a.Key] = time.Now().Add(2*time.Second - l.c.Lease) // not twice at once; again soon if this fails
 	l.mu.Unlock()
@@ -157,9 +157,23 @@ func (l *leases) judge(ctx context.Context, a journal.Active, why string) {
 		l.mu.Lock()
 		l.seen[a.Key] = time.Now()
 		l.mu.Unlock()
-		return
+		return nil
 	}
-	l.c.lose(ctx, a, why)
+	return l.c.lose(ctx, a, why)
+}
+
+// outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.
+func (l *leases) outright(ctx context.Context, a journal.Active, why string) {
+	for l.judge(ctx, a, why) != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if now, ok := l.c.Journal.Active(a.Spec.ID); !ok || now.Key != a.Key {
+			return
+		}
+	}
 }
 
 // of are the attempts that a runner has begun.
@@ -184,7 +198,7 @@ func (l *leases) count() map[string]int {
 }
 
 // lose ends an attempt whose worker is gone (contract section 5). One that was to be stopped is stopped by that (section 1).
-func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) {
+func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) error {
 	status := run.Failed
 	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").
 		With("runner_id", a.Claim.RunnerID).With("detail", why)
@@ -193,9 +207,11 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) {
 		status = run.Stopped
 		f.Code, f.Message = "stopped", "Stopped; its runner disconnected before it could say so"
 	}
-	if err := c.end(ctx, a, status, f); err != nil {
+	err := c.end(ctx, a, status, f)
+	if err != nil {
 		c.log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
 	}
+	return err
 }
 
 // end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the run's

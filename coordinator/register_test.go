@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
+
+	"github.com/nats-io/nats.go"
 )
 
 // A coordinator that has not heard yet that a runner started anew must not send the new process away.
@@ -173,4 +176,47 @@ func TestNoRunnerIsRemovedForAPause(t *testing.T) {
 	if _, known, _ := c.fleet.beat(id, "one"); !known {
 		t.Error("it was removed")
 	}
+}
+
+// A runner is removed while a cluster has no leader for RUNS: what it had is given up as soon as there is one, however long its lease.
+func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
+	s := natstest.Server(t)
+	b := natstest.Open(t, s)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, b, Config{Lease: time.Hour, Patience: fleet.Patience{Stale: 500 * time.Millisecond, Remove: time.Second}})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
+	nc := natstest.Conn(t, s)
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := js.StreamInfo(subject.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := runs.Config
+	away.Subjects = []string{"elsewhere.>"}
+	if _, err := js.UpdateStream(&away); err != nil {
+		t.Fatal(err)
+	}
+	var tries atomic.Int32
+	refuse, err := nc.Subscribe(subject.AllRuns, func(m *nats.Msg) {
+		tries.Add(1)
+		m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "it is removed and NATS did not take what that means", func() bool { return len(c.Runners()) == 0 && tries.Load() > 0 })
+	if err := refuse.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.UpdateStream(&runs.Config); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
 }
