@@ -1,0 +1,105 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"ao/shared/run"
+)
+
+// maxIndented is the largest schema that is shown indented, in bytes; a larger one is shown on one line.
+const maxIndented = 512 << 10
+
+// Format is the text that asks for an answer of this schema (contract section 6). The schema's own text cannot end the fence around it.
+func Format(schema json.RawMessage) string {
+	text := pretty(schema)
+	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
+	return "## Required Output Format\n\n" +
+		"You MUST provide structured output as JSON conforming to this schema:\n\n" +
+		fence + "json\n" + text + "\n" + fence + "\n\n" +
+		"Your final response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no additional text."
+}
+
+// Retry is what the session is told whose answer did not match the schema (contract section 6): what is wrong with it, the answer, and the
+// schema. Of the answer at most this many bytes are shown, its beginning and its end, and a line says what is missing; 0: all of it.
+// A line of it that reads like a heading of this text is shown with a backslash before it: what somebody made the
+// model say is no schema.
+func Retry(errors []run.OutputError, previous string, schema json.RawMessage, most int) string {
+	var b strings.Builder
+	b.WriteString("Your previous response did not match the required JSON schema.\n\n" + headErrors + "\n")
+	for _, e := range errors {
+		fmt.Fprintf(&b, "- %s: %s\n", e.Path, e.Message)
+	}
+	fmt.Fprintf(&b, "\n%s\n%s\n\n%s\n%s\n\n", headPrevious, plainHeadings(middleCut(previous, most)), headSchema, pretty(schema))
+	b.WriteString("Please provide a corrected response that matches the schema exactly.\nOutput ONLY the valid JSON, no additional text.")
+	return b.String()
+}
+
+// The headings of Retry.
+const (
+	headErrors   = "## Validation Errors:"
+	headPrevious = "## Your Previous Response:"
+	headSchema   = "## Required Schema:"
+)
+
+// plainHeadings puts a backslash, as Markdown does, before lines that read like a heading of Retry, whatever their case, level and spaces.
+func plainHeadings(text string) string {
+	var b strings.Builder
+	kept := 0
+	for i := 0; i < len(text); {
+		end, width := len(text), 0
+		if n := strings.IndexAny(text[i:], breaks); n >= 0 {
+			end = i + n
+			_, width = utf8.DecodeRuneInString(text[end:])
+		}
+		line := strings.TrimLeft(text[i:end], " \t>*-")
+		title := strings.Join(strings.Fields(strings.ToLower(strings.TrimLeft(line, "#"))), " ")
+		for _, head := range []string{headErrors, headPrevious, headSchema} {
+			if strings.HasPrefix(line, "#") && strings.HasPrefix(title, strings.ToLower(strings.Trim(head, "# :"))) {
+				at := end - len(line)
+				b.WriteString(text[kept:at])
+				b.WriteByte('\\')
+				kept = at
+			}
+		}
+		i = end + max(width, 1)
+	}
+	if kept == 0 && b.Len() == 0 {
+		return text
+	}
+	b.WriteString(text[kept:])
+	return b.String()
+}
+
+// middleCut gives text as it is, or its beginning and end with a line between them that says how many bytes are missing.
+func middleCut(text string, most int) string {
+	if most <= 0 || len(text) <= most {
+		return text
+	}
+	head, tail := strings.ToValidUTF8(text[:most*2/3], ""), strings.ToValidUTF8(text[len(text)-most/3:], "")
+	return fmt.Sprintf("%s\n[Cut here. Bytes missing: %d]\n%s", head, len(text)-len(head)-len(tail), tail)
+}
+
+// pretty is a schema indented by two spaces, with its keys in their order.
+func pretty(schema json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, bytes.TrimSpace(schema), "", "  ") != nil || b.Len() > maxIndented {
+		return string(schema)
+	}
+	return b.String()
+}
+
+// longest is the length of the longest run of a character.
+func longest(text string, of byte) (most int) {
+	run := 0
+	for i := range len(text) {
+		if run++; text[i] != of {
+			run = 0
+		}
+		most = max(most, run)
+	}
+	return most
+}
