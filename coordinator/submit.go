@@ -116,7 +116,7 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 			return p, fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID, s.Agent).With("field", "agent_name")
 		}
 		name, sessionDir = s.Agent, s.ProjectDir
-		affinity = run.Demands{ProjectDir: s.ProjectDir}
+		affinity = c.affinity(s.ID, s.ProjectDir)
 		if p.spec.Parent == "" {
 			p.spec.Parent = s.Parent
 		}
@@ -137,6 +137,9 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	}
 	if req.Type == run.Resume {
 		if err := c.resumable(ctx, a, req.SessionID); err != nil {
+			return p, err
+		}
+		if err := c.atHome(req.SessionID); err != nil {
 			return p, err
 		}
 	}

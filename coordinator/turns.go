@@ -89,7 +89,15 @@ func (t *turns) want(s *run.Spec) fleet.Want {
 			set = k.owners
 		}
 	}
-	return fleet.WantOf(s.AgentType, s.Demands, set)
+	return fleet.WantOf(s.AgentType, t.demands(s), set)
+}
+
+// demands are the run's; one that resumes goes where its session is, which is sure only when its turn has come.
+func (t *turns) demands(s *run.Spec) run.Demands {
+	if s.Type != run.Resume {
+		return s.Demands
+	}
+	return run.Merge(t.c.Journal.Home(s.SessionID), s.Demands)
 }
 
 // A write holds at most so many records, and bytes of them, of runs whose turn has come.
@@ -149,7 +157,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok b
 	if err == nil {
 		spec := *a.Spec
 		if spec.Type == run.Resume {
-			spec.Model = t.c.Journal.Model(spec.SessionID)
+			spec.Model, spec.Demands = t.c.Journal.Model(spec.SessionID), t.demands(a.Spec)
 		}
 		e, err = t.c.queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
 	}
@@ -286,7 +294,11 @@ func (c *Coordinator) waitingFor(r run.Run) string {
 		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
 	if w := c.turns.want(a.Spec); !c.fleet.matches(w) {
-		return fmt.Sprintf("a runner: none online matches %s", describe(w))
+		why := ""
+		if home := c.Journal.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
+			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)
+		}
+		return fmt.Sprintf("a runner: none online matches %s%s", describe(w), why)
 	}
 	return "a free slot of a matching runner"
 }
