@@ -30,6 +30,8 @@ type roster struct {
 	owned   map[string]known      // runner-owned agents by name; likewise
 	looked  time.Time             // the last look for silence
 	since   time.Time             // listening without interruption
+	began   time.Time
+	left    map[[2]string]time.Time // by host and profile: when a runner left
 }
 
 type member struct {
@@ -39,7 +41,7 @@ type member struct {
 }
 
 func newRoster(c *Coordinator) *roster {
-	return &roster{c: c, members: map[string]*member{}, lanes: map[string]fleet.Want{}, ensured: map[string]bool{}, matched: map[string]bool{}}
+	return &roster{c: c, members: map[string]*member{}, lanes: map[string]fleet.Want{}, ensured: map[string]bool{}, matched: map[string]bool{}, left: map[[2]string]time.Time{}, began: time.Now()}
 }
 
 // owners is the key in bucket `runners` that all registrations compare and set.
@@ -92,6 +94,9 @@ func (r *roster) put(id string, value []byte) {
 	defer r.mu.Unlock()
 	defer r.forget()
 	if value == nil {
+		if m := r.members[id]; m != nil {
+			r.leaves(m)
+		}
 		delete(r.members, id)
 		return
 	}
