@@ -31,6 +31,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/prompt"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
@@ -59,6 +60,12 @@ type turn struct {
 
 // Run does what the prompt says.
 func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	if inv.Prompt == "" { // by hand
+		var err error
+		if inv.Prompt, err = prompt.Text(inv.Blueprint, inv.Mode, inv.Parameters); err != nil {
+			return failed(ctx, err)
+		}
+	}
 	t := turn{inv: inv, host: host, memory: memory{V: 1}, child: json.RawMessage("null")}
 	if err := t.recall(ctx); err != nil {
 		return failed(ctx, err)
