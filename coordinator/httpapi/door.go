@@ -44,7 +44,11 @@ func (a *API) door(g *gin.Context) {
 		}
 		a.tell(g, time.Since(began))
 	}()
-	if err := a.admit(g.Request); err != nil {
+	err := a.admit(g.Request)
+	if err == nil {
+		err = a.authorize(g)
+	}
+	if err != nil {
 		a.refuse(g, err)
 		g.Abort()
 		return
@@ -98,7 +102,7 @@ func (a *API) nameRequest(r *http.Request) string {
 // Origin is a page that is not ours (design section 6).
 func (a *API) admit(r *http.Request) error {
 	if !a.cfg.AnyHost && r.Host != "" && !a.ours(r.Host) {
-		return fault.Newf(fault.Forbidden, "Host %.80q is not this coordinator's; use localhost, 127.0.0.1 or [::1]", r.Host)
+		return fault.Newf(fault.Forbidden, "Host %.80q is not this coordinator's; use localhost, 127.0.0.1 or [::1], or name it in AO_PUBLIC_URL", r.Host)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		u, err := url.Parse(origin)
@@ -120,8 +124,10 @@ func (a *API) ours(host string) bool {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if strings.EqualFold(name, "localhost") || a.cfg.Host != "" && strings.EqualFold(name, a.cfg.Host) {
-		return true
+	for _, our := range []string{"localhost", a.cfg.Host, a.cfg.Public} {
+		if our != "" && strings.EqualFold(name, our) {
+			return true
+		}
 	}
 	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.IsLoopback()

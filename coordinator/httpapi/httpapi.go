@@ -23,14 +23,14 @@ import (
 
 // Config is how the API behaves; its zero value listens to loopback names only.
 type Config struct {
-	Host    string        // the host part of the address that is listened on: its name is ours beside those of loopback
-	AnyHost bool          // listening beyond loopback: any Host header is welcome, foreign pages are not
-	Public  string        // the host in the address that others are told: ours too
+	Host    string         // the host part of the address that is listened on: its name is ours beside those of loopback
+	AnyHost bool           // listening beyond loopback: any Host header is welcome, foreign pages are not
+	Public  string         // the host in the address that others are told: ours too
 	Tokens  *access.Tokens // who may do what; nil: whoever reaches the address may do everything
-	NATSURL string        // told to runners that register over HTTP
-	Streams int           // live streams at a time, default 256
-	Beat    time.Duration // rhythm of comments on a quiet stream, default 15 s
-	Log     *slog.Logger  // default slog.Default()
+	NATSURL string         // told to runners that register over HTTP
+	Streams int            // live streams at a time, default 256
+	Beat    time.Duration  // rhythm of comments on a quiet stream, default 15 s
+	Log     *slog.Logger   // default slog.Default()
 }
 
 // API answers HTTP requests for one coordinator.
@@ -96,7 +96,7 @@ func (a *API) Drain(grace time.Duration) {
 func (a *API) Open() (requests, streams int64) { return a.open.Load(), a.streams.Load() }
 
 // later are the routes of the contract that this version does not have.
-var later = map[string]string{"metrics": "metrics", "mcp": "MCP"}
+var later = map[string]string{"metrics": "metrics"}
 
 func (a *API) noRoute(g *gin.Context) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(g.Request.URL.Path, "/"), "/")

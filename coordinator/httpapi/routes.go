@@ -63,9 +63,9 @@ func (a *API) routes() []route {
 
 		{get, "/runners", nil, "who takes runs", ok, a.listRunners, false},
 		{del, "/runners/:id", nil, "drain a runner: it takes no more, finishes, goes", accepted, a.drainRunner, false},
-		{post, "/mcp", nil, "the Model Context Protocol (streamable HTTP): agents' tools to start agents", ok, a.serveMCP, false},
-
 		{post, "/runner/register", nil, "register a runner; runs are taken over NATS", ok, a.register, false},
+
+		{post, "/mcp", nil, "the Model Context Protocol (streamable HTTP): tools that start agents and follow them", ok, a.serveMCP, false},
 	}
 }
 

@@ -60,6 +60,7 @@ type registered struct {
 	RunnerID  string            `json:"runner_id"`
 	Heartbeat int               `json:"heartbeat_interval_seconds"`
 	NATS      coordinator.Reach `json:"nats"`
+	APIURL    string            `json:"api_url"` // where this API is, as workers reach it
 }
 
 func (a *API) register(g *gin.Context, _ query) (any, error) {
@@ -75,7 +76,7 @@ func (a *API) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done)}, nil
+	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done), done.APIURL}, nil
 }
 
 func readRunner(raw []byte) (fleet.Runner, error) {

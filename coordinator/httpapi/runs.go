@@ -25,7 +25,7 @@ const (
 
 // createRun takes a run. What was begun is finished also for a caller that has hung up, so that its repeat finds it.
 func (a *API) createRun(g *gin.Context, _ query) (any, error) {
-	body, err := a.body(g)
+	body, err := a.request(g)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 		}
 		defer leave()
 	}
-	acc, err := a.c.Submit(context.WithoutCancel(g.Request.Context()), body, "http", key)
+	acc, err := a.c.Submit(context.WithoutCancel(g.Request.Context()), body, caller(g).Keys(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func wantsStream(h http.Header) bool {
 }
 
 func (a *API) validateRun(g *gin.Context, _ query) (any, error) {
-	body, err := a.body(g)
+	body, err := a.request(g)
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/access"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/natsapi"
 	"ao/coordinator/webhook"
@@ -30,7 +33,9 @@ type Config struct {
 	Coordinator    coordinator.Config // limits and times; Bus and Log are filled in
 	HTTPAddr       string             // default 127.0.0.1:8765
 	Callbacks      webhook.Policy     // which callback_url is allowed; default none
-	InsecureListen bool               // listen beyond loopback although there are no tokens yet
+	APITokens      string             // file of API tokens; none: whoever reaches the address may do everything
+	PublicURL      string             // where others reach the HTTP API, default the address that is listened on
+	InsecureListen bool               // listen beyond loopback although anybody there may do everything
 	Replicas       int                // of the streams, default 1
 	NATS           NATSConfig         // used where Server is nil
 	Server         *NATS              // opened by the caller, and closed by it
@@ -51,7 +56,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.CallbackHosts.To(&c.Callbacks.Hosts), setting.CallbackNetworks.To(&c.Callbacks.Networks), setting.CallbackSecret.To(&c.Callbacks.Secret),
 		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
-		setting.APITokens,
+		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL),
 	}
 }
 
@@ -69,11 +74,16 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.InsecureListen)
+	if cfg.APITokens != "" {
+		if cfg.HTTP.Tokens, err = access.Load(cfg.APITokens, log); err != nil {
+			return err
+		}
+	}
+	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.HTTP.Tokens != nil || cfg.InsecureListen)
 	if err != nil {
 		return err
 	}
-	if open {
+	if open && cfg.HTTP.Tokens == nil {
 		log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
 	}
 	f := &front{log: log}
@@ -104,9 +114,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	cfg.Coordinator.Bus, cfg.Coordinator.Webhooks, cfg.Coordinator.Log = b, callbacks, log
-	cfg.Coordinator.DataDir = cfg.NATS.DataDir
+	cfg.Coordinator.DataDir, cfg.Coordinator.PublicURL = cfg.NATS.DataDir, publicURL(cfg.PublicURL, l.Addr(), log)
 	c := coordinator.New(cfg.Coordinator)
 	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
+	if u, err := url.Parse(cfg.PublicURL); err == nil {
+		cfg.HTTP.Public = u.Hostname()
+	}
 	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Log = open, n.URL(), log
 	f.api.Store(httpapi.New(c, cfg.HTTP))
 
@@ -209,14 +222,27 @@ func (f *front) end(server *http.Server, log *slog.Logger) error {
 	return nil
 }
 
-// listen opens the address; beyond loopback only where that was said explicitly, for there are no tokens yet.
-func listen(ctx context.Context, addr string, insecure bool) (l net.Listener, open bool, err error) {
+// publicURL is where workers are told that the HTTP API is. Who listens everywhere has no address to tell; a worker on this machine
+// finds it all the same.
+func publicURL(said string, at net.Addr, log *slog.Logger) string {
+	if said != "" {
+		return said
+	}
+	if a, ok := at.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		log.Warn("AO_PUBLIC_URL is not set: only workers on this machine can reach the HTTP API for their agents", "address", at.String())
+		return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(a.Port))
+	}
+	return "http://" + at.String()
+}
+
+// listen opens the address; beyond loopback only where somebody looks after who may do what, or that was said explicitly.
+func listen(ctx context.Context, addr string, allowed bool) (l net.Listener, open bool, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, false, fmt.Errorf("AO_HTTP_ADDR %q: use an address such as 127.0.0.1:8765", addr)
 	}
-	if open = !loopback(ctx, host); open && !insecure {
-		return nil, true, fmt.Errorf("AO_HTTP_ADDR %q is reachable from beyond this machine, and this version has no API tokens: listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", addr)
+	if open = !loopback(ctx, host); open && !allowed {
+		return nil, true, fmt.Errorf("AO_HTTP_ADDR %q is reachable from beyond this machine, and there are no API tokens: make some with 'ao tokens create' and name their file in AO_API_TOKENS, or listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", addr)
 	}
 	l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {

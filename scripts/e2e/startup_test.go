@@ -62,7 +62,7 @@ func TestSettings(t *testing.T) {
 			{"coordinator", "AO_NATS_SYNC=never", nil, []string{`AO_NATS_SYNC: "never"`, "for example AO_NATS_SYNC=2m"}},
 			{"coordinator", "AO_LOG_LEVEL=loud", nil, []string{`AO_LOG_LEVEL: "loud" must be debug or info or warn or error`}},
 			{"coordinator", "AO_MAX_PAYLOAD=huge", nil, []string{`AO_MAX_PAYLOAD: "huge" is no size`, "AO_MAX_PAYLOAD=16MiB"}},
-			{"coordinator", "AO_API_TOKENS=/etc/tokens", nil, []string{"AO_API_TOKENS", "come in a later version"}},
+			{"coordinator", "AO_PUBLIC_URL=coordinator:8765", nil, []string{`AO_PUBLIC_URL: "coordinator:8765" is no address of an HTTP server`, "for example AO_PUBLIC_URL=http://coordinator:8765"}},
 			{"coordinator", "", []string{"--run-lease", "x"}, []string{`--run-lease (RUN_LEASE): "x" is no duration`}},
 			{"coordinator", "RUN_LEASE=x", []string{"--run-lease=y"}, []string{`--run-lease (RUN_LEASE): "y"`}}, // a flag beats its variable
 			{"coordinator", "RUN_LEASE=x", []string{"--max-lanes=y"}, []string{`RUN_LEASE: "x"`, `(AO_MAX_LANES): "y"`}},

@@ -182,6 +182,15 @@ func natsURL(raw string) (string, error) {
 	return raw, nil
 }
 
+// HTTPURL takes the address of an HTTP server, with a path perhaps; a slash at its end is left out.
+func HTTPURL(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("is no address of an HTTP server (http:// or https://, a host, and no more than a path)")
+	}
+	return strings.TrimRight(raw, "/"), nil
+}
+
 // natsSync takes "always" or the time between syncs.
 func natsSync(raw string) (string, error) {
 	if raw == "always" {

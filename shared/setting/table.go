@@ -26,6 +26,10 @@ var (
 		Doc: "the coordinator's HTTP address"}
 	InsecureListen = Setting[bool]{Env: "AO_INSECURE_LISTEN", Flag: "insecure-listen", Default: "no", Example: "yes", Read: Switch,
 		Doc: "listen beyond loopback although anybody who gets there may do everything"}
+	APITokens = Setting[string]{Env: "AO_API_TOKENS", Flag: "api-tokens", Example: "/etc/ao/tokens", Read: Text,
+		Doc: "file of the API tokens' hashes ('ao tokens' makes it); without it whoever reaches the HTTP address may do everything"}
+	PublicURL = Setting[string]{Env: "AO_PUBLIC_URL", Flag: "public-url", Example: "http://coordinator:8765", Read: HTTPURL,
+		Doc: "where workers and other clients reach the HTTP API; default the address that is listened on"}
 	AgentsDirs = Setting[[]string]{Env: "AGENT_ORCHESTRATOR_AGENTS_DIR", Flag: "agents-dir", Example: "agents:more/agents", Read: Folders,
 		Doc: "folders of coordinator-owned agents, separated by ':'"}
 	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000", Read: Int(1, math.MaxInt32),
@@ -79,6 +83,3 @@ var (
 	LogFormat = Setting[string]{Env: "AO_LOG_FORMAT", Flag: "log-format", Default: "text", Example: "json", Read: OneOf("text", "json"),
 		Doc: "text or json, on stderr"}
 )
-
-// APITokens refuses AO_API_TOKENS until tokens work.
-var APITokens = NotYet("AO_API_TOKENS", "API tokens come in a later version; unset it, and listen on loopback only")

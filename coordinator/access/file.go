@@ -1,0 +1,122 @@
+package access
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// tokenPrefix is how every API token begins; those of sessions begin otherwise (fleet.SessionToken).
+const tokenPrefix = "aot_"
+
+// NewToken makes an API token, of 130 random bits.
+func NewToken() string { return tokenPrefix + rand.Text() }
+
+// Entry is one line of the file: a token's name and what it is good for, and its hash. The token itself is nowhere.
+type Entry struct {
+	Name    string
+	Scopes  string // comma list, as written
+	Scope   Scope  // the one that holds them all
+	Hash    [sha256.Size]byte
+	Created time.Time // zero: not said
+	Expires time.Time // zero: never
+}
+
+// Hash is what is kept of a token. Tokens are random and long, so nobody finds one by trying.
+func Hash(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
+
+// Expired tells whether a token's time is over.
+func (e Entry) Expired(now time.Time) bool { return !e.Expires.IsZero() && !now.Before(e.Expires) }
+
+// Line is the entry as the file has it.
+func (e Entry) Line() string {
+	line := fmt.Sprintf("%s %s sha256:%x", e.Name, e.Scopes, e.Hash)
+	if !e.Created.IsZero() {
+		line += " created=" + e.Created.UTC().Format(time.RFC3339)
+	}
+	if !e.Expires.IsZero() {
+		line += " expires=" + e.Expires.UTC().Format(time.RFC3339)
+	}
+	return line
+}
+
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName tells whether a token can be called that.
+func CheckName(name string) error {
+	if !tokenName.MatchString(name) {
+		return fmt.Errorf("name %.80q: use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit", name)
+	}
+	return nil
+}
+
+// example is a line as it should be.
+const example = "write: NAME SCOPES sha256:HASH [created=TIME] [expires=TIME], as 'ao tokens create' does"
+
+// readLine reads a line that holds a token.
+func readLine(line string) (e Entry, err error) {
+	words := strings.Fields(line)
+	if len(words) < 3 {
+		return e, fmt.Errorf("%d words where a token has at least three; %s", len(words), example)
+	}
+	e.Name, e.Scopes = words[0], words[1]
+	if err := CheckName(e.Name); err != nil {
+		return e, err
+	}
+	if e.Scope, err = ReadScopes(e.Scopes); err != nil {
+		return e, err
+	}
+	digits, ok := strings.CutPrefix(words[2], "sha256:")
+	hash, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(hash) != sha256.Size { // not shown: it may be a token that somebody wrote there
+		return e, fmt.Errorf("the third word of token %q is no hash (sha256: and 64 hexadecimal digits); %s", e.Name, example)
+	}
+	copy(e.Hash[:], hash)
+	for _, word := range words[3:] {
+		key, value, _ := strings.Cut(word, "=")
+		at, err := time.Parse(time.RFC3339, value)
+		switch {
+		case key != "created" && key != "expires":
+			return e, fmt.Errorf("token %q: only created= and expires= may follow the hash; %s", e.Name, example)
+		case err != nil:
+			return e, fmt.Errorf("token %q: %s=%.40q is no time such as 2026-01-31T12:00:00Z", e.Name, key, value)
+		case key == "created":
+			e.Created = at
+		default:
+			e.Expires = at
+		}
+	}
+	return e, nil
+}
+
+// Parse reads a file of tokens: one a line; empty lines and those that begin with # are for people. The error names the line.
+func Parse(text []byte) ([]Entry, error) {
+	var all []Entry
+	at := map[string]int{}
+	s := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; s.Scan(); n++ {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		e, err := readLine(line)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if first, twice := at[e.Name]; twice {
+			return nil, fmt.Errorf("line %d: there is a token %q already, in line %d; give each its own name", n, e.Name, first)
+		}
+		at[e.Name] = n
+		all = append(all, e)
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("after %d tokens: %w", len(all), err)
+	}
+	return all, nil
+}

@@ -1,0 +1,80 @@
+package access
+
+// Right is what a session token may do at a route.
+type Right uint8
+
+// The rights.
+const (
+	Nothing Right = iota
+	Shared        // what is there belongs to no session
+	Submits       // a run: its own child, or a turn of a session below it
+	Lists         // its children, or the runs of a session that it may read
+	Reads         // its own session and those below it
+	Acts          // sessions below it
+)
+
+// Rule is what a route needs.
+type Rule struct {
+	Scope   Scope // of an API token
+	Session Right // of a session token
+}
+
+// Rules is every route of the HTTP API, as its router knows it. HEAD is GET. A route that is missing here needs scope admin; a
+// test sees to it that none is.
+var Rules = map[string]Rule{
+	"GET /":       {Read, Nothing},
+	"GET /health": {Open, Shared},
+	"GET /ready":  {Open, Shared},
+	"GET /ledger": {Read, Nothing},
+
+	"POST /runs":           {Run, Submits},
+	"POST /runs/validate":  {Read, Submits},
+	"GET /runs":            {Read, Lists},
+	"GET /runs/:id":        {Read, Reads},
+	"GET /runs/:id/result": {Read, Reads},
+	"GET /runs/:id/wait":   {Read, Reads},
+	"POST /runs/:id/stop":  {Run, Acts},
+
+	"GET /sessions":            {Read, Lists},
+	"GET /sessions/:id":        {Read, Reads},
+	"GET /sessions/:id/status": {Read, Reads},
+	"GET /sessions/:id/result": {Read, Reads},
+	"GET /sessions/:id/events": {Read, Reads},
+	"POST /sessions/:id/stop":  {Run, Acts},
+	"DELETE /sessions/:id":     {Admin, Nothing},
+	"GET /sse/sessions":        {Read, Lists},
+
+	"GET /callbacks":                {Read, Nothing},
+	"POST /callbacks/:id/redeliver": {Run, Nothing},
+
+	"GET /agents":          {Read, Shared},
+	"POST /agents":         {Admin, Nothing},
+	"GET /agents/:name":    {Read, Shared},
+	"PATCH /agents/:name":  {Admin, Nothing},
+	"DELETE /agents/:name": {Admin, Nothing},
+
+	"GET /schemas":          {Read, Shared},
+	"POST /schemas":         {Admin, Nothing},
+	"GET /schemas/:name":    {Read, Shared},
+	"DELETE /schemas/:name": {Admin, Nothing},
+
+	"GET /runners":          {Read, Nothing},
+	"DELETE /runners/:id":   {Admin, Nothing},
+	"POST /runner/register": {Admin, Nothing},
+
+	"POST /mcp": {Read, Shared}, // its tools need more, each for itself
+}
+
+// RuleOf is the rule of a route; without a path, of one that does not exist.
+func RuleOf(method, path string) Rule {
+	if method == "HEAD" {
+		method = "GET"
+	}
+	if path == "" {
+		return Rule{Read, Shared}
+	}
+	if r, ok := Rules[method+" "+path]; ok {
+		return r
+	}
+	return Rule{Admin, Nothing}
+}

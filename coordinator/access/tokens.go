@@ -1,0 +1,119 @@
+package access
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// Tokens are the API tokens of a file, read again when it changes.
+type Tokens struct {
+	path string
+	log  *slog.Logger
+	now  func() time.Time
+
+	mu   sync.RWMutex
+	all  []Entry
+	seen fs.FileInfo // the file as it was read last; nil: it was not there
+}
+
+// Load reads a file of tokens. One that cannot be read, or has a bad line, is an error here; later, when the file changes, that is
+// told in the log, and the tokens stay as they were.
+func Load(path string, log *slog.Logger) (*Tokens, error) {
+	t := &Tokens{path: path, log: cmp.Or(log, slog.Default()), now: time.Now}
+	all, seen, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		t.log.Warn("there is no API token in the file, so everybody is refused; make one with 'ao tokens create'", "file", path)
+	}
+	t.all, t.seen = all, seen
+	return t, nil
+}
+
+// readFile gives the tokens and what the file looked like before it was read: what changes meanwhile is read at the next look.
+func readFile(path string) ([]Entry, fs.FileInfo, error) {
+	seen, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("AO_API_TOKENS %q: there is no such file; make it with: ao tokens create --file %s --name me --scope admin", path, path)
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("AO_API_TOKENS %q cannot be read: %w", path, err)
+	}
+	all, err := Parse(text)
+	if err != nil {
+		return nil, seen, fmt.Errorf("AO_API_TOKENS %q: %w", path, err)
+	}
+	return all, seen, nil
+}
+
+// Check tells whose token it is; anything that is none, or is over, is Unauthorized.
+func (t *Tokens) Check(token string) (Caller, error) {
+	hash := Hash(token)
+	found := -1
+	all := t.current()
+	for i := range all { // all of them, and each in the same time
+		if subtle.ConstantTimeCompare(all[i].Hash[:], hash[:]) == 1 {
+			found = i
+		}
+	}
+	if found < 0 {
+		return Caller{}, fault.New(fault.Unauthorized, "", "This token is unknown here: it was never made, or is revoked")
+	}
+	e := all[found]
+	if e.Expired(t.now()) {
+		return Caller{}, fault.Newf(fault.Unauthorized, "Token %q has expired; whoever runs the coordinator makes another with: ao tokens create", e.Name)
+	}
+	return Caller{Name: e.Name, Scope: e.Scope, key: "token:" + hex.EncodeToString(e.Hash[:sha256.Size/2])}, nil
+}
+
+// current gives the tokens, of the file as it is now.
+func (t *Tokens) current() []Entry {
+	now, err := os.Stat(t.path)
+	if err != nil {
+		now = nil
+	}
+	t.mu.RLock()
+	all, same := t.all, sameFile(now, t.seen)
+	t.mu.RUnlock()
+	if same {
+		return all
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sameFile(now, t.seen) {
+		return t.all
+	}
+	read, seen, err := readFile(t.path)
+	t.seen = seen
+	if err != nil {
+		t.log.Error("the file of API tokens cannot be used as it is now; the tokens of before still hold", "err", err)
+		return t.all
+	}
+	t.log.Info("API tokens read again", "file", t.path, "tokens", len(read))
+	t.all = read
+	return t.all
+}
+
+// sameFile tells whether a file looks as it did.
+func sameFile(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}

@@ -1,0 +1,234 @@
+// Package mcpapi is the coordinator's MCP side: tools by which agents, and any client of the Model Context Protocol, start and
+// follow sessions of other agents. It is stateless streamable HTTP, so that any coordinator answers any request; checks, rights and
+// answers are those of the HTTP API.
+package mcpapi
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/access"
+	"ao/shared/fault"
+	"ao/shared/wire"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Config is how the side behaves; its zero value works.
+type Config struct {
+	Waiting context.Context // its end ends every wait for a run, never a run; default: nothing does
+	Beat    time.Duration   // default 15 s: rhythm of signs of life while a call waits
+	Log     *slog.Logger    // default slog.Default()
+}
+
+// API answers MCP requests for one coordinator.
+type API struct {
+	c       *coordinator.Coordinator
+	cfg     Config
+	log     *slog.Logger
+	handler http.Handler
+	waits   sync.Map // MCP session and id of a call that is under way → its context.CancelFunc
+}
+
+const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says which there are and what input each takes; start_agent_session starts one and by default waits for its result. A call that waits too long gives the session's id: ask get_agent_session_result for the rest. A refused call says what to mend: mend it and call again.`
+
+// New makes the MCP side of a coordinator.
+func New(c *coordinator.Coordinator, cfg Config) *API {
+	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
+	if cfg.Waiting == nil {
+		cfg.Waiting = context.Background()
+	}
+	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
+	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator", Version: "1.0.0"}, &mcp.ServerOptions{
+		Instructions: instructions,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+	})
+	for _, t := range tools {
+		server.AddTool(&mcp.Tool{
+			Name: t.name, Title: t.title, Description: t.say, InputSchema: json.RawMessage(t.takes),
+			Annotations: &mcp.ToolAnnotations{Title: t.title, ReadOnlyHint: t.looks, DestructiveHint: &t.ends, OpenWorldHint: new(bool)},
+		}, a.tool(t))
+	}
+	// Bodies are limited, and foreign hosts and pages refused, before a request gets here; the SDK's own check of Host would refuse
+	// what comes through a proxy on this machine.
+	a.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Stateless: true, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1})
+	return a
+}
+
+// sessionHeader names a client's MCP session. Nothing is kept for one here: it only tells whose call a later request cancels.
+const sessionHeader = "Mcp-Session-Id"
+
+// Serve answers one POST; body is its body, who is who asks.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			RequestID json.RawMessage `json:"requestId"`
+		} `json:"params"`
+	}
+	_ = json.Unmarshal(body, &m) // whoever answers says what is wrong with it
+	if m.Method == "initialize" {
+		w.Header().Set(sessionHeader, rand.Text())
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if session := r.Header.Get(sessionHeader); session != "" {
+		if m.Method == "notifications/cancelled" {
+			if end, ok := a.waits.Load(session + " " + string(m.Params.RequestID)); ok {
+				end.(context.CancelFunc)()
+			}
+		} else if len(m.ID) > 0 {
+			call := session + " " + string(m.ID)
+			a.waits.Store(call, cancel)
+			defer a.waits.Delete(call)
+		}
+	}
+	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader)}
+	defer x.w.close()
+	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// exchange is what a tool knows of the request that it is called by. The SDK hands the request's values on, not its end.
+type exchange struct {
+	who access.Caller
+	ctx context.Context // ends when the client goes, or cancels its call
+	w   *line
+	of  string // X-Agent-Session-Id
+}
+
+type exchangeKey struct{}
+
+// line is the way to the client, with signs of life while nothing else is said: comments, which every reader of event streams skips.
+type line struct {
+	http.ResponseWriter
+	mu    sync.Mutex
+	begin sync.Once
+	done  chan struct{} // nil: there were none
+	wg    sync.WaitGroup
+}
+
+func (l *line) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ResponseWriter.Write(b)
+}
+
+// Flush sends what was written.
+func (l *line) Flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = http.NewResponseController(l.ResponseWriter).Flush() // a reader that is gone is seen at the next piece
+}
+
+// alive begins the signs of life; a tool calls it, so that the answer's headers are set.
+func (l *line) alive(every time.Duration) {
+	l.begin.Do(func() {
+		l.done = make(chan struct{})
+		l.wg.Go(func() {
+			tick := time.NewTicker(every)
+			defer tick.Stop()
+			for {
+				select {
+				case <-l.done:
+					return
+				case <-tick.C:
+				}
+				if _, err := l.Write([]byte(": alive\n\n")); err != nil {
+					return
+				}
+				l.Flush()
+			}
+		})
+	})
+}
+
+// close ends them.
+func (l *line) close() {
+	if l.done != nil {
+		close(l.done)
+		l.wg.Wait()
+	}
+}
+
+// largest is how long an answer may be: it goes out twice, as text and as data, and clients refuse events beyond 16 MiB.
+const largest = 4 << 20
+
+// failed is a document about something that did not succeed: the model is to see it as an error.
+type failed struct{ doc any }
+
+// tool is the SDK's side of a tool: it answers with a value, or with an error that the model can read.
+func (a *API) tool(t tool) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		x, ok := ctx.Value(exchangeKey{}).(*exchange)
+		if !ok {
+			return nil, errors.New("a call without a request")
+		}
+		began := time.Now()
+		v, err := a.guarded(t, &call{exchange: x, notify: ctx, req: req})
+		res, code := a.result(v, err)
+		a.log.Debug("mcp tool", "tool", t.name, "code", code, "took", time.Since(began).Round(time.Microsecond))
+		return res, nil
+	}
+}
+
+// guarded calls a tool if the caller may; what panics there would end the process.
+func (a *API) guarded(t tool, x *call) (v any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.log.Error("panic", "tool", t.name, "panic", p, "stack", string(debug.Stack()))
+			err = errors.New("panic")
+		}
+	}()
+	if err := x.who.Needs(t.scope); err != nil {
+		return nil, err
+	}
+	if x.who.Session != "" && !t.sessions {
+		return nil, access.ErrNotForSessions
+	}
+	if x.args = x.req.Params.Arguments; len(x.args) == 0 || string(x.args) == "null" {
+		x.args = json.RawMessage(`{}`)
+	}
+	return t.do(a, x)
+}
+
+// result is what the client gets: the document as data and as text; an error as text alone, whole.
+func (a *API) result(v any, err error) (res *mcp.CallToolResult, code string) {
+	if err != nil {
+		f := fault.Of(err)
+		if f.Kind == fault.Internal {
+			a.log.Error("mcp tool failed", "err", err)
+		}
+		v = failed{f}
+		code = f.Code
+	}
+	bad, isError := v.(failed)
+	if isError {
+		v = bad.doc
+	}
+	raw, err := wire.Encode(v)
+	if err == nil && len(raw) > largest {
+		f := fault.Newf(fault.TooLarge, "The answer has %d bytes, more than fits here; read it over HTTP: GET /sessions/{id}/result", len(raw))
+		raw, err = wire.Encode(f)
+		isError, code = true, f.Code
+	}
+	if err != nil {
+		a.log.Error("an answer cannot be encoded", "err", err)
+		raw, isError, code = []byte(`{"error":"internal","message":"The answer cannot be written"}`), true, "internal"
+	}
+	res = &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(raw)}}, IsError: isError}
+	if !isError {
+		res.StructuredContent = json.RawMessage(raw)
+	}
+	return res, code
+}

@@ -1,0 +1,127 @@
+package mcpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/run"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// progress tells a client that asked for it what a run does, until ctx ends; the function that it gives waits for that. It says
+// something at every beat, since clients take silence for a hang.
+func (a *API) progress(ctx context.Context, x *call, session, id string) (stop func()) {
+	token := x.req.Params.GetProgressToken()
+	if token == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var mu sync.Mutex // two tell, and what is told counts up
+	n := 0
+	say := func(text string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if ctx.Err() != nil || text == "" {
+			return ctx.Err()
+		}
+		n++
+		return x.req.Session.NotifyProgress(x.notify, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(n), Message: text})
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		began, tick := time.Now(), time.NewTicker(a.cfg.Beat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if say(fmt.Sprintf("run %s goes on, for %v now", id, time.Since(began).Round(time.Second))) != nil {
+				return
+			}
+		}
+	})
+	wg.Go(func() {
+		if err := a.follow(ctx, session, id, say); err != nil && ctx.Err() == nil {
+			a.log.Debug("progress not told", "run", id, "err", err)
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// follow says the events of a run, and how it stands, as lines.
+func (a *API) follow(ctx context.Context, session, id string, say func(string) error) error {
+	if _, err := a.c.Journal.Get(ctx, id); err != nil { // known from here on
+		return err
+	}
+	active, ok := a.c.Journal.Active(id)
+	if !ok { // ended
+		return nil
+	}
+	return a.c.Journal.Stream(ctx, session, journal.Before(active.FirstSeq), func(i journal.Item) error {
+		switch v := i.Data.(type) {
+		case run.Event:
+			if v.RunID == id {
+				return say(saying(v))
+			}
+		case run.Run:
+			if v.ID == id {
+				return say(standing(v))
+			}
+		}
+		return nil
+	})
+}
+
+// standing is how a run stands, in a line.
+func standing(r run.Run) string {
+	if r.WaitingFor != "" {
+		return string(r.Status) + ": waiting for " + r.WaitingFor
+	}
+	return string(r.Status)
+}
+
+// saying is an event in a line; empty: it is not worth one.
+func saying(e run.Event) string {
+	switch e.Type {
+	case run.EventMessage:
+		var m run.Message
+		if json.Unmarshal(e.Body, &m) != nil {
+			return ""
+		}
+		var text []string
+		for _, t := range m.Content {
+			text = append(text, t.Text)
+		}
+		return brief(m.Role + ": " + strings.Join(text, " "))
+	case run.EventPreTool, run.EventPostTool:
+		var t struct {
+			Name string `json:"tool_name"`
+		}
+		if json.Unmarshal(e.Body, &t) != nil || t.Name == "" {
+			return ""
+		}
+		if e.Type == run.EventPreTool {
+			return brief("uses " + t.Name)
+		}
+		return brief("used " + t.Name)
+	}
+	return ""
+}
+
+// brief makes one short line of a text.
+func brief(s string) string {
+	const most = 200
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

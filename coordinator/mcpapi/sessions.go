@@ -1,0 +1,226 @@
+package mcpapi
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/journal"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// one are the arguments of tools about one session.
+type one struct {
+	SessionID   string `json:"session_id"`
+	WaitSeconds *int   `json:"wait_seconds"`
+}
+
+// session reads which one is meant, and refuses a session token another's. itself: the caller's own session is allowed.
+func (a *API) session(x *call, itself bool) (in one, err error) {
+	if err := wire.Decode(x.args, &in); err != nil {
+		return in, err
+	}
+	if in.SessionID == "" {
+		return in, fault.New(fault.Invalid, "", "session_id is required; list_agent_sessions lists them").With("field", "session_id")
+	}
+	if err := run.CheckSessionID(in.SessionID); err != nil {
+		return in, err
+	}
+	if own := x.who.Session; own != "" {
+		err = a.c.Within(x.ctx, in.SessionID, own, itself)
+	}
+	return in, err
+}
+
+// latest is what a model may want to know of a session's newest run.
+type latest struct {
+	RunID      string       `json:"run_id"`
+	Status     run.Status   `json:"status"`
+	WaitingFor string       `json:"waiting_for,omitempty"`
+	Error      *fault.Fault `json:"error,omitempty"`
+	CreatedAt  time.Time    `json:"created_at"`
+	EndedAt    *time.Time   `json:"completed_at,omitempty"`
+}
+
+func (a *API) status(x *call) (any, error) {
+	in, err := a.session(x, true)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.c.Session(x.ctx, in.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	return a.standing(x.ctx, s)
+}
+
+func (a *API) standing(ctx context.Context, s run.Session) (any, error) {
+	doc := struct {
+		run.Session
+		Newest *latest `json:"last_run,omitempty"`
+		Next   string  `json:"next,omitempty"`
+	}{Session: s}
+	if s.LastRun == "" {
+		return doc, nil
+	}
+	r, err := a.c.Show(ctx, s.LastRun)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return nil, err
+	}
+	if err == nil {
+		doc.Newest = &latest{r.ID, r.Status, r.WaitingFor, r.Error, r.CreatedAt, r.EndedAt}
+		if !r.Status.Final() {
+			doc.Next = later(s.ID)
+		}
+	}
+	return doc, nil
+}
+
+// resultOf gives the result of the newest ended run. A session that is at work is waited for, as long as the caller says.
+func (a *API) resultOf(x *call) (any, error) {
+	in, err := a.session(x, true)
+	if err != nil {
+		return nil, err
+	}
+	wait := 0
+	if w := in.WaitSeconds; w != nil {
+		if wait = *w; wait < 0 || wait > maxWait {
+			return nil, fault.Newf(fault.Invalid, "wait_seconds must be from 0 to %d; ask again for a run that takes longer", maxWait).With("field", "wait_seconds")
+		}
+	}
+	s, err := a.c.Session(x.ctx, in.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 && s.ID != x.who.Session { // whoever waits for its own run waits for ever
+		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Await(ctx, s.LastRun) })
+		switch {
+		case err != nil:
+			return nil, err
+		case !ended:
+			return begun{out.ID, s.ID, string(out.Status), later(s.ID)}, nil
+		}
+		return told(out), nil
+	}
+	_, r, err := a.c.SessionResult(x.ctx, s.ID)
+	if fault.KindOf(err) == fault.Conflict && r.ID == "" {
+		return nil, fault.Of(err).With("status", s.Status).With("next", later(s.ID))
+	}
+	if err != nil && fault.KindOf(err) != fault.Conflict {
+		return nil, err
+	}
+	out, err := a.c.Outcome(x.ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	doc := told(out)
+	if d, ok := doc.(result); ok && s.LastRun != r.ID {
+		d.Next = "This is the result of an earlier run of the session; a later one has not ended yet. " + later(s.ID)
+		doc = d
+	}
+	return doc, nil
+}
+
+func (a *API) stop(x *call) (any, error) {
+	in, err := a.session(x, false)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.StopSession(x.lasting(), in.SessionID)
+}
+
+// list are the arguments of list_agent_sessions.
+type list struct {
+	Status string `json:"status"`
+	Agent  string `json:"agent_name"`
+	Parent string `json:"parent_session_id"`
+	Limit  int    `json:"limit"`
+	Cursor string `json:"cursor"`
+}
+
+func (a *API) sessions(x *call) (any, error) {
+	var in list
+	if err := wire.Decode(x.args, &in); err != nil {
+		return nil, err
+	}
+	if in.Limit < 0 || in.Limit > 100 {
+		return nil, fault.New(fault.Invalid, "", "limit must be from 1 to 100; cursor goes on with the next ones").With("field", "limit")
+	}
+	if in.Agent != "" {
+		if err := agent.CheckName("agent_name", in.Agent); err != nil {
+			return nil, err
+		}
+	}
+	if in.Parent != "" && run.CheckSessionID(in.Parent) != nil {
+		return nil, fault.Newf(fault.Invalid, "parent_session_id %.80q is no session's id (ses_…)", in.Parent).With("field", "parent_session_id")
+	}
+	if own := x.who.Session; own != "" {
+		if in.Parent == "" {
+			in.Parent = own
+		}
+		if err := a.c.Within(x.ctx, in.Parent, own, true); err != nil {
+			return nil, err
+		}
+	}
+	q := journal.Query{Agent: in.Agent, Parent: in.Parent, Limit: in.Limit, Cursor: in.Cursor}
+	if q.Limit == 0 {
+		q.Limit = 20
+	}
+	if in.Status != "" {
+		q.Statuses = []string{in.Status}
+	}
+	return a.c.Sessions(x.ctx, q)
+}
+
+// blueprint is what a model must know to start an agent.
+type blueprint struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Type        string `json:"type"`
+	Takes       string `json:"start_with"` // prompt or parameters
+	Parameters  any    `json:"parameters_schema"`
+	Output      any    `json:"output_schema,omitempty"`
+	OutputName  string `json:"output_schema_name,omitempty"`
+
+	Tags []string `json:"tags,omitempty"`
+}
+
+func (a *API) agents(x *call) (any, error) {
+	if err := wire.Decode(x.args, &struct{}{}); err != nil {
+		return nil, err
+	}
+	all, err := a.c.Agents(agent.Active)
+	if err != nil {
+		return nil, err
+	}
+	found := []blueprint{}
+	for _, b := range all {
+		doc := blueprint{Name: b.Name, Description: b.Description, Type: b.Type, Takes: "parameters", OutputName: b.OutputSchemaName, Tags: b.Tags}
+		if len(b.ParametersSchema) > 0 {
+			doc.Parameters = b.ParametersSchema
+		} else if b.Type == run.Autonomous {
+			doc.Takes = "prompt"
+		}
+		if len(b.OutputSchema) > 0 {
+			doc.Output = b.OutputSchema
+		}
+		found = append(found, doc)
+	}
+	return map[string][]blueprint{"agents": found}, nil
+}
+
+func (a *API) schemas(x *call) (any, error) {
+	if err := wire.Decode(x.args, &struct{}{}); err != nil {
+		return nil, err
+	}
+	all, err := a.c.Schemas(x.ctx)
+	if all == nil {
+		all = []coordinator.Schema{}
+	}
+	return map[string][]coordinator.Schema{"schemas": all}, err
+}
+
+func (a *API) register(x *call) (any, error) { return a.c.CreateSchema(x.lasting(), x.args) }

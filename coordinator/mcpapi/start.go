@@ -1,0 +1,241 @@
+package mcpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ao/coordinator"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// parentHeader names the session in which the calling agent works. The worker sets it for its executors.
+const parentHeader = "X-Agent-Session-Id"
+
+// How long a call waits for a run, in seconds. Several clients give a call up after a minute, whatever is said meanwhile, so the
+// wait ends before; who knows better says so.
+const (
+	defaultWait = 50
+	maxWait     = 600
+)
+
+// call is one call of a tool.
+type call struct {
+	*exchange
+	notify context.Context // for notifications that belong to this call
+	req    *mcp.CallToolRequest
+	args   json.RawMessage
+}
+
+// lasting is a context for what is finished also for a client that has gone.
+func (x *call) lasting() context.Context { return context.WithoutCancel(x.ctx) }
+
+// parent is the session that the run is a child of: that of the token, else the one that the header names; empty: none.
+func (x *call) parent() (string, error) {
+	own := x.who.Session
+	switch {
+	case own != "" && x.of != "" && x.of != own:
+		return "", fault.Newf(fault.Forbidden, "%s names session %.80q, and the token is that of session %s; leave the header out", parentHeader, x.of, own).With("field", parentHeader)
+	case own != "" || x.of == "":
+		return own, nil
+	}
+	if run.CheckSessionID(x.of) != nil {
+		return "", fault.Newf(fault.Invalid, "%s %.80q is no session's id (ses_…)", parentHeader, x.of).With("field", parentHeader)
+	}
+	return x.of, nil
+}
+
+// start are the arguments of start_agent_session, in the order in which they become a request.
+type start struct {
+	AgentName     string          `json:"agent_name"`
+	Prompt        *string         `json:"prompt"`
+	Parameters    json.RawMessage `json:"parameters"`
+	Mode          string          `json:"mode"`
+	WaitSeconds   *int            `json:"wait_seconds"`
+	Timeout       *int            `json:"timeout_seconds"`
+	ProjectDir    string          `json:"project_dir"`
+	Demands       json.RawMessage `json:"additional_demands"`
+	Schema        json.RawMessage `json:"output_schema"`
+	SchemaName    string          `json:"output_schema_name"`
+	SchemaOptions json.RawMessage `json:"output_schema_options"`
+}
+
+// resume are the arguments of resume_agent_session.
+type resume struct {
+	SessionID     string          `json:"session_id"`
+	Prompt        *string         `json:"prompt"`
+	Mode          string          `json:"mode"`
+	WaitSeconds   *int            `json:"wait_seconds"`
+	Timeout       *int            `json:"timeout_seconds"`
+	Schema        json.RawMessage `json:"output_schema"`
+	SchemaName    string          `json:"output_schema_name"`
+	SchemaOptions json.RawMessage `json:"output_schema_options"`
+}
+
+func (a *API) start(x *call) (any, error) {
+	var in start
+	if err := wire.Decode(x.args, &in); err != nil {
+		return nil, err
+	}
+	if in.AgentName == "" {
+		return nil, fault.New(fault.Invalid, "", "agent_name is required; list_agent_blueprints lists them").With("field", "agent_name")
+	}
+	return a.submit(x, run.Start, in.Mode, in.WaitSeconds)
+}
+
+func (a *API) resume(x *call) (any, error) {
+	var in resume
+	if err := wire.Decode(x.args, &in); err != nil {
+		return nil, err
+	}
+	if in.SessionID == "" {
+		return nil, fault.New(fault.Invalid, "", "session_id is required: which session goes on? list_agent_sessions lists them").With("field", "session_id")
+	}
+	return a.submit(x, run.Resume, in.Mode, in.WaitSeconds)
+}
+
+// submit makes a request of the arguments, which were read strictly, and hands it in as the other doors do: what was sent goes on
+// byte by byte.
+func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
+	if mode == "" {
+		mode = run.Sync
+	}
+	wait := time.Duration(defaultWait) * time.Second
+	switch {
+	case seconds == nil:
+	case *seconds < 0 || *seconds > maxWait:
+		return nil, fault.Newf(fault.Invalid, "wait_seconds must be from 0 to %d; a run that takes longer goes on, and get_agent_session_result waits for it", maxWait).With("field", "wait_seconds")
+	default:
+		wait = time.Duration(*seconds) * time.Second
+	}
+	parent, err := x.parent()
+	if err != nil {
+		return nil, err
+	}
+	if mode == run.AsyncCallback && parent == "" {
+		return nil, fault.Newf(fault.Invalid, "mode async_callback needs a session that is called back, and this call comes from none: send the header %s with its id, as agents do that Agent Orchestrator runs; or use mode sync or async_poll", parentHeader).With("field", "mode")
+	}
+	body, err := request(x.args, kind, mode, parent)
+	if err != nil {
+		return nil, err
+	}
+	if own := x.who.Session; own != "" {
+		if body, err = a.c.AsSession(x.ctx, own, body); err != nil {
+			return nil, err
+		}
+	}
+	acc, err := a.c.Submit(x.lasting(), body, x.who.Keys(), "")
+	if err != nil {
+		return nil, err
+	}
+	switch acc.Mode {
+	case run.AsyncCallback:
+		return begun{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " + parent + " is resumed with its result when it has ended: end your turn now, and do not ask for it."}, nil
+	case run.AsyncPoll:
+		return begun{acc.RunID, acc.SessionID, string(acc.Status), later(acc.SessionID)}, nil
+	}
+	return a.await(x, acc, wait)
+}
+
+// request is the body of POST /runs for the arguments of a tool: their members as they were sent, but for those that are ours.
+func request(args json.RawMessage, kind, mode, parent string) ([]byte, error) {
+	sent, err := wire.Members(args)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "", "The arguments must be a JSON object")
+	}
+	var members []wire.Member
+	ours := func(key, value string) error {
+		raw, err := wire.Encode(value)
+		members = append(members, wire.Member{Key: key, Value: raw})
+		return err
+	}
+	if err := ours("type", kind); err != nil {
+		return nil, err
+	}
+	if err := ours("mode", mode); err != nil {
+		return nil, err
+	}
+	if parent != "" {
+		if err := ours("parent_session_id", parent); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range sent {
+		if null := string(m.Value) == "null"; null || m.Key == "mode" || m.Key == "wait_seconds" && mode == run.Sync {
+			continue // models send null for what they leave out
+		}
+		members = append(members, m)
+	}
+	return wire.Object(members), nil
+}
+
+// begun answers a call that does not wait for the run's end.
+type begun struct {
+	RunID     string `json:"run_id"`
+	SessionID string `json:"session_id"`
+	Status    string `json:"status"`
+	Next      string `json:"next"` // what to do now, for the model
+}
+
+// later tells a model how it learns of the end.
+func later(session string) string {
+	return fmt.Sprintf(`The run goes on. Call get_agent_session_result with {"session_id":%q,"wait_seconds":%d} until it gives the result.`, session, defaultWait)
+}
+
+// await waits for a run's end, at most so long, saying meanwhile what it does. Whoever does not wait any longer ends no run.
+func (a *API) await(x *call, acc coordinator.Accepted, most time.Duration) (any, error) {
+	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })
+	switch {
+	case err != nil:
+		return nil, err
+	case !ended:
+		return begun{acc.RunID, acc.SessionID, string(out.Status), fmt.Sprintf("It has not ended within %v. ", most) + later(acc.SessionID)}, nil
+	}
+	return told(out), nil
+}
+
+// end waits as one of the coordinator's ways to wait does; the run as it is then where it has not ended.
+func (a *API) end(x *call, session, id string, most time.Duration, wait func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
+	x.w.alive(a.cfg.Beat)
+	ctx, cancel := context.WithTimeout(x.ctx, most)
+	defer cancel()
+	defer context.AfterFunc(a.cfg.Waiting, cancel)()
+	defer a.progress(ctx, x, session, id)()
+	out, ended, err := wait(ctx)
+	if err == nil && !ended && out.ID == "" {
+		out.Run, err = a.c.Show(x.lasting(), id)
+		if err != nil {
+			return out, false, err
+		}
+		if out.Status.Final() { // at this moment
+			out, err = a.c.Outcome(x.lasting(), id)
+			return out, err == nil, err
+		}
+	}
+	return out, ended, err
+}
+
+// result is how a run ended.
+type result struct {
+	RunID     string       `json:"run_id"`
+	SessionID string       `json:"session_id"`
+	Agent     string       `json:"agent_name"`
+	Status    run.Status   `json:"status"`
+	Result    *run.Result  `json:"result"`          // null: it has none
+	Error     *fault.Fault `json:"error,omitempty"` // why it failed or was stopped
+	Next      string       `json:"next,omitempty"`
+}
+
+// told is the document of an ended run; one that did not complete is an error to the model, with all that is known.
+func told(o coordinator.Outcome) any {
+	doc := result{RunID: o.ID, SessionID: o.SessionID, Agent: o.Agent, Status: o.Status, Result: o.Result, Error: o.Error}
+	if o.Status != run.Completed {
+		return failed{doc}
+	}
+	return doc
+}
