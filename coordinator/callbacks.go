@@ -235,23 +235,33 @@ func (c *Coordinator) turn(ctx context.Context, o journal.Owing, children []prom
 	}
 }
 
-// resume is a run that goes on with the session, with the session's own parent and mode. An agent that cannot be used any more
+// resume is a run that goes on with the session, with the session's own parent, mode and output schema. An agent that cannot be used any more
 // is taken as the session's last run had it: who is owed a callback gets it.
 func (c *Coordinator) resume(ctx context.Context, o journal.Owing, parameters json.RawMessage) (run.Spec, error) {
+	last, lastErr := c.Journal.Spec(ctx, o.LastRun)
+	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
+		return last, lastErr
+	}
 	p, err := c.plan(ctx, run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
 	spec := p.spec
-	if kind := fault.KindOf(err); err != nil && kind != fault.TooLarge && kind != fault.Unavailable {
-		last, lastErr := c.Journal.Spec(ctx, o.LastRun)
-		if lastErr != nil {
-			return spec, lastErr
-		}
-		if int64(len(parameters)+len(last.Blueprint)) > c.MaxPayload {
-			return spec, fault.New(fault.TooLarge, "", "the callback is too large")
-		}
+	switch kind := fault.KindOf(err); {
+	case err == nil:
+	case kind == fault.TooLarge || kind == fault.Unavailable:
+		return spec, err
+	case lastErr != nil:
+		return spec, lastErr
+	default:
 		spec, err = last, nil
 		spec.Type, spec.Body, spec.Model, spec.CallbackTo = run.Resume, nil, "", ""
 		spec.Input = &run.Input{Parameters: parameters, Blueprint: last.Blueprint}
 		spec.CreatedAt = time.Now().UTC()
+	}
+	if lastErr == nil { // what the answer must be is what it had to be before
+		spec.Contract, spec.Output = last.Contract, nil
+		if last.Input != nil {
+			spec.Output = last.Output
+		}
+		err = c.tooLarge(spec.Input)
 	}
 	spec.ID, spec.Mode, spec.Parent = run.NewID(), o.Mode, o.Parent
 	return spec, err

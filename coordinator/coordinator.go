@@ -78,6 +78,7 @@ type Coordinator struct {
 	turns    *turns
 	hooks    *hooks
 	tellings *tellings
+	offers   *offers
 	started  atomic.Bool // keys and registries are read
 }
 
@@ -90,7 +91,12 @@ func New(cfg Config) *Coordinator {
 	c.leases = newLeases(c)
 	c.turns = newTurns(c)
 	c.hooks, c.tellings = newHooks(c), newTellings()
-	c.Journal = journal.New(cfg.Bus, journal.Config{Log: cfg.Log, Dir: cfg.DataDir, Key: func(run string, attempt int) string { return c.keys.of(run, attempt) }})
+	c.offers = newOffers(c)
+	c.Journal = journal.New(cfg.Bus, journal.Config{
+		Log: cfg.Log, Dir: cfg.DataDir,
+		Key:     func(run string, attempt int) string { return c.keys.of(run, attempt) },
+		Checked: func(run string, attempt int, mark string) bool { return c.keys.marked(run, attempt, mark) },
+	})
 	return c
 }
 
@@ -118,7 +124,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
 		g.Go(func() error { return c.serveFleet(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
-		g.Go(func() error { defer c.tellings.wg.Wait(); return c.turns.watch(ctx) })
+		g.Go(func() error { defer c.tellings.wg.Wait(); defer c.offers.wg.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
 		return nil

@@ -25,6 +25,19 @@ func (k keys) of(run string, attempt int) string {
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
+// mark proves that a coordinator has checked the result of an attempt against the run's output schema (decision 0015). Its label tells
+// it apart from the attempt's key, which the worker has.
+func (k keys) mark(run string, attempt int) string {
+	m := hmac.New(sha256.New, k.secret)
+	m.Write([]byte("checked|" + run + "|" + strconv.Itoa(attempt)))
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+// marked tells whether a mark is that of an attempt.
+func (k keys) marked(run string, attempt int, mark string) bool {
+	return subtle.ConstantTimeCompare([]byte(k.mark(run, attempt)), []byte(mark)) == 1
+}
+
 func (k keys) check(run string, attempt int, key string) error {
 	if subtle.ConstantTimeCompare([]byte(k.of(run, attempt)), []byte(key)) == 1 {
 		return nil

@@ -63,7 +63,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			if at.StartedAt != nil {
 				l.c.Journal.Started(at.RunID, at.Key, *at.StartedAt)
 			}
-			if a.Stopping {
+			if a.Stopping && a.OfferSeq == 0 {
 				reply.Stop = append(reply.Stop, at.Key)
 			}
 		}
@@ -115,6 +115,9 @@ func (l *leases) tick(ctx context.Context) {
 	l.mu.Lock()
 	alive := make(map[string]time.Time, len(l.seen))
 	l.c.Journal.Begun(func(a journal.Active) bool {
+		if a.OfferSeq != 0 { // its worker has done its part
+			return true
+		}
 		at, ok := l.seen[a.Key]
 		if !ok {
 			at = now
@@ -176,10 +179,10 @@ func (l *leases) outright(ctx context.Context, a journal.Active, why string) {
 	}
 }
 
-// of are the attempts that a runner has begun.
+// of are the attempts that a runner has begun, and not done its part of.
 func (l *leases) of(runner string) (all []journal.Active) {
 	l.c.Journal.Begun(func(a journal.Active) bool {
-		if a.Claim.RunnerID == runner {
+		if a.Claim.RunnerID == runner && a.OfferSeq == 0 {
 			all = append(all, a)
 		}
 		return true
@@ -187,11 +190,13 @@ func (l *leases) of(runner string) (all []journal.Active) {
 	return all
 }
 
-// count is how many attempts each runner has begun.
+// count is how many such attempts each runner has.
 func (l *leases) count() map[string]int {
 	n := map[string]int{}
 	l.c.Journal.Begun(func(a journal.Active) bool {
-		n[a.Claim.RunnerID]++
+		if a.OfferSeq == 0 {
+			n[a.Claim.RunnerID]++
+		}
 		return true
 	})
 	return n
@@ -215,12 +220,47 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) er
 }
 
 // end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the run's
-// own first record is not of this run, but of one that NATS has lost and that was stored again: it goes.
+// own first record is not of this run, but of one that NATS has lost and that was stored again: it goes. An attempt whose result is
+// offered meanwhile is not given up: its offer is the end of its lease.
 func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	e, err := c.ended(ctx, a, status, f)
 	if err != nil {
 		return err
 	}
+	if a.Spec.Contract {
+		return c.endUnoffered(ctx, a, e)
+	}
+	return c.say(ctx, a, e)
+}
+
+// endUnoffered says a last word if nothing was offered: in one batch with a record that takes the offer's place, so that no worker
+// can come between.
+func (c *Coordinator) endUnoffered(ctx context.Context, a journal.Active, e bus.Entry) error {
+	shut := bus.Entry{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: e.Body}
+	seq, err := c.bus.AppendAll(ctx, shut, e)
+	switch {
+	case err == nil:
+		c.written(seq)
+		return nil
+	case !errors.Is(err, bus.ErrTaken):
+		return unavailable(err)
+	}
+	if err := c.caughtUp(ctx); err != nil {
+		return err
+	}
+	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Key != a.Key || now.OfferSeq != 0 {
+		return nil // ended, or offered: then the check decides
+	}
+	if m, err := c.bus.Last(ctx, shut.Subject); err == nil && m.Seq < a.FirstSeq {
+		if err := c.bus.Purge(ctx, subject.Runs, shut.Subject, a.FirstSeq); err != nil {
+			return unavailable(err)
+		}
+	}
+	return c.say(ctx, a, e) // what stands in the offer's place is none
+}
+
+// say appends the last word of a begun attempt.
+func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) error {
 	if err := c.appendRecord(ctx, e); err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (c *Coordinator) lateWords(ctx context.Context, first once) error {
 // unsay removes what was said of a run before a record.
 func (c *Coordinator) unsay(ctx context.Context, first once, before uint64) error {
 	part := subject.Partition(first.Session)
-	for _, filter := range []string{subject.Claimed(part, first.Run, "*"), subject.Ended(part, first.Run, "*"), subject.Stopping(part, first.Run)} {
+	for _, filter := range []string{subject.Claimed(part, first.Run, "*"), subject.Offered(part, first.Run, "*"), subject.Ended(part, first.Run, "*"), subject.Stopping(part, first.Run)} {
 		if err := c.bus.Purge(ctx, subject.Runs, filter, before); err != nil {
 			return unavailable(err)
 		}

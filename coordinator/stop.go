@@ -86,7 +86,9 @@ func (c *Coordinator) wishStop(ctx context.Context, a journal.Active) error {
 	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID), Body: body}); err != nil {
 		return err
 	}
-	go c.tellStop(context.WithoutCancel(ctx), a)
+	if a.OfferSeq == 0 { // else its worker has done its part, and what becomes of the offer decides
+		go c.tellStop(context.WithoutCancel(ctx), a)
+	}
 	return c.caughtUp(ctx)
 }
 

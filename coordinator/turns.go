@@ -66,6 +66,7 @@ func (t *turns) watch(ctx context.Context) error {
 			return nil
 		case <-t.c.Journal.Moved():
 			if t.c.Journal.Ready() == nil { // while history is read, anew, a turn may be long over; the end of that is told, too
+				t.c.offers.check(ctx, t.c.Journal.Offers())
 				t.queue(ctx, t.c.Journal.Eligible())
 				t.c.callBack(ctx, t.c.Journal.Due())
 				t.c.hooks.poke()
@@ -74,6 +75,7 @@ func (t *turns) watch(ctx context.Context) error {
 			t.sweep(ctx)
 		case <-tick.C:
 			t.c.fleet.silence(ctx)
+			t.c.offers.sweep(ctx)
 			t.sweep(ctx)
 			t.c.callBackAll(ctx)
 		}

@@ -34,7 +34,8 @@ type Stats struct {
 
 // fold is the state that the records make, one after the other. It is a pure function of them: the same in every process.
 type fold struct {
-	key      func(run string, attempt int) string // the attempts' keys; nil: any key of a run never queued counts
+	key      func(run string, attempt int) string            // the attempts' keys; nil: any key of a run never queued counts
+	checked  func(run string, attempt int, mark string) bool // whether a coordinator has checked a result against its schema; nil: none has
 	runs     map[ident]*row
 	sessions map[ident]*session
 	order    []*row     // by first; may hold rows that are gone
@@ -44,6 +45,7 @@ type fold struct {
 	head     *row // the live ones, by first
 	tail     *row
 	fresh    []*row            // became eligible since it was asked last
+	offers   []*row            // results were offered since it was asked last
 	owing    map[*session]bool // sessions with children that they are to be told of
 	due      []*session        // of these: became idle, or got their first, since it was asked last
 	recent   []report          // callback records of the last minutes
@@ -97,6 +99,8 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 		version, err = f.accept(&ch, rec, m)
 	case subject.ClaimedKind:
 		version, err = f.claim(&ch, rec, m)
+	case subject.OfferedKind:
+		version, err = f.offer(&ch, rec, m)
 	case subject.EndedKind:
 		version, err = f.end(&ch, rec, m)
 	case subject.StoppingKind:
@@ -275,6 +279,9 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	if err != nil || !ok {
 		e, move = run.Ended{V: e.V}, run.MoveFailed
 	}
+	if move == run.MoveCompleted && !f.mayComplete(r, e.Checked) {
+		move = run.MoveFailed
+	}
 	if e.At.IsZero() {
 		e.At = m.Time
 	}
@@ -334,7 +341,7 @@ func (f *fold) again(r *row) bool {
 func (f *fold) retry(r *row, m bus.Message) {
 	a := f.change(r)
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
-	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.Started = "", "", 0, nil, 0, nil
+	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.Started = "", "", 0, nil, 0, 0, nil
 	r.claim, r.claimed, r.runner = 0, 0, ""
 	f.past[r] = append(f.past[r], past{r.whole, true})
 	f.waiting++
@@ -405,7 +412,7 @@ func (f *fold) move(r *row, m run.Move) {
 // show puts the overlay over the status.
 func (f *fold) show(r *row) {
 	a := r.live.snap
-	if a.Status = r.base(); a.Started != nil {
+	if a.Status = r.base(); a.Started != nil || a.OfferSeq != 0 {
 		a.Status = a.Status.After(run.MoveStarted)
 	}
 }

@@ -19,11 +19,12 @@ import (
 
 // Config is how a Journal behaves; its zero value works.
 type Config struct {
-	Log     *slog.Logger                         // default slog.Default()
-	Observe func(Change)                         // hears of every record that changed something, in the order of the stream; must not block
-	Key     func(run string, attempt int) string // the attempts' keys: without it any key may end a run that was never queued
-	Cache   int                                  // bytes of records of runs that ended last, default 8 MiB; negative: none
-	Dir     string                               // folder of snapshots of the fold; none: every start reads the whole history
+	Log     *slog.Logger                                    // default slog.Default()
+	Observe func(Change)                                    // hears of every record that changed something, in the order of the stream; must not block
+	Key     func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
+	Checked func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
+	Cache   int                                             // bytes of records of runs that ended last, default 8 MiB; negative: none
+	Dir     string                                          // folder of snapshots of the fold; none: every start reads the whole history
 }
 
 // Journal is the read model. Its methods may be called from many goroutines.
@@ -57,6 +58,7 @@ func New(b *bus.Bus, cfg Config) *Journal {
 		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
 		moved: make(chan struct{}, 1), lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
+	j.fold.checked = cfg.Checked
 	j.shelf.j, j.shelf.dir = j, cfg.Dir
 	return j
 }
@@ -107,7 +109,9 @@ func (j *Journal) reset() {
 	j.bodies.clear()
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	checked := j.fold.checked
 	j.fold, j.empty, j.wrote = newFold(j.fold.key), 0, 0
+	j.fold.checked = checked
 	for _, a := range j.awaits {
 		close(a.done)
 	}
@@ -137,7 +141,7 @@ func (j *Journal) apply(m bus.Message) {
 			delete(j.waiters, id)
 		}
 	}
-	fresh := len(j.fold.fresh) > 0 || len(j.fold.due) > 0 || len(j.fold.hosts.first) > 0 && ch.After.Final()
+	fresh := len(j.fold.fresh) > 0 || len(j.fold.offers) > 0 || len(j.fold.due) > 0 || len(j.fold.hosts.first) > 0 && ch.After.Final()
 	var spec *run.Spec
 	if r := j.fold.runs[identOf(runPrefix, ch.RunID)]; live && r != nil && r.live != nil {
 		spec = r.live.snap.Spec
@@ -149,7 +153,7 @@ func (j *Journal) apply(m bus.Message) {
 	if !ch.Moved {
 		return
 	}
-	if live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.After.Final()) {
+	if live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
 		j.bodies.put(m.Seq, m.Body, spec)
 	}
 	if j.tell != nil {

@@ -275,7 +275,7 @@ func (l *loading) live(r *row) {
 		l.bad = l.bad || err != nil
 		a.Claim = &c
 	}
-	a.QueuedSeq, a.ClaimSeq = uint64(l.opt(int64(r.first))), uint64(l.opt(int64(r.first)))
+	a.QueuedSeq, a.ClaimSeq, a.OfferSeq = uint64(l.opt(int64(r.first))), uint64(l.opt(int64(r.first))), uint64(l.opt(int64(r.first)))
 	a.Lane, a.Stopping, a.NotBefore = l.name(), l.byte() == 1, l.instant(r.created)
 	r.live = &live{snap: a}
 	if told := l.firsts(r.first); len(told) > 0 {
@@ -379,6 +379,9 @@ func (f *fold) link(r *row, s *session) {
 		return
 	}
 	s.live = append(s.live, r)
+	if r.live.snap.OfferSeq != 0 {
+		f.offers = append(f.offers, r)
+	}
 	if r.live.snap.open() {
 		s.open++
 	}

@@ -45,6 +45,7 @@ type Active struct {
 	FirstSeq  uint64     // of the run's first record
 	QueuedSeq uint64     // of its current attempt's queued record; 0: accepted and not yet queued
 	ClaimSeq  uint64     // of the claim of its current attempt; 0: nobody has begun it
+	OfferSeq  uint64     // of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
 	Lane      string     // where it is queued
 	Attempt   int        // the current one, from 1; 0: not yet queued
 	Key       string     // the current attempt's

@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 4 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 5 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -405,6 +405,7 @@ func (e *encoder) live(r *row) {
 	e.bytes(claim)
 	e.opt(int64(a.QueuedSeq), int64(r.first))
 	e.opt(int64(a.ClaimSeq), int64(r.first))
+	e.opt(int64(a.OfferSeq), int64(r.first))
 	e.name(a.Lane)
 	e.bool(a.Stopping)
 	e.opt(nanos(a.NotBefore), r.created)

@@ -46,6 +46,8 @@ func (f *fold) scanEnded(body []byte) (e run.Ended, err error) {
 			e.Status = run.Status(f.name(wire.Inside(v)))
 		case "events":
 			e.Events = wire.Number(v)
+		case "checked":
+			e.Checked = wire.Text(v)
 		case "started_at":
 			if at := run.Instant(v); !at.IsZero() {
 				e.StartedAt = &at

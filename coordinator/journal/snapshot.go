@@ -109,6 +109,7 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 		return bus.Message{}
 	}
 	s.j.mu.Lock()
+	f.checked = s.j.fold.checked
 	s.j.fold = f
 	s.j.reached()
 	s.j.mu.Unlock()

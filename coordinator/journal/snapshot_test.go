@@ -276,13 +276,13 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 	}{
 		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode hook callback told begun gone live", "next"},
 		{live{}, "snap children", "prev next fresh"},
-		{Active{}, "Spec QueuedSeq ClaimSeq Lane Attempt Key Claim Stopping NotBefore", "Status FirstSeq Started"},
+		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq Lane Attempt Key Claim Stopping NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bond misses", "firstRow last live open runs due"},
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh owing due hosts names newer strange stats pass scratch waiting begun ended"},
+		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh offers checked owing due hosts names newer strange stats pass scratch waiting begun ended"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At", ""},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model Contract CreatedAt Body Input", ""},
 	} {

@@ -105,7 +105,7 @@ func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 		all = append(all, part...)
 	}
 	if sum := sha256.Sum256(all); int64(len(all)) != p.Size || hex.EncodeToString(sum[:]) != p.SHA256 {
-		return nil, fmt.Errorf("payload %s is not what its record says", p.Name)
+		return nil, fmt.Errorf("%w: payload %s is not what its record says", ErrUnreadable, p.Name)
 	}
 	return all, nil
 }
@@ -216,7 +216,10 @@ func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec,
 		return spec, err
 	}
 	spec.Input = &run.Input{}
-	return spec, json.Unmarshal(raw, spec.Input)
+	if err := json.Unmarshal(raw, spec.Input); err != nil {
+		return spec, fmt.Errorf("%w: payload %s: %w", ErrUnreadable, spec.Body.Name, err)
+	}
+	return spec, nil
 }
 
 // word is the last word on an ended run. One that cannot be read says so: no other will come.
@@ -225,7 +228,10 @@ func (j *Journal) word(ctx context.Context, s sight) (e run.Ended, err error) {
 	if err != nil {
 		return e, err
 	}
-	if e, err = run.DecodeEnded(raw); err != nil || e.Status != s.status {
+	switch e, err = run.DecodeEnded(raw); {
+	case err == nil && e.Status == run.Completed && s.status == run.Failed:
+		e = run.Ended{Status: s.status, Error: errUnchecked(), At: e.At}
+	case err != nil || e.Status != s.status:
 		e = run.Ended{Status: s.status, Error: fault.New(fault.Internal, "unreadable_end", "What the runner reported at the end of this run cannot be read")}
 	}
 	return e, nil
@@ -323,5 +329,8 @@ func (j *Journal) document(ctx context.Context, e run.Ended) (*run.Result, error
 		return nil, err
 	}
 	res := &run.Result{}
-	return res, json.Unmarshal(raw, res)
+	if err := json.Unmarshal(raw, res); err != nil {
+		return nil, fmt.Errorf("%w: payload %s: %w", ErrUnreadable, e.Body.Name, err)
+	}
+	return res, nil
 }

@@ -27,6 +27,10 @@ import (
 //
 // What contradicts itself, such as two claims of one attempt, is wrong in any case.
 type Book struct {
+	// Checked tells whether a mark is that of a coordinator that checked the result of an attempt against the run's output schema:
+	// without a valid one such a run has not completed, whatever its last word says, but failed. nil: no mark is valid.
+	Checked func(run string, attempt int, mark string) bool
+
 	records uint64
 	unknown uint64
 	first   uint64    // sequence of the first record read
@@ -83,6 +87,7 @@ const (
 	hooked   // it has a callback_url
 	gone     // its session was deleted
 	tells    // it is a callback turn
+	contract // it has an output schema: its result is offered, and checked
 )
 
 func (e *entry) is(f flags) bool { return e.flags&f != 0 }
@@ -109,6 +114,9 @@ type attempt struct {
 	n      int
 	key    string
 	runner string // who began it
+
+	offered int64  // when its result was, 0: it was not
+	offer   uint64 // the record that did
 }
 
 // hook is where a run's HTTP callback stands.
@@ -204,8 +212,10 @@ func (b *Book) Enter(m bus.Message) {
 		b.end(rec, f)
 	case subject.StoppingKind:
 		b.stop(rec, f)
-	case subject.BoundKind, subject.OfferedKind:
+	case subject.BoundKind:
 		b.speak(rec, f)
+	case subject.OfferedKind:
+		b.offer(rec, f)
 	case subject.CallbackKind:
 		b.report(rec, f)
 	case subject.NotifiedKind:

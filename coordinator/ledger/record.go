@@ -19,7 +19,8 @@ type fields struct {
 	run, session, parent, runner string
 	key, mode, agentType, status string
 	children                     []string
-	hooked                       bool
+	checked                      string
+	hooked, contract             bool
 }
 
 var errNotJSON = errors.New("not valid JSON")
@@ -54,6 +55,10 @@ func read(body []byte) (f fields, err error) {
 			f.agentType = shared(wire.Inside(v), run.Autonomous, run.Procedural)
 		case "status":
 			f.status = wire.Text(v)
+		case "contract":
+			f.contract = string(v) == "true"
+		case "checked":
+			f.checked = wire.Text(v)
 		case "callback_url":
 			f.hooked = len(wire.Inside(v)) > 0
 		case "children":

@@ -82,7 +82,9 @@ const (
 	KindStranger     = "wrong_runner"
 	KindTwoAtOnce    = "two_at_once" // a session that ran two runs
 	KindOrder        = "out_of_order"
-	KindUnfinished   = "claimed_to_end" // by a coordinator, and not ended
+	KindUnoffered    = "completed_unoffered" // with an output schema, and without an offer
+	KindUnchecked    = "offer_overdue"       // a result was offered, and no coordinator said the last word
+	KindUnfinished   = "claimed_to_end"      // by a coordinator, and not ended
 	KindCallback     = "callback_wrong"
 	KindTwice        = "callback_twice"
 	KindOverdue      = "callback_overdue"
@@ -96,6 +98,8 @@ const (
 	// are tried ever more slowly.
 	overdue       = 30 * time.Second
 	overdueMissed = overdue + time.Minute
+	// overdueOffer is how long a result may wait for its check: what is not found at first is looked for so long.
+	overdueOffer = overdue + time.Minute
 	// skew is how far clocks may differ: ids have the coordinator's, records the server's.
 	skew = 10 * time.Second
 )
@@ -157,6 +161,9 @@ func (b *Book) count(r *Report, at uint32, e *entry, now time.Time) {
 	r.Attempts.Retried += max(int(e.begins)-1, 0)
 	if e.is(held) {
 		b.finding(KindUnfinished, e, fmt.Sprintf("A coordinator claimed attempt %d, to end it, and it has no last word", e.claimed))
+	}
+	if l := b.live[at]; l.offered != 0 && now.Sub(time.Unix(0, l.offered)) > overdueOffer {
+		b.keep(finding{Wrong: Wrong{Kind: KindUnchecked, RunID: e.id.runID(), Sequence: l.offer, Message: fmt.Sprintf("The result of attempt %d was offered %s ago, and no coordinator has said the last word", l.n, now.Sub(time.Unix(0, l.offered)).Round(time.Second))}})
 	}
 	if e.is(hooked) && e.is(final) {
 		r.Webhooks.Owed++

@@ -57,6 +57,9 @@ func (b *Book) begin(at uint32, e *entry, f fields) {
 	if f.hooked {
 		e.flags |= hooked
 	}
+	if f.contract {
+		e.flags |= contract
+	}
 	p := b.places.at(e.session)
 	if p.runs++; p.first == 0 {
 		p.first = at
@@ -186,6 +189,11 @@ func (b *Book) end(rec subject.Record, f fields) {
 	case e.is(running|held) && f.runner != "" && f.runner != l.runner:
 		b.wrong(KindStranger, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s, and its last word is by %s", n, who(l.runner), f.runner))
 	}
+	if s == run.Completed && e.is(contract) && (b.Checked == nil || !b.Checked(rec.Run, n, f.checked)) {
+		s = run.Failed // that is what every coordinator makes of it
+	} else if s == run.Completed && e.is(contract) && l.offered == 0 {
+		b.note(KindUnoffered, rec.Run, cutOff, fmt.Sprintf("Attempt %d completed with a checked result that nobody had offered", n))
+	}
 	byRunner := e.is(running)
 	if byRunner {
 		e.words++
@@ -251,5 +259,21 @@ func (b *Book) speak(rec subject.Record, f fields) {
 		b.note(KindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Record %d (%s) is of attempt %d, which nobody had claimed", b.seq, rec.Kind, f.attempt))
 	case e.is(running) && l.n == f.attempt && (l.runner != f.runner || l.key != rec.Key):
 		b.wrong(KindStranger, rec.Run, fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind, who(f.runner)))
+	}
+}
+
+// offer is what a worker has as the result of an attempt with an output schema; a coordinator's own shuts the door, and its last word
+// stands right behind. One that was under way may come after the last word.
+func (b *Book) offer(rec subject.Record, f fields) {
+	if f.runner != "" {
+		b.speak(rec, f)
+	}
+	at, e := b.find(rec.Run)
+	if e == nil || !e.is(running) {
+		return
+	}
+	if l := b.live[at]; l.n == f.attempt && l.offered == 0 {
+		l.offered, l.offer = b.at.UnixNano(), b.seq
+		b.live[at] = l
 	}
 }

@@ -1,0 +1,84 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's, which checks it
+// (contract section 6). One that cannot be read counts, too: its subject is taken, no other will come. A coordinator's own says that
+// none is taken any more; the last word stands right behind it.
+func (f *fold) offer(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+	e, err := f.scanEnded(m.Body)
+	r := f.current(rec)
+	if r == nil || e.V > run.Version {
+		return e.V, err
+	}
+	if a := r.live.snap; a.Claim == nil || a.Claim.RunnerID == "" || a.OfferSeq != 0 || !a.Spec.Contract || err == nil && e.RunnerID == "" {
+		return e.V, err
+	}
+	ch.before(r)
+	f.change(r).OfferSeq = m.Seq
+	f.show(r)
+	f.offers = append(f.offers, r)
+	ch.Moved = true
+	ch.after(r)
+	return e.V, err
+}
+
+// mayComplete tells whether "completed" counts: with an output schema only if a coordinator has checked the result. Whoever has the
+// attempt's key can write a last word, but none but coordinators can make the mark.
+func (f *fold) mayComplete(r *row, mark string) bool {
+	a := r.live.snap
+	return !a.Spec.Contract || f.checked != nil && f.checked(r.runID(), a.Next(), mark)
+}
+
+// errUnchecked is the error of a run that its worker called completed although the result was not checked.
+func errUnchecked() *fault.Fault {
+	return fault.New(fault.Internal, "result_unchecked", "The runner said itself that the run was completed, but a result with an output schema counts only after a coordinator has checked it; it is not shown")
+}
+
+// Offers are the runs of which results were offered since it was asked last, and not decided.
+func (j *Journal) Offers() (all []Active) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range j.fold.offers {
+		if r.live != nil && r.live.snap.OfferSeq != 0 {
+			all = append(all, *r.live.snap)
+		}
+	}
+	j.fold.offers = nil
+	return all
+}
+
+// Offered are all such runs.
+func (j *Journal) Offered() (all []Active) {
+	j.each(func(r *row) bool { return r.live.snap.OfferSeq != 0 }, func(a Active) bool {
+		all = append(all, a)
+		return true
+	})
+	return all
+}
+
+// ErrUnreadable says that what was written is not what it should be, and will never be.
+var ErrUnreadable = errors.New("unreadable")
+
+// Offer is what was offered, with its result also where that was too large for the record. ErrUnreadable: nothing can be made of
+// it. A part that is not kept is NotFound; in a cluster it may come.
+func (j *Journal) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
+	raw, err := j.body(ctx, a.OfferSeq)
+	if err != nil {
+		return e, nil, gone(a.Spec.ID, err)
+	}
+	if e, err = run.DecodeEnded(raw); err != nil {
+		return e, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	res, err = j.document(ctx, e)
+	return e, res, gone(a.Spec.ID, err)
+}

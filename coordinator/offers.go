@@ -1,0 +1,272 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/schema"
+	"ao/shared/wire"
+)
+
+// So many results are checked at once: they may be large.
+const checkers = 8
+
+// offers are the results under way that workers have offered: each is checked against the run's output schema before its last word is
+// said (contract section 6, decision 0015). Every coordinator does so; the stream takes one last word.
+type offers struct {
+	c     *Coordinator
+	slots chan struct{}
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex
+	busy    map[string]bool    // by the attempt's key
+	trouble map[string]trouble // likewise
+}
+
+func newOffers(c *Coordinator) *offers {
+	return &offers{c: c, slots: make(chan struct{}, checkers), busy: map[string]bool{}, trouble: map[string]trouble{}}
+}
+
+// sweep looks at all that is offered.
+func (o *offers) sweep(ctx context.Context) {
+	if o.c.Journal.Ready() != nil || !o.c.bus.Connected() {
+		return
+	}
+	all := o.c.Journal.Offered()
+	still := map[string]bool{}
+	for _, a := range all {
+		still[a.Key] = true
+	}
+	o.mu.Lock()
+	for key := range o.trouble {
+		if !still[key] {
+			delete(o.trouble, key)
+		}
+	}
+	o.mu.Unlock()
+	o.check(ctx, all)
+}
+
+// check checks offers, each by itself.
+func (o *offers) check(ctx context.Context, all []journal.Active) {
+	for _, a := range all {
+		o.mu.Lock()
+		idle := !o.busy[a.Key] && !time.Now().Before(o.trouble[a.Key].until)
+		if idle {
+			o.busy[a.Key] = true
+		}
+		o.mu.Unlock()
+		if idle {
+			o.wg.Go(func() { o.one(ctx, a) })
+		}
+	}
+}
+
+func (o *offers) one(ctx context.Context, a journal.Active) {
+	err := ctx.Err()
+	select {
+	case o.slots <- struct{}{}:
+		err = o.c.decide(ctx, a)
+		<-o.slots
+	case <-ctx.Done():
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.busy, a.Key)
+	if err == nil {
+		delete(o.trouble, a.Key)
+		return
+	}
+	n := o.trouble[a.Key].times + 1
+	o.trouble[a.Key] = trouble{n, time.Now().Add(run.Backoff(n) / 4)}
+	if ctx.Err() == nil {
+		o.c.log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
+	}
+}
+
+// decide says the last word of an attempt whose result was offered, if nobody has.
+func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
+	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
+		return nil
+	}
+	word, err := c.checked(ctx, a)
+	if err != nil {
+		return err
+	}
+	body, err := wire.Encode(word)
+	if err != nil {
+		return err
+	}
+	if err := c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+		return err
+	}
+	c.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
+	return nil
+}
+
+// checked is the last word on an offer. An error says that it cannot be made yet.
+func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
+	word = run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
+	offer, res, err := c.Journal.Offer(ctx, a)
+	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
+	unreadable := func(what string, err error) (run.Ended, error) {
+		if !hopeless(err, offer.At) {
+			return word, err
+		}
+		c.log.Error(what+" cannot be read", "run", a.Spec.ID, "err", err)
+		word.Status, word.Error = run.Failed, fault.New(fault.Internal, "result_unreadable", what+" cannot be read, so that its result cannot be checked")
+		return word, nil
+	}
+	if err != nil {
+		return unreadable("What the runner offered as the result of this run", err)
+	}
+	if offer.StartedAt != nil {
+		word.StartedAt = offer.StartedAt
+	}
+	if offer.Status != run.Completed { // there is nothing to check in a failure
+		if offer.Status != run.Stopped {
+			word.Status = run.Failed
+		}
+		word.Result, word.Body = offer.Result, offer.Body
+		return word, nil
+	}
+	spec := *a.Spec
+	if spec.Body != nil {
+		spec, err = c.Journal.Spec(ctx, spec.ID)
+	}
+	if err == nil && (spec.Input == nil || spec.Output == nil) {
+		err = fmt.Errorf("%w: it has none", journal.ErrUnreadable)
+	}
+	if err != nil {
+		return unreadable("The output schema of this run", err)
+	}
+	if wrong := mismatch(spec.Output.Schema, res); len(wrong) > 0 {
+		c.log.Warn("a result that does not match the run's output schema was offered", "run", a.Spec.ID, "runner", a.Claim.RunnerID)
+		v := validation(spec.Output, res)
+		v.Valid = false
+		word.Status, word.Error, word.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, last(res)), evidence(res, v)
+		return word, nil
+	}
+	word.Checked, word.Result, word.Body = c.keys.mark(a.Spec.ID, a.Attempt), offer.Result, offer.Body
+	if word.Result != nil {
+		if v := validation(spec.Output, res); !v.said || !v.Valid {
+			v.Valid = true
+			word.Result.SchemaValidation = v.raw()
+		}
+	}
+	return word, nil
+}
+
+// hopeless tells whether what an offer consists of will never be read: what is not found at first may come, in a cluster.
+func hopeless(err error, offered time.Time) bool {
+	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > soon
+	return lost || errors.Is(err, journal.ErrUnreadable)
+}
+
+// mostErrors is how many errors of an answer are told.
+const mostErrors = 100
+
+// mismatch tells what is wrong with a result that must match a schema.
+func mismatch(raw json.RawMessage, res *run.Result) (wrong []run.OutputError) {
+	switch {
+	case res == nil, len(res.Data) == 0, res.Text != nil && null(res.Data):
+		return []run.OutputError{{Path: "$", Message: run.NoOutput}}
+	case res.Text != nil:
+		return []run.OutputError{{Path: "$", Message: "result_text and result_data are there; with an output_schema the answer is result_data alone"}}
+	}
+	s, err := schema.Compile(raw)
+	if err != nil {
+		return []run.OutputError{{Path: "$", Message: "The output schema cannot be used: " + err.Error()}}
+	}
+	for _, v := range s.Check(res.Data) {
+		if null(res.Data) { // there is none, and none will not do
+			return []run.OutputError{{Path: "$", Message: run.NoOutput}}
+		}
+		if len(wrong) < mostErrors {
+			wrong = append(wrong, run.OutputError{Path: v.Path, Message: v.Message})
+		}
+	}
+	return wrong
+}
+
+func null(raw json.RawMessage) bool { return string(raw) == "null" }
+
+// verdict is what a result says of its check.
+type verdict struct {
+	run.Validation
+	said bool
+}
+
+// validation is what the worker says of how it enforced the schema, or what can be said without it.
+func validation(o *run.Output, res *run.Result) (v verdict) {
+	if res != nil && len(res.SchemaValidation) > 0 && !null(res.SchemaValidation) {
+		v.said = json.Unmarshal(res.SchemaValidation, &v.Validation) == nil
+	}
+	v.Source = o.Source
+	if v.Name = nil; o.Name != "" {
+		v.Name = &o.Name
+	}
+	return v
+}
+
+func (v verdict) raw() json.RawMessage {
+	raw, err := wire.Encode(v.Validation)
+	if err != nil { // texts and numbers can always be written
+		panic(err)
+	}
+	return raw
+}
+
+// maxEvidence is how much of an answer that does not match is kept, in bytes.
+const maxEvidence = 32 << 10
+
+// last is the answer as text.
+func last(res *run.Result) string {
+	switch {
+	case res == nil:
+		return ""
+	case res.RawOutput != nil:
+		return cut(*res.RawOutput, maxEvidence)
+	case res.Text != nil:
+		return cut(*res.Text, maxEvidence)
+	}
+	return cut(string(res.Data), maxEvidence)
+}
+
+// evidence is the result of a run that failed since its answer does not match: what a program gave stays readable, an agent's answer
+// is only text then.
+func evidence(res *run.Result, v verdict) *run.Result {
+	if res == nil {
+		return nil
+	}
+	kept := run.Result{Type: res.Type, ExitCode: res.ExitCode, SchemaValidation: v.raw()}
+	if text := last(res); res.Type == run.Procedural && len(res.Data) <= maxEvidence {
+		kept.Data = res.Data
+	} else if text != "" {
+		kept.RawOutput = &text
+	}
+	if len(kept.SchemaValidation) > maxEvidence {
+		v.Rejected = nil
+		kept.SchemaValidation = v.raw()
+	}
+	return &kept
+}
+
+// cut is the beginning of a text; it says how much is missing.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	head := strings.ToValidUTF8(text[:most], "")
+	return fmt.Sprintf("%s\n[Cut here. Bytes missing: %d]", head, len(text)-len(head))
+}
