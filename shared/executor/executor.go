@@ -1,5 +1,6 @@
 // Package executor is the contract with executor programs, version 2.2 (contract section 8): one JSON document on
-// stdin, JSON lines on stdout, an exit code. Main is for writing such a program in Go.
+// stdin, JSON lines on stdout, an exit code. Main is for writing such a program in Go, Serve for one that stays for the
+// further turns of its session (lifecycle persistent, turn.go).
 //
 //	{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"…"}]}
 //	{"type":"bind","executor_session_id":"…"}
@@ -54,6 +55,11 @@ type Invocation struct {
 	ExecutorSession string          `json:"executor_session_id,omitempty"` // what bind reported in an earlier run of the session
 	Prompt          string          `json:"prompt,omitempty"`              // autonomous: what the model is to be told, made of the parameters (contract section 3)
 	Attempt         int             `json:"attempt,omitempty"`             // from 1
+	Lifecycle       string          `json:"lifecycle,omitempty"`           // Persistent: further turns follow on stdin; else nothing does
+
+	APIURL string `json:"-"` // in Go programs: the gateway of this run; it comes in the environment, or with the turn
+	MCPURL string `json:"-"` // likewise: the orchestrator's MCP server
+	After  string `json:"-"` // in workers: the run of the session that was begun before this one; they keep processes by it
 }
 
 // ReadInvocation reads an invocation strictly: an unknown or missing field is named in the error.
@@ -81,6 +87,7 @@ func (v Invocation) Check() error {
 		{"agent_blueprint", !object(v.Blueprint, true), "must be an object or null"},
 		{"executor_config", !object(v.Config, true), "must be an object or null"},
 		{"attempt", v.Attempt < 0, "must be a positive number"},
+		{"lifecycle", v.Lifecycle != "" && v.Lifecycle != Oneshot && v.Lifecycle != Persistent, `must be "oneshot" or "persistent"`},
 	} {
 		if c.bad {
 			return fault.Newf(fault.Invalid, "%s %s", c.field, c.want).With("field", c.field)
@@ -97,8 +104,8 @@ func object(raw json.RawMessage, optional bool) bool {
 	return raw[0] == '{'
 }
 
-// Encode writes the document for the program's stdin; parameters, blueprint and configuration stay as they are,
-// every digit and the order of keys.
+// Encode writes the document for the program's stdin, on one line; parameters, blueprint and configuration stay as they
+// are, every digit and the order of keys.
 func (v Invocation) Encode() ([]byte, error) {
 	for _, raw := range []*json.RawMessage{&v.Parameters, &v.Blueprint, &v.Config} {
 		if len(*raw) == 0 {
@@ -130,8 +137,9 @@ type Line struct {
 	EventType string          // event: message, pre_tool, post_tool
 	Body      json.RawMessage // event: its other members, an object
 	Session   string          // bind: the model side's own session id
-	Result    *run.Result     // result
-	Error     *fault.Fault    // result: the run failed with it
+	RunID     string          // turn_complete, turn_failed: whose answer it is; empty: that of the run under way
+	Result    *run.Result     // result; turn_complete and turn_failed where they have one
+	Error     *fault.Fault    // result, turn_failed: the run failed with it
 }
 
 type bindLine struct {
@@ -164,8 +172,10 @@ func (l Line) MarshalJSON() ([]byte, error) {
 			return nil, err
 		}
 		return join(head, l.Body)
+	case LineTurnComplete, LineTurnFailed:
+		return encode(answerLine{l.Type, l.RunID, l.Result, l.Error})
 	}
-	return nil, fmt.Errorf("a line of type %q: it is event, bind or result", l.Type)
+	return nil, fmt.Errorf("a line of type %q: it is event, bind, result, turn_complete or turn_failed", l.Type)
 }
 
 // join puts the members of two objects into one.
@@ -185,7 +195,7 @@ func join(head, body []byte) ([]byte, error) {
 }
 
 // ReadLine reads what an executor wrote on one line. ok is false where the line is not of the protocol: no object,
-// or one whose "type" is none of the three; then it is the program's own output. The error tells what is wrong with
+// or one whose "type" is none of these; then it is the program's own output. The error tells what is wrong with
 // a line of the protocol, by field.
 func ReadLine(raw []byte) (l Line, ok bool, err error) {
 	raw = bytes.TrimSpace(raw)
@@ -225,6 +235,8 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 		return l, true, nil
 	case LineEvent:
 		return readEvent(l, raw)
+	case LineTurnComplete, LineTurnFailed:
+		return readAnswer(l, raw)
 	}
 	return l, false, nil
 }

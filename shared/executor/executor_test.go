@@ -129,7 +129,8 @@ func TestStop(t *testing.T) {
 }
 
 func TestInvocationRoundTrip(t *testing.T) {
-	in := Invocation{Version, Resume, "ses_1", "run_1", json.RawMessage(`{"b":0.10,"a":1e400}`), "/p", "a", json.RawMessage(`{"name":"a"}`), nil, "abc", "", 2}
+	in := Invocation{SchemaVersion: Version, Mode: Resume, SessionID: "ses_1", RunID: "run_1", Parameters: json.RawMessage("{\n\"b\":0.10,\"a\":1e400}"), ProjectDir: "/p", AgentName: "a",
+		Blueprint: json.RawMessage(`{"name":"a"}`), ExecutorSession: "abc", Attempt: 2}
 	raw, err := in.Encode()
 	if err != nil {
 		t.Fatal(err)

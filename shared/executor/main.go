@@ -105,6 +105,7 @@ func serve(ctx context.Context, in io.Reader, out, errs io.Writer, do func(conte
 		fmt.Fprintf(errs, "invocation on stdin: %v\n", err)
 		return CodeInvalid
 	}
+	v.APIURL, v.MCPURL = os.Getenv(EnvAPIURL), os.Getenv(EnvMCPURL)
 	err = do(ctx, v, &Out{w: out})
 	exit, ok := errors.AsType[Exit](err)
 	switch {

@@ -20,6 +20,8 @@
 // own text until a good line has shown that the program speaks the protocol. From then on an event or bind like that is
 // left out, and a message in the session says so and why; a result like that fails the run unless a good one follows:
 // work that cannot be read must not look done.
+//
+// A program of the lifecycle persistent stays for the further turns of its session; a Pool keeps it (pool.go).
 package external
 
 import (
@@ -65,6 +67,8 @@ type Job struct {
 	// Tell gets session events, and with the kind executor.LineBind what the program bound, while it runs, by one
 	// goroutine at a time; nil: nobody listens.
 	Tell func(kind string, body json.RawMessage)
+	// Listen is the host's: what the program tells over the gateway is as if it stood on its stdout; nil: there is no gateway.
+	Listen func(hear func(executor.Line)) (stop func())
 }
 
 // Run runs a job to its end. When ctx ends, the program is stopped and so is the outcome; what it had told by then is kept.
@@ -74,19 +78,17 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
 	most := cmp.Or(j.MaxResult, maxResult)
-	t := transcript{tell: j.Tell, longest: most + slack, own: process.Text{Limit: maxText}}
-	if t.tell == nil {
-		t.tell = func(string, json.RawMessage) {}
+	t := newTranscript(j, most)
+	stop := func() {}
+	if j.Listen != nil {
+		stop = j.Listen(t.hear)
 	}
 	exit, err := process.Run(ctx, process.Spec{
 		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace, MaxOutput: most, MaxLine: t.longest, OnStdout: t.line,
 	})
-	if bad, ok := errors.AsType[*process.StartError](err); ok {
-		code := CodeNotRunnable
-		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
-			code = CodeNotFound
-		}
-		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}
+	stop()
+	if bad := notStarted(err); bad != nil {
+		return run.Outcome{Status: run.Failed, Error: bad}
 	}
 	if !exit.Began {
 		return run.Outcome{Status: run.Stopped}
@@ -94,12 +96,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	if t.spoke {
 		exit.Stdout = t.own.Bytes()
 	}
-	o := run.Outcome{Result: t.result}
-	if t.result == nil {
-		o.Result = printed(exit.Stdout, min(maxText, most/8)) // escaped, it still fits
-	} else if beside := bytes.TrimSpace(exit.Stdout); len(beside) > 0 {
-		t.say(process.Plain(process.Cut(beside, maxBeside)))
-	}
+	o := run.Outcome{Result: t.came(exit.Stdout, most)}
 	switch {
 	case err != nil:
 		o.Status = run.Stopped
@@ -113,6 +110,19 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		o.Status = run.Completed
 	}
 	return o
+}
+
+// notStarted is why a program did not start; nil where that is not what went wrong.
+func notStarted(err error) *fault.Fault {
+	bad, ok := errors.AsType[*process.StartError](err)
+	if !ok {
+		return nil
+	}
+	code := CodeNotRunnable
+	if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
+		code = CodeNotFound
+	}
+	return fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)
 }
 
 // printed is the result of a program that told none: what it wrote; nil where that is nothing.

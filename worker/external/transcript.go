@@ -1,11 +1,13 @@
 package external
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"ao/shared/executor"
 	"ao/shared/fault"
@@ -18,44 +20,99 @@ type transcript struct {
 	tell    func(kind string, body json.RawMessage)
 	longest int // bytes of a line; the rest is cut
 
+	mu      sync.Mutex   // its stdout, and what it tells over the gateway
 	spoke   bool         // it speaks the protocol
 	own     process.Text // what is not of the protocol
 	result  *run.Result  // of the last result line
 	failure *fault.Fault // with that result the run failed
 	unread  bool         // the failure is that the result line cannot be read
+
+	run      string // whose turn it is
+	answered bool   // a line has ended the turn
+}
+
+// newTranscript begins what the program of a job says. most is the bytes of a result.
+func newTranscript(j Job, most int) *transcript {
+	t := &transcript{tell: j.Tell, longest: most + slack, own: process.Text{Limit: maxText}, run: j.Invocation.RunID}
+	if t.tell == nil {
+		t.tell = func(string, json.RawMessage) {}
+	}
+	return t
+}
+
+// came is the result that the program came to: own is its own text. Where there is a result beside, that is told as a message.
+func (t *transcript) came(own []byte, most int) *run.Result {
+	if t.result == nil {
+		return printed(own, min(maxText, most/8)) // escaped, it still fits
+	}
+	if beside := bytes.TrimSpace(own); len(beside) > 0 {
+		t.say(process.Plain(process.Cut(beside, maxBeside)))
+	}
+	return t.result
 }
 
 // spoken is how a line of the protocol begins that cannot be read as JSON, being cut.
-var spoken = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(event|bind|result)"`)
+var spoken = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(event|bind|result|turn_complete|turn_failed)"`)
 
 // line takes the next line.
 func (t *transcript) line(raw []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	l, ok, err := executor.ReadLine(raw)
-	if m := spoken.FindSubmatch(raw[:min(len(raw), 200)]); !ok && m != nil && len(raw) > t.longest {
-		l.Type, ok, t.spoke = string(m[1]), true, true
-		err = fault.New(fault.TooLarge, CodeTooLarge, fmt.Sprintf("it has more than %d bytes", t.longest))
+	if m := spoken.FindSubmatch(raw[:min(len(raw), 200)]); !ok && m != nil {
+		switch kind := string(m[1]); {
+		case len(raw) > t.longest:
+			l.Type, ok, t.spoke = kind, true, true
+			err = fault.New(fault.TooLarge, CodeTooLarge, fmt.Sprintf("it has more than %d bytes", t.longest))
+		case t.spoke && answers(kind): // the program waits for its next turn
+			l.Type, ok, err = kind, true, fault.New(fault.Invalid, "", "it is not JSON")
+		}
+	}
+	if ok && err == nil && answers(l.Type) && l.RunID != "" && l.RunID != t.run {
+		err = fault.Newf(fault.Invalid, "it answers run %.80s, and the turn is that of run %s", l.RunID, t.run)
 	}
 	switch {
 	case !ok, err != nil && !t.spoke:
 		t.own.Add(raw)
 		t.own.Add([]byte{'\n'})
 		return
-	case err != nil && l.Type == executor.LineResult:
-		t.misread(fault.Of(err), raw)
+	case err != nil && (l.Type == executor.LineResult || answers(l.Type)):
+		t.answered = answers(l.Type)
+		t.misread(l.Type, fault.Of(err), raw)
 		return
 	case err != nil:
 		t.say(fmt.Sprintf("The executor's %s line cannot be read and is left out: %s", l.Type, fault.Of(err).Message))
 		return
 	}
 	t.spoke = true
+	t.take(l)
+}
+
+// hear takes what the program tells over the gateway.
+func (t *transcript) hear(l executor.Line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.take(l)
+}
+
+// take does what a line says.
+func (t *transcript) take(l executor.Line) {
 	switch l.Type {
 	case executor.LineEvent:
-		t.tell(l.EventType, l.Body)
+		t.tell(l.EventType, slices.Clone(l.Body))
 	case executor.LineBind:
-		t.tell(executor.LineBind, slices.Clone(raw))
-	case executor.LineResult:
+		if raw, err := l.MarshalJSON(); err == nil {
+			t.tell(executor.LineBind, bytes.TrimSpace(raw))
+		}
+	case executor.LineResult, executor.LineTurnComplete, executor.LineTurnFailed:
+		t.answered = answers(l.Type)
+		if l.Result == nil && l.Error == nil { // what the turn told before counts
+			return
+		}
 		t.unread = false
-		t.result = &run.Result{Type: run.Autonomous, Text: l.Result.Text, Data: slices.Clone(l.Result.Data)}
+		if l.Result != nil {
+			t.result = &run.Result{Type: run.Autonomous, Text: l.Result.Text, Data: slices.Clone(l.Result.Data)}
+		}
 		if t.failure = l.Error; t.failure != nil {
 			t.failure.Kind = fault.Internal
 			t.failure.Code = cmp.Or(t.failure.Code, CodeFailed)
@@ -64,13 +121,18 @@ func (t *transcript) line(raw []byte) {
 	}
 }
 
+// answers tells whether a line of this type ends a turn.
+func answers(kind string) bool {
+	return kind == executor.LineTurnComplete || kind == executor.LineTurnFailed
+}
+
 // misread takes a result line that cannot be read: the run fails by it, and keeps its text.
-func (t *transcript) misread(why *fault.Fault, raw []byte) {
+func (t *transcript) misread(kind string, why *fault.Fault, raw []byte) {
 	code := CodeUnreadable
 	if why.Kind == fault.TooLarge {
 		code = CodeTooLarge
 	}
-	t.unread, t.failure = true, fault.New(fault.Internal, code, "The executor's result line cannot be read: "+why.Message)
+	t.unread, t.failure = true, fault.New(fault.Internal, code, "The executor's "+kind+" line cannot be read: "+why.Message)
 	text := process.Plain(process.Cut(raw, maxBeside))
 	t.result = &run.Result{Type: run.Autonomous, Text: &text}
 }

@@ -34,17 +34,26 @@ const MarkEnv = "AGENT_ORCHESTRATOR_PROCESS"
 
 // Spec is a program to run. Path is required.
 type Spec struct {
-	Path      string            // the program's file; relative to Dir unless absolute (see Find)
-	Args      []string          // without the program's own name
-	Dir       string            // working directory; default: this process's
-	Env       []string          // the whole environment, KEY=value; nothing is inherited
-	Stdin     []byte            // default: nothing to read (/dev/null)
+	Path  string       // the program's file; relative to Dir unless absolute (see Find)
+	Args  []string     // without the program's own name
+	Dir   string       // working directory; default: this process's
+	Env   []string     // the whole environment, KEY=value; nothing is inherited
+	Stdin []byte       // default: nothing to read (/dev/null)
+	Input <-chan Piece // written to stdin after that, until it is closed; nil: stdin ends there. Nobody takes
+	//                             from it any more once the program has ended: its sender looks for that, too.
 	MaxOutput int               // bytes kept of stdout and of stderr, each; default 4 MiB
 	MaxLine   int               // bytes of a line given to OnStdout and OnStderr, the rest is cut visibly; default 64 KiB
 	OnStdout  func(line []byte) // called for each line while the program runs, without its end; not kept after the call.
 	OnStderr  func(line []byte) // Both must return soon: the program waits for them. They may be called at the same time.
 	Grace     time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
 	WaitDelay time.Duration     // how long pipes may stay open after the end of all processes known; default 2 s
+}
+
+// Piece is something for a program's stdin. Done is told whether all of it has been written; an error means that the
+// program has not had all of it and will not.
+type Piece struct {
+	Data []byte
+	Done func(error)
 }
 
 // Exit is how a program ended.
@@ -80,10 +89,12 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	pipes, drained := 2, make(chan struct{}, 3)
 	go out.run(drained)
 	go errs.run(drained)
+	over := make(chan struct{}) // the program has ended
 	if p.stdin != nil {
 		pipes++
 		go func() {
-			p.stdin.Write(p.rest) // EPIPE, if it reads no more: its own affair
+			_, err := p.stdin.Write(p.rest) // EPIPE, if it reads no more: its own affair
+			feed(p.stdin, s.Input, over, err)
 			p.stdin.Close()
 			drained <- struct{}{}
 		}()
@@ -92,7 +103,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	g := group{pid: p.pid}
 	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
 	unhookKill := func() bool { return true }
-	if kill, ok := ctx.Value(killer{}).(context.Context); ok {
+	if kill := KillOf(ctx); kill != nil {
 		unhookKill = context.AfterFunc(kill, func() { g.signal(syscall.SIGKILL, 0) })
 	}
 	waitable(p.pid)
@@ -103,6 +114,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	}
 	unhookKill()
 	status, usage := g.end()
+	close(over)
 	mark.sweep()
 
 	patience := time.NewTimer(delay)
@@ -131,12 +143,36 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	return e, nil
 }
 
+// feed writes what comes to a program's stdin; after an error it only takes it.
+func feed(stdin *os.File, input <-chan Piece, over <-chan struct{}, err error) {
+	for input != nil {
+		select {
+		case p, ok := <-input:
+			if !ok {
+				return
+			}
+			if err == nil {
+				_, err = stdin.Write(p.Data)
+			}
+			p.Done(err)
+		case <-over:
+			return
+		}
+	}
+}
+
 type killer struct{}
 
 // WithKill gives a context whose programs are killed when kill ends, at once, whatever grace they are in: for those
 // that must be gone by a certain time. The programs' own context is to end before or with it.
 func WithKill(ctx, kill context.Context) context.Context {
 	return context.WithValue(ctx, killer{}, kill)
+}
+
+// KillOf is the kill of a context that WithKill gave; nil where there is none.
+func KillOf(ctx context.Context) context.Context {
+	kill, _ := ctx.Value(killer{}).(context.Context)
+	return kill
 }
 
 func cpu(u syscall.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
@@ -209,7 +245,7 @@ func (g *group) end() (syscall.WaitStatus, syscall.Rusage) {
 type program struct {
 	pid            int
 	stdout, stderr *os.File
-	stdin          *os.File // nil: everything is written
+	stdin          *os.File // nil: everything is written, and nothing follows
 	rest           []byte   // what is still to be written
 }
 
@@ -246,7 +282,8 @@ func start(s Spec, m *mark) (program, error) {
 	if err != nil {
 		return fail(&StartError{s.Path, "no input could be made for it", err})
 	}
-	if len(s.Stdin) > 0 {
+	piped := len(s.Stdin) > 0 || s.Input != nil
+	if piped {
 		r, w, err := pipe()
 		if err != nil {
 			return fail(&StartError{s.Path, "no pipe could be made for it", err})
@@ -272,9 +309,9 @@ func start(s Spec, m *mark) (program, error) {
 		Files: []uintptr{in, uintptr(outs[0]), uintptr(outs[1])},
 		Sys:   attributes(),
 	}
-	if len(s.Stdin) > 0 {
+	if piped {
 		n, _ := syscall.Write(ours[0], s.Stdin)
-		if p.rest = s.Stdin[max(n, 0):]; len(p.rest) == 0 {
+		if p.rest = s.Stdin[max(n, 0):]; len(p.rest) == 0 && s.Input == nil {
 			syscall.Close(ours[0])
 		} else {
 			p.stdin = os.NewFile(uintptr(ours[0]), "stdin")
