@@ -67,6 +67,9 @@ func parseFile(path string, text []byte) ([]Entry, error) {
 
 // Revoke takes a token out of a file. What else is written there stays as it is.
 func Revoke(path, name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
 	return edit(path, func(text []byte, _ []Entry) ([]byte, error) {
 		var kept []byte
 		found := false

@@ -26,6 +26,7 @@ import (
 // Config says where the coordinator is.
 type Config struct {
 	URL      string        // default http://127.0.0.1:8765
+	Token    string        // shown to a coordinator that asks for one
 	Pause    time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
 	Patience time.Duration // how long new tries go on while nobody answers; default DefaultPatience
 	Notice   func(string)  // what a person should know meanwhile; default: nobody listens
@@ -45,6 +46,7 @@ const (
 // Client is a coordinator as seen over HTTP.
 type Client struct {
 	base     string
+	token    string
 	http     *http.Client
 	reached  *atomic.Bool // somebody answered before, so silence is an outage and not a wrong address
 	pause    time.Duration
@@ -62,12 +64,15 @@ func New(c Config) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("url %q: write it like %s (flag --url or AO_URL)", c.URL, DefaultURL)
 	}
+	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) { // not shown: it may be right but for a line's end
+		return nil, errors.New("the token has characters that no token has, spaces perhaps; give it as 'ao tokens create' printed it (AO_TOKEN or flag --token)")
+	}
 	notice := c.Notice
 	if notice == nil {
 		notice = func(string) {}
 	}
 	return &Client{
-		base: strings.TrimRight(raw, "/"),
+		base: strings.TrimRight(raw, "/"), token: c.Token,
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 
 		reached: new(atomic.Bool),
@@ -146,6 +151,9 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if call.Body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

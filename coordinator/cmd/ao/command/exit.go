@@ -102,7 +102,7 @@ func (a *app) problem(command string, err error) problem {
 // refusal is the API's message, then all it says beside: every violation, the fields that are for people, what to do.
 func refusal(r *client.Refused) []string {
 	lines := faultLines(r.Fault)
-	var hint, agent, field string
+	var hint, agent, field, scope string
 	for _, f := range r.Fault.Fields {
 		switch f.Name {
 		case "hint":
@@ -111,6 +111,8 @@ func refusal(r *client.Refused) []string {
 			agent = plain(f.Value)
 		case "field":
 			field = plain(f.Value)
+		case "scope":
+			scope = plain(f.Value)
 		}
 	}
 	switch {
@@ -121,8 +123,10 @@ func refusal(r *client.Refused) []string {
 		hint = "'ao agents' lists what there is"
 	case r.RetryAfter > 0:
 		hint = fmt.Sprintf("come again in %s", screen.Took(r.RetryAfter))
-	case r.Status == 401 || r.Status == 403:
-		hint = "this coordinator wants to know who asks"
+	case r.Status == 401:
+		hint = "put a token of this coordinator into AO_TOKEN (or --token); whoever runs it makes one with 'ao tokens create'"
+	case r.Status == 403 && scope != "":
+		hint = "use a token with scope " + scope + " in AO_TOKEN (or --token); whoever runs the coordinator makes one with 'ao tokens create'"
 	}
 	if hint != "" {
 		lines = append(lines, "hint: "+screen.Line(hint))

@@ -4,6 +4,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,7 @@ type app struct {
 	now      func() time.Time
 
 	url    string
+	token  string
 	json   bool
 	client *client.Client
 	acted  bool // the words were understood; what fails from here on is not their fault
@@ -71,14 +73,17 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,
 	}
 	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+")")
+	root.PersistentFlags().StringVar(&a.token, "token", "", "API token, where the coordinator asks for one (better AO_TOKEN: others on this machine see flags)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's own JSON documents, lists one per line; errors too")
-	_ = root.RegisterFlagCompletionFunc("url", cobra.NoFileCompletions) // fails only for a flag that does not exist
+	for _, flag := range []string{"url", "token"} {
+		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // fails only for a flag that does not exist
+	}
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Around them:"})
 	for _, c := range []*cobra.Command{a.run(), a.runs(), a.show(), a.result(), a.wait(), a.stop(), a.events(), a.validate()} {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.runners(), a.callbacks(), a.verify(), a.health()} {
+	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.runners(), a.callbacks(), a.tokens(), a.verify(), a.health()} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}
@@ -89,11 +94,7 @@ func (a *app) root() *cobra.Command {
 
 // connect makes the client, once flags are read. Nothing is sent yet.
 func (a *app) connect() error {
-	address := a.url
-	if address == "" {
-		address = os.Getenv("AO_URL")
-	}
-	c, err := client.New(client.Config{URL: address, Notice: func(s string) { a.note("%s", s) }})
+	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), Notice: func(s string) { a.note("%s", s) }})
 	a.client = c
 	return err
 }
