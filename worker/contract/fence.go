@@ -1,0 +1,121 @@
+package contract
+
+import "strings"
+
+// fenced gives the fenced blocks of a text that are one JSON value, as they begin and whatever their info says: the fence of backticks may
+// stand anywhere, that of tildes at the beginning of a line; the value begins on its line or on the next one; and after the
+// value there is a fence, or the text's end. So fences within strings end nothing, and neither indentation nor a missing end matters.
+func fenced(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		r, l := &reader{text: text, budget: budget(text)}, line{end: -1}
+		var outer string // the fence of a block that is no JSON
+		for i := 0; r.budget >= 0; {
+			at, fence := nextFence(text, i)
+			if fence == "" {
+				return
+			}
+			l.find(text, at)
+			i = at + len(fence)
+			info := text[i:max(i, l.end)]
+			switch {
+			case at == l.first && outer != "" && strings.HasPrefix(fence, outer) && strings.TrimSpace(info) == "":
+				outer = ""
+				continue
+			case at != l.first && fence[0] == '~':
+				continue
+			}
+			inline := strings.Index(info, fence[:3]) // it is a span of code within a line
+			block, end := r.block(i, i+len(info), fence[0], inline >= 0)
+			switch {
+			case end > 0:
+				if !yield(block) {
+					return
+				}
+				i, outer = end, ""
+			case inline >= 0:
+				i += inline + len(backticks(text, i+inline))
+			case at == l.first:
+				outer = fence
+			}
+		}
+	}
+}
+
+// line is a line of a text.
+type line struct {
+	first int // the first sign that is no space or mark of a quotation
+	end   int
+}
+
+// find goes on to the line of the place i, which is not before it.
+func (l *line) find(text string, i int) {
+	for i > l.end {
+		begin := l.end + 1
+		if l.end = len(text); begin < len(text) {
+			if n := strings.IndexByte(text[begin:], '\n'); n >= 0 {
+				l.end = begin + n
+			}
+		}
+		l.first = l.end - len(strings.TrimLeft(text[begin:l.end], " \t>"))
+	}
+}
+
+// block reads the one JSON value of a block whose info stands at text[i:end], and what closes it; after is the place behind that, 0:
+// there is no such value.
+func (r *reader) block(i, end int, mark byte, inline bool) (block string, after int) {
+	word := i
+	for word < end && strings.IndexByte("+-_.", r.text[word]) >= 0 || word < end && r.text[word]|0x20 >= 'a' && r.text[word]|0x20 <= 'z' {
+		word++
+	}
+	tried, places := -1, []int{i, word, end}
+	if inline { // then it is on that line
+		places = places[:2]
+	}
+	for _, from := range places {
+		begin := space(r.text, from)
+		switch {
+		case begin == tried, begin == len(r.text), begin >= end && inline:
+			continue
+		case begin < end && !inline && r.text[begin] != '{' && r.text[begin] != '[': // more of the info
+			continue
+		}
+		tried = begin
+		to, ok := r.value(begin)
+		if !ok {
+			continue
+		}
+		rest := space(r.text, to)
+		if fence := backticks(r.text, rest); rest == len(r.text) || len(fence) >= 3 && fence[0] == mark {
+			return r.text[begin:to], rest + len(fence)
+		}
+	}
+	return "", 0
+}
+
+// nextFence is the next run of three or more backticks or tildes from i on.
+func nextFence(text string, i int) (at int, fence string) {
+	for i < len(text) {
+		n := strings.IndexAny(text[i:], "`~")
+		if n < 0 {
+			break
+		}
+		i += n
+		if fence = backticks(text, i); len(fence) >= 3 {
+			return i, fence
+		}
+		i += len(fence)
+	}
+	return len(text), ""
+}
+
+// backticks is the run of one character, a backtick or a tilde, that begins at i.
+func backticks(text string, i int) string {
+	if i >= len(text) || text[i] != '`' && text[i] != '~' {
+		return ""
+	}
+	end := i
+	for end < len(text) && text[end] == text[i] {
+		end++
+	}
+	return text[i:end]
+}

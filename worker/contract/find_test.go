@@ -1,0 +1,210 @@
+package contract
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/shared/schema"
+	"ao/shared/wire"
+)
+
+// summary wants an object with a summary.
+const summary = `{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}`
+
+// fits compares with a schema.
+func fits(t testing.TB, raw string) func(json.RawMessage) bool {
+	s, err := schema.Compile(json.RawMessage(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(v json.RawMessage) bool { return s.Check(v) == nil }
+}
+
+func TestFind(t *testing.T) {
+	const good = `{"summary":"x"}`
+	for _, tt := range []struct{ name, text, want string }{
+		// The whole text.
+		{"an object", good, good},
+		{"as it was written", "{ \"z\" : 1.50,\n\"summary\":\"\\u0041\", \"n\":12345678901234567890 }", "{ \"z\" : 1.50,\n\"summary\":\"\\u0041\", \"n\":12345678901234567890 }"},
+		{"space around", " \r\n\t" + good + "\n\n", good},
+		{"a byte order mark", "\ufeff" + good + "\r\n", good},
+		{"CRLF within", "{\r\n\"summary\":\"x\"\r\n}\r\n", "{\r\n\"summary\":\"x\"\r\n}"},
+		{"an array", `[1,2]`, `[1,2]`},
+		{"a number", `42`, `42`},
+		{"a string", `"x"`, `"x"`},
+		{"a string with a fence in it", `"` + "```{}```" + `"`, `"` + "```{}```" + `"`},
+		{"true", ` true `, `true`},
+		{"null", `null`, `null`},
+		{"the whole text counts though a part would fit", `{"a":` + good + `}`, `{"a":` + good + `}`},
+		{"nothing", ``, ``},
+		{"no JSON", `I could not do it.`, ``},
+		{"only space", " \n", ``},
+		// Fenced blocks.
+		{"a fence", "```json\n" + good + "\n```", good},
+		{"prose around a fence", "Here is it:\n\n```json\n" + good + "\n```\n\nLet me know { if } you [need] more.", good},
+		{"a fence that ends on the value's line", "Here's the analysis:\n```json\n{\"summary\": \"...\"}```\n\nLet me know", `{"summary": "..."}`},
+		{"a fence on one line", "It is ```json " + good + "``` and that's it", good},
+		{"a fence on one line without info", "It is ```" + good + "```.", good},
+		{"a fence after text on its line", "Answer: ```json\n" + good + "\n```", good},
+		{"a value that begins on the fence's line", "```json {\n\"summary\":\"x\"}\n```", "{\n\"summary\":\"x\"}"},
+		{"no info", "```\n" + good + "\n```", good},
+		{"json5", "```json5\n" + good + "\n```", good},
+		{"JSON with a title", "```JSON title=\"x {1}\"\n" + good + "\n```", good},
+		{"tildes", "~~~json\n" + good + "\n~~~", good},
+		{"tildes within a line are none", "x ~~~\n42\n~~~", ``},
+		{"longer fences", "`````\n" + good + "\n`````", good},
+		{"CRLF", "ok\r\n```json\r\n" + good + "\r\n```\r\n", good},
+		{"indented", "1. it:\n    ```json\n    {\"summary\":\n      \"x\"}\n    ```", "{\"summary\":\n      \"x\"}"},
+		{"quoted", "> ```json\n" + good + "\n> ```", good},
+		{"not closed", "```json\n" + good + "\n", good},
+		{"not closed and broken", "```json\n{\"summary\":\"x\",\n", ``},
+		{"not closed, and prose after it", "```json\n" + good + "\nThat's it", good},
+		{"a fence within a string", "```json\n{\"summary\":\"use ```go\\nx\\n``` here\"}\n```", "{\"summary\":\"use ```go\\nx\\n``` here\"}"},
+		{"a fence within a string, all on one line", "```{\"summary\":\"```\"}```", "{\"summary\":\"```\"}"},
+		{"a fence within a fence", "````markdown\n```json\n" + good + "\n```\n````\n", good},
+		{"a byte order mark within", "```json\n\ufeff" + good + "\n```", good},
+		{"a scalar", "The answer:\n```\n42\n```", `42`},
+		{"a scalar on one line", "The answer: ```\"x\"```", `"x"`},
+		{"of several the first that fits", "```json\n{\"a\":1}\n```\n```json\n" + good + "\n```\n```json\n{\"summary\":\"later\"}\n```", good},
+		{"of several the first where none fits", "```json\nno\n```\n```json\n{\"a\":1}\n```\n```json\n{\"a\":2}\n```", `{"a":1}`},
+		{"a fence that is JSON comes before text that fits", "{\"summary\":\"in the text\"}\n```json\n{\"a\":1}\n```", `{"a":1}`},
+		{"what stands between fences is in none", "```sh\nls\n```\n42\n```sh\nls\n```", ``},
+		{"a block that is not JSON, then one that is", "```go\nx := `a`\n```\n\n```json\n" + good + "\n```", good},
+		{"a block that is not closed, then one that is", "```sh\nls\n\n```json\n" + good + "\n```\n", good},
+		{"a stray fence", "Use ``` for code.\n\n```json\n{\"a\":1}\n```", `{"a":1}`},
+		{"spans of code", "Not ```x``` and not ```y```, but ```{\"a\":1}```", `{"a":1}`},
+		{"two values in a fence are looked at one by one", "```\n{\"a\":1}\n" + good + "\n```", good},
+		{"a comment in a fence", "```json\n" + good + " // done\n```", good},
+		// Objects and arrays in text.
+		{"prose around", `The result is ` + good + `, as you wanted.`, good},
+		{"nested", `So: {"summary":"x","a":{"b":[{"c":{}}]}} .`, `{"summary":"x","a":{"b":[{"c":{}}]}}`},
+		{"braces in strings", `So: {"summary":"} ] { [ \" \\"} ok}`, `{"summary":"} ] { [ \" \\"}`},
+		{"the first that fits", `{"a":1} then ` + good + ` then {"summary":"y"}`, good},
+		{"the last where none fits", `{"a":1} then [2] then {"a":3} done`, `{"a":3}`},
+		{"marks of sources", `As [1] and [2] say: ` + good + ` [3]`, good},
+		{"braces of prose", `In {this case} it is [not easy]: ` + good, good},
+		{"scalars in text are none", `The answer is 42, "x" and true.`, ``},
+		{"a quotation mark before", `The list ["x, then {"summary":"y"} "`, `{"summary":"y"}`},
+		{"a brace before", `{ {"summary":"y"}`, `{"summary":"y"}`},
+		{"within what is broken", `{"a":{"summary":"y"},}`, `{"summary":"y"}`},
+		{"an escaped object", `{\"summary\":\"y\"}`, ``},
+		{"an end that is missing", `{"summary":"y"`, ``},
+		{"JSON lines", "{\"a\":1}\n{\"a\":2}\n", `{"a":2}`},
+		// What is no JSON.
+		{"a key twice", `{"summary":"x","summary":"y"}`, ``},
+		{"a key twice in a fence", "```\n{\"summary\":\"x\",\"summary\":\"y\"}\n```", ``},
+		{"a trailing comma", `{"summary":"x",}`, ``},
+		{"a trailing comma in a list", `[1,]`, ``},
+		{"NaN", `{"summary":NaN}`, ``},
+		{"single quotes", `{'summary':'x'}`, ``},
+		{"a comment", `{/* x */"summary":"x"}`, ``},
+		{"a line end in a string", "{\"summary\":\"a\nb\"}", ``},
+		{"a bad escape", `{"summary":"\x41"}`, ``},
+		{"a leading zero", `x [01]`, ``},
+		{"half a number", `x [1.] [.5] [1e] [-] [+1]`, ``},
+		{"bytes that are no UTF-8", "x {\"summary\":\"\xff\"}", ``},
+		{"nested too deep", strings.Repeat("[", 66) + strings.Repeat("]", 66), ``},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := find(tt.text, false, fits(t, summary)); string(got) != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFindStrictly(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{`{"a":1}`, `{"a":1}`}, {"\ufeff [1] \n", `[1]`}, {`42`, `42`},
+		{"```json\n{\"a\":1}\n```", ``}, {`It is {"summary":"x"}`, ``}, {`{"summary":"x"} {"summary":"x"}`, ``}, {``, ``},
+	} {
+		if got := find(tt.text, true, fits(t, summary)); string(got) != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestTimeIsProportional: text that is made to be read again and again takes no longer than any other. 128 KiB of it would take a minute
+// if each sign were looked at from each other one.
+func TestTimeIsProportional(t *testing.T) {
+	check := fits(t, summary)
+	deep := strings.Repeat("[", 60) + strings.Repeat("]", 60)
+	look := func(text string) {
+		t.Helper()
+		began := time.Now()
+		find(text, false, check)
+		if took := time.Since(began); took > 3*time.Second*slow {
+			t.Errorf("%.40q, %d bytes: %s", text, len(text), took)
+		}
+	}
+	const size = 128 << 10 / slow
+	for _, unit := range []string{
+		"{{{{[[[[", "[", "{", "[[", "{}", "[]", `{"a":`, `{"a":[`, `["`, `["a[`, `["a["`, `[1,`, `[1,{"a":`, `["[`, `"[`, `\"[`, `["\"[`, `{"`, `{"a`, `{"{"`, deep, deep + `,`, `[{"summary":"x"`, "`",
+		"```", "```\n", "```json\n", "```[", "```[\n", "```\n[\n", "``` ", "```\"", "```[\"", "```[\"```\",", "```[\"\n", "~~~\n", "~~~ ", "~~~\n{\"a\":\n", "```a", "````a ```", "a```json {\"", "\n", " ", "x", "```\n{}\n```\n", "字[",
+		`{"a":1,"a":2}`, `[1] `, "```{\"a\":\"```", "`` ``[", "> ",
+	} {
+		for _, before := range []string{"", `["`, "```[", "````\n"} {
+			look(before + strings.Repeat(unit, size/len(unit)))
+		}
+	}
+	for _, text := range []string{
+		strings.Repeat("```a", size/8) + "\n" + strings.Repeat(" ", size/2), strings.Repeat(" ", size/2) + strings.Repeat("```", size/6), strings.Repeat("```json ", size/16) + strings.Repeat("[", size/2),
+		"[" + strings.Repeat(`"[",`, size/4), strings.Repeat(`["[`, size/6) + strings.Repeat(`"`, size/2), strings.Repeat("```[", size/8) + "\"" + strings.Repeat("x", size/2),
+	} {
+		look(text)
+	}
+	for _, unit := range []string{"{{{{[[[[", "[1] ", "```[\n", "```a"} {
+		look(strings.Repeat(unit, 5<<20/len(unit)))
+	}
+}
+
+// TestTheLastOfVeryMany: beyond so many values only the last is compared.
+func TestTheLastOfVeryMany(t *testing.T) {
+	many := strings.Repeat(`{"a":1} `, maxLooks+3*maxLate)
+	if got := find(many+`{"summary":"y"} {"a":2,"a":3} end`, false, fits(t, summary)); string(got) != `{"summary":"y"}` {
+		t.Errorf("got %.100q", got)
+	}
+	if got := find(many+`end`, false, fits(t, summary)); string(got) != `{"a":1}` {
+		t.Errorf("got %.100q", got)
+	}
+}
+
+func FuzzFind(f *testing.F) {
+	for _, s := range []string{`{"a":1}`, "```json\n[1]\n```", `x {"a":"}"} y`, `["x {"summary":1}`, "```\n1", `[[1],{"a":[]},`, `{"a":1e5,"b":-0.1,"c":"\u00e9\n"}`, "~~~\n{}\n~~~", `[tru`, `{"a":1,"a":2} [3]`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, strict := range []bool{false, true} {
+			got := find(text, strict, fits(t, summary))
+			if got == nil {
+				if whole := strings.TrimSpace(text); wire.Check([]byte(whole)) == nil {
+					t.Errorf("%q: nothing found", text)
+				}
+				continue
+			}
+			if wire.Check(got) != nil || !strings.Contains(text, string(got)) {
+				t.Errorf("%q: found %q", text, got)
+			}
+		}
+		// The reader agrees with encoding/json on what a value is.
+		r := &reader{text: text, budget: budget(text)}
+		begin := space(text, 0)
+		end, ok := r.value(begin)
+		d := json.NewDecoder(strings.NewReader(text))
+		var raw json.RawMessage
+		err := d.Decode(&raw)
+		if ok != (err == nil) && !(ok && text[begin] != '{' && text[begin] != '[' && text[begin] != '"') { // 1x is a number to us, and whoever asks sees the x
+			t.Errorf("%q: %v, but %v", text, ok, err)
+		}
+		if ok && err == nil && string(raw) != text[begin:end] {
+			t.Errorf("%q: %q, but %q", text, text[begin:end], raw)
+		}
+		for _, s := range r.closed {
+			if !json.Valid([]byte(text[s.begin:s.end])) {
+				t.Errorf("%q: %q is no JSON", text, text[s.begin:s.end])
+			}
+		}
+	})
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package contract
+
+// slow is how much longer things may take here.
+const slow = 1
