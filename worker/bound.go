@@ -10,6 +10,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/executor"
+	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
@@ -45,6 +46,19 @@ func (e *events) bind(body json.RawMessage) {
 	}
 	e.bond.model, e.bond.done = l.Session, make(chan struct{})
 	go e.writeBond(l.Session)
+}
+
+// takes tells whether the attempt's executor can bind this session yet.
+func (b *bond) takes(model string) error {
+	if len(model) > maxModel {
+		return fault.Newf(fault.Invalid, "executor_session_id may have %d bytes, not %d", maxModel, len(model)).With("field", "executor_session_id")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.model != "" && b.model != model {
+		return fault.New(fault.Conflict, "", "This run has bound another session before, and the first one counts").With("field", "executor_session_id")
+	}
+	return nil
 }
 
 // writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.

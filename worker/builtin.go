@@ -70,7 +70,7 @@ type program struct {
 }
 
 func (p program) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	return external.Run(ctx, external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell})
+	return external.Run(ctx, external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell, Listen: host.Listen})
 }
 
 // commands executes procedural agents inside the worker.

@@ -16,7 +16,7 @@ import (
 // maxEvent is the largest event, in bytes; it must fit into one message.
 const maxEvent = 512 << 10
 
-var eventKinds = []string{run.EventMessage, run.EventPreTool, run.EventPostTool}
+var eventKinds = []string{run.EventMessage, run.EventPreTool, run.EventPostTool, run.EventMetadata}
 
 // events writes what an executor shows of a run.
 type events struct {

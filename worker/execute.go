@@ -3,10 +3,8 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -110,15 +108,12 @@ func (w *Worker) guarded(ctx context.Context, inv executor.Invocation, ev *event
 			o = crashed("the executor crashed; the worker's log has the details")
 		}
 	}()
-	return w.Executor.Run(ctx, inv, w.host(ctx, inv, ev))
-}
-
-// host is what the executor is given for the run.
-func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) executor.Host {
-	return executor.Host{
-		Tell: func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) },
-		Env:  w.Profile.Environ(inv, os.LookupEnv),
+	host, inv, done, err := w.host(ctx, inv, ev)
+	if err != nil {
+		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
+	defer done()
+	return w.Executor.Run(ctx, inv, host)
 }
 
 func crashed(what string) run.Outcome {

@@ -77,6 +77,9 @@ func (w *Worker) registerOnce() error {
 	if r.Lease > 0 {
 		w.lease.Store(int64(r.Lease))
 	}
+	if r.APIURL != "" {
+		w.api.Store(&r.APIURL)
+	}
 	w.lanes.set(r.Lanes)
 	select {
 	case <-w.ready:

@@ -27,6 +27,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/worker/gateway"
 	"ao/worker/profile"
 )
 
@@ -47,7 +48,11 @@ type Config struct {
 	RequireMatchingTags bool          // take only runs with a tag in common
 	Grace               time.Duration // how long runs may go on when the worker is told to end; 0: default 30 s, negative: none
 	MaxPayload          int64         // largest result in bytes, default 16 MiB
+	APIURL              string        // where the orchestrator's HTTP API is; default what a coordinator says at the registration
 	Log                 *slog.Logger  // default slog.Default()
+
+	// Gateway is the door of the whole process, for the programs of its runs; default one of the worker's own, while Run runs.
+	Gateway *gateway.Gateway
 
 	// Executor, for benchmarks and tests, does the runs instead of the profile's; Agents are announced then.
 	Executor Executor
@@ -71,6 +76,8 @@ type Worker struct {
 	serves map[string]string // its own agents' names and hashes
 	taker  *bus.Taker
 	lanes  lanes
+	door   *gateway.Gateway
+	api    atomic.Pointer[string] // where a coordinator said that the HTTP API is
 
 	ready    chan struct{} // closed at the first registration
 	fatal    chan error    // what ends the worker
@@ -165,6 +172,14 @@ func (w *Worker) StopNow() { w.nowOne.Do(func() { close(w.now) }) }
 // or the registration can never succeed. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer w.killAll()
+	if w.door = w.Gateway; w.door == nil {
+		g, err := gateway.New(gateway.Config{MaxState: w.MaxPayload, Log: w.log})
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		w.door = g
+	}
 	if err := w.register(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

@@ -12,8 +12,13 @@ type Host struct {
 	// goroutines, waits while NATS cannot take it, and must not be called after the run has returned.
 	Tell func(kind string, body json.RawMessage)
 	Env  []string // the whole environment of the programs it starts
-	URL  string   // the gateway of this run, where programs bind, tell events and keep state; empty: there is none
+	URL  string   // the gateway of this run, where programs bind, tell events and their result, and keep state; empty: there is none
 	MCP  string   // the orchestrator's MCP server, as this session; empty: there is none
+
+	// Listen has hear take what the run's programs tell over the gateway, as the lines of the protocol that it is, one after the other,
+	// until the function that it returns has returned. What nobody listens to is shown if it is an event, and refused otherwise. Nil:
+	// there is no gateway.
+	Listen func(hear func(Line)) (stop func())
 
 	// State is what the session's earlier run kept, nil: nothing. Keep keeps what the next run of the session, on whatever
 	// worker, is to find; it replaces what was kept before, once it returns nil it is durable, and it binds the session.

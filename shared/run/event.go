@@ -15,6 +15,7 @@ const (
 	EventMessage   = "message"
 	EventPreTool   = "pre_tool"
 	EventPostTool  = "post_tool"
+	EventMetadata  = "metadata" // facts about the run, such as usage and cost
 	EventResult    = "result"
 	EventCompleted = "run_completed"
 	EventFailed    = "run_failed"

@@ -1,0 +1,86 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"sync"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/worker/gateway"
+)
+
+// host is what an executor is given for the run, and what it is to do, with the variables of the blueprint's MCP servers in place.
+// done ends the run's way in; nothing that its programs ask for is under way then.
+func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) (host executor.Host, whole executor.Invocation, done func(), err error) {
+	t := &told{ev: ev, ctx: ctx}
+	r := gateway.Run{
+		Invocation: inv, Tell: t.take,
+		API: w.apiURL, Token: fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key),
+	}
+	if w.Profile.Lifecycle == "persistent" { // its program finds the URL in its environment, and lives on through further runs
+		r.Same = inv.SessionID
+	}
+	door := w.door.Open(r)
+	host = executor.Host{
+		Tell: func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) },
+		URL:  door.URL, MCP: door.URL + "/mcp", Listen: t.listen,
+	}
+	host.Env = append(w.Profile.Environ(inv, os.LookupEnv), executor.EnvAPIURL+"="+host.URL, executor.EnvMCPURL+"="+host.MCP)
+	return host, inv, door.Close, nil
+}
+
+// apiURL is where the orchestrator's HTTP API is; empty: not known.
+func (w *Worker) apiURL() string {
+	if w.APIURL != "" {
+		return w.APIURL
+	}
+	if url := w.api.Load(); url != nil {
+		return *url
+	}
+	return ""
+}
+
+// told takes what a run's programs tell over the gateway.
+type told struct {
+	ev  *events
+	ctx context.Context // of the run
+
+	mu   sync.Mutex
+	hear func(executor.Line) // the executor's, while it listens
+}
+
+// listen has the executor hear what is told; see executor.Host.
+func (t *told) listen(hear func(executor.Line)) (stop func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hear = hear
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.hear = nil
+	}
+}
+
+// take hands a line to the executor that listens. Where none does, events are shown, and what only an executor may say is refused.
+func (t *told) take(_ context.Context, l executor.Line) error {
+	if l.Type == executor.LineBind {
+		if err := t.ev.bond.takes(l.Session); err != nil {
+			return err
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.hear != nil:
+		t.hear(l)
+		return nil
+	case l.Type != executor.LineEvent:
+		return fault.Newf(fault.Conflict, "The executor of this run tells its %s itself; only a program that is the executor may tell it here", l.Type)
+	}
+	t.ev.emit(t.ctx, l.EventType, bytes.Clone(l.Body))
+	return nil
+}
