@@ -48,6 +48,14 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 	if known && !superseded {
 		reply.Lanes = l.c.fleet.lanesOf(r)
 	}
+	if !superseded {
+		l.c.Journal.Idle(b.RunnerID, b.Idle)
+		for _, session := range b.Idle {
+			if l.c.Journal.Gone(session) {
+				reply.Forget = append(reply.Forget, session)
+			}
+		}
+	}
 	for _, at := range b.Attempts {
 		switch a, ok := l.c.Journal.Active(at.RunID); {
 		case !ok:
@@ -110,6 +118,7 @@ func (l *leases) tick(ctx context.Context) {
 	case !l.c.bus.Connected() || l.c.Journal.Ready() != nil:
 		l.restart("not connected, or the fold lags")
 	}
+	l.c.Journal.Silent(l.c.Lease)
 	var lost, stopping []journal.Active
 	now := time.Now()
 	l.mu.Lock()

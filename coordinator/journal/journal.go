@@ -50,6 +50,7 @@ type Journal struct {
 	wrote   uint64                  // the newest record of this process
 	waiters map[ident]chan struct{} // closed at the end of a run
 	starts  starts
+	idle    idles
 }
 
 // New makes a Journal; Run makes it work.

@@ -104,8 +104,8 @@ func (q *Query) wants(r *row) bool {
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id)
 }
 
-func (q *Query) wantsSession(s *session) bool {
-	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(run.SessionStatusOf(s.speaker().shown())))) &&
+func (j *Journal) wantsSession(q *Query, s *session) bool {
+	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(j.statusOf(s)))) &&
 		(q.Agent == "" || q.Agent == s.agent) && (q.Parent == "" || q.Parent == s.parent) &&
 		(q.CreatedAfter.IsZero() || s.firstRow.created > q.CreatedAfter.UnixNano()) &&
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.id)
@@ -242,7 +242,7 @@ func (j *Journal) session(id string) (run.Session, bool) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if s := j.fold.sessions[identOf(sessionPrefix, id)]; s != nil {
-		return j.fold.viewOf(s), true
+		return j.viewOf(s), true
 	}
 	return run.Session{}, false
 }
@@ -262,14 +262,14 @@ func (j *Journal) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 		for looked := 0; i > 0 && looked < stride; looked++ {
 			i--
 			s := order[i]
-			if s.runs == 0 || !q.wantsSession(s) {
+			if s.runs == 0 || !j.wantsSession(&q, s) {
 				continue
 			}
 			if len(p.Sessions) == limit {
 				p.Next = cursorAt(sessionCursor, below)
 				break
 			}
-			p.Sessions = append(p.Sessions, j.fold.viewOf(s))
+			p.Sessions = append(p.Sessions, j.viewOf(s))
 			below = s.first
 		}
 		if i > 0 && p.Next == "" {

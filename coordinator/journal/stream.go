@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"ao/nats/bus"
@@ -190,7 +191,7 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	}
 }
 
-// starts is which runs were seen running last: no record says it, so live readers are told apart from the streams.
+// starts is which runs were seen running last, and which sessions became idle or ceased to be: no record says it, so live readers are told apart from the streams.
 type starts struct {
 	ring  [256]string
 	count uint64        // how many there have been
@@ -221,6 +222,12 @@ func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct
 	}
 	t.j.mu.RUnlock()
 	for _, id := range ids {
+		if strings.HasPrefix(id, sessionPrefix) {
+			if err := t.idle(id); err != nil {
+				return count, more, err
+			}
+			continue
+		}
 		s, ok := t.j.look(id)
 		if !ok || s.status != run.Running || s.claim > t.p.runs || t.session != "" && t.session != s.sessionID {
 			continue
@@ -234,6 +241,25 @@ func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct
 		}
 	}
 	return count, more, nil
+}
+
+// idle tells that a session is idle, or not any more. A reader that is not yet where its last run ended is told so there.
+func (t *teller) idle(id string) error {
+	if t.session != "" && t.session != id {
+		return nil
+	}
+	t.j.mu.RLock()
+	s := t.j.fold.sessions[identOf(sessionPrefix, id)]
+	told := s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs
+	var v run.Session
+	if told {
+		v = t.j.viewOf(s)
+	}
+	t.j.mu.RUnlock()
+	if !told {
+		return nil
+	}
+	return t.emit(Item{t.p.String(), ItemSessionUpdated, v})
 }
 
 // step tells one of the messages at hand, if one can be told now.

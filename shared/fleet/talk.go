@@ -10,6 +10,7 @@ const (
 	OpDeregister = "deregister"  // Farewell → nothing
 	OpGetPart    = "payload_get" // PartRequest → the part's bytes
 	OpPutPart    = "payload_put" // PartRequest with Body → nothing
+	OpDropState  = "state_drop"  // PartRequest that names a state the session is no longer bound to → nothing
 )
 
 // Registration is a worker's word about itself; over HTTP the same (contract section 5).
@@ -36,6 +37,7 @@ type Beat struct {
 	RunnerID string    `json:"runner_id"`
 	Instance string    `json:"instance"`
 	Attempts []Attempt `json:"attempts"`
+	Idle     []string  `json:"idle,omitempty"` // sessions that have a process which waits for their next turn
 	Draining bool      `json:"draining,omitempty"`
 }
 
@@ -49,12 +51,13 @@ type Attempt struct {
 
 // BeatReply tells a worker what it does not know yet.
 type BeatReply struct {
-	Known      bool     `json:"known"`      // false: register again
-	Superseded bool     `json:"superseded"` // another process is this runner now: end everything
-	GivenUp    []string `json:"given_up"`   // keys of attempts that are over for the coordinator: kill them
-	Stop       []string `json:"stop"`       // keys of attempts that somebody wants stopped
-	Drain      bool     `json:"drain"`      // take no more, finish, go
-	Lanes      []string `json:"lanes"`      // all queues the runner takes from
+	Known      bool     `json:"known"`            // false: register again
+	Superseded bool     `json:"superseded"`       // another process is this runner now: end everything
+	GivenUp    []string `json:"given_up"`         // keys of attempts that are over for the coordinator: kill them
+	Stop       []string `json:"stop"`             // keys of attempts that somebody wants stopped
+	Forget     []string `json:"forget,omitempty"` // sessions of Idle that are deleted: end their processes
+	Drain      bool     `json:"drain"`            // take no more, finish, go
+	Lanes      []string `json:"lanes"`            // all queues the runner takes from
 }
 
 // What a coordinator asks of one worker, on ao.commands.<runner>.

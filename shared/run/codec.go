@@ -99,6 +99,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.CallbackTo = wire.Text(v)
 		case "executor_session_id":
 			s.Model = wire.Text(v)
+		case "after_run_id":
+			s.After = wire.Text(v)
 		case "created_at":
 			s.CreatedAt = Instant(v)
 		case "payload":

@@ -36,6 +36,7 @@ type Spec struct {
 	Attempts   int       `json:"max_attempts,omitempty"`        // how often it may be begun; 0: once
 	CallbackTo string    `json:"callback_url,omitempty"`        // told of the run's end
 	Model      string    `json:"executor_session_id,omitempty"` // queued: what an earlier run of the session bound
+	After      string    `json:"after_run_id,omitempty"`        // queued, a resume: the session's run that was begun before it
 	Contract   bool      `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
 	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
 	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large
