@@ -109,7 +109,7 @@ func (s *boss) queue(change ...func(*run.Queued)) run.Queued {
 	s.t.Helper()
 	q := run.Queued{V: run.Version, Attempt: 1, Spec: run.Spec{
 		ID: run.NewID(), Type: run.Start, SessionID: run.NewSessionID(), Agent: "a", AgentType: run.Procedural, Timeout: 60, TimeoutBy: "request",
-		Input: &run.Input{Parameters: json.RawMessage(`{"b":1,"a":2.50}`)},
+		Input: &run.Input{Parameters: json.RawMessage(`{"b":1,"a":2.50,"prompt":"p"}`)},
 	}}
 	q.Key = "key-" + q.ID
 	for _, f := range change {

@@ -10,7 +10,9 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/prompt"
 	"ao/shared/run"
+	"ao/worker/contract"
 	"ao/worker/procedural"
 	"ao/worker/process"
 )
@@ -71,6 +73,10 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	if a.ctx.Err() != nil { // stopped before it began
 		return w.cutOff(context.Cause(a.ctx), run.Outcome{})
 	}
+	inv, err := w.invocation(a)
+	if err != nil {
+		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "input_unreadable", "The run's input cannot be given to its executor: "+fault.Of(err).Message)}
+	}
 	limit := w.limit(a)
 	ctx, cancel := context.WithTimeoutCause(a.ctx, limit.limit, limit)
 	defer cancel()
@@ -79,7 +85,7 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	a.started = &now
 	w.mu.Unlock()
 	w.log.Debug("run begins", "run", a)
-	o := w.guarded(process.WithKill(ctx, a.killed), w.invocation(a), ev)
+	o := w.guarded(process.WithKill(ctx, a.killed), inv, ev)
 	w.mu.Lock()
 	a.over = true
 	w.mu.Unlock()
@@ -113,7 +119,7 @@ func (w *Worker) guarded(ctx context.Context, inv executor.Invocation, ev *event
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
 	defer done()
-	return w.Executor.Run(ctx, inv, host)
+	return w.held(ev.a).Run(ctx, inv, host)
 }
 
 func crashed(what string) run.Outcome {
@@ -133,14 +139,27 @@ func (w *Worker) cutOff(why error, o run.Outcome) run.Outcome {
 	return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
 }
 
-// invocation is what the executor is told (protocol 2.2, contract section 8).
-func (w *Worker) invocation(a *attempt) executor.Invocation {
+// held is the executor, held to the run's output schema where it has one.
+func (w *Worker) held(a *attempt) Executor {
+	if a.Output == nil {
+		return w.Executor
+	}
+	return contract.Contract{Executor: w.Executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: w.Profile.TakesSystemPrompts()}
+}
+
+// invocation is what the executor is told (protocol 2.2, contract section 8). The error is about what the model is to be told, or the blueprint.
+func (w *Worker) invocation(a *attempt) (executor.Invocation, error) {
 	mode := executor.Start
 	if a.Type == run.Resume {
 		mode = executor.Resume
 	}
-	return executor.Invocation{
+	inv := executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt, Parameters: a.Parameters,
 		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config, ExecutorSession: a.Model,
 	}
+	var err error
+	if a.AgentType == run.Autonomous {
+		inv.Prompt, err = prompt.Text(a.Blueprint, mode, a.Parameters)
+	}
+	return inv, err
 }

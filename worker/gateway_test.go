@@ -91,7 +91,8 @@ func said(t *testing.T, s *boss, q run.Queued) string {
 // saying makes a run say this to its gateway.
 func saying(lines ...string) func(*run.Queued) {
 	var p struct {
-		Say []map[string]string `json:"say"`
+		Prompt string              `json:"prompt"`
+		Say    []map[string]string `json:"say"`
 	}
 	for _, l := range lines {
 		f := strings.SplitN(l+"  ", " ", 3)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,38 +25,51 @@ const maxEvidence = 2 << 10
 // maxRecord is the largest record that fits into a message, in bytes.
 const maxRecord = 900 << 10
 
-// finish says the last word of an attempt: exactly one, tried again until it stands, is refused, or the worker dies.
+// finish says the last word of an attempt: exactly one, tried again until it stands, is refused, or the worker dies. Where an
+// output schema holds, a good end is only offered: a coordinator looks at the result once more and says the last word. The offer ends
+// the attempt here, and its lease.
 func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 	if o.Status == run.Failed && o.Error != nil && a.Attempt < a.Attempts { // nobody else would say why
 		why := string(process.Cut([]byte(o.Error.Message), maxMessage))
 		ev.emit(a.wanted, run.EventMessage, run.Say("system", fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt, a.Attempts, why)))
 	}
 	seq := ev.flush(a.wanted)
-	body, nonce, err := w.ended(a, o, seq)
+	body, r, err := w.ended(a, o, seq)
 	if err != nil {
 		w.log.Error("last word", "run", a, "err", err)
 		return
 	}
-	e := bus.Entry{Subject: subject.Ended(a.partition, a.ID, a.Key), Body: body}
+	offer, e := a.Contract && r.Status == run.Completed, bus.Entry{Subject: subject.Ended(a.partition, a.ID, a.Key), Body: body}
+	if offer {
+		e.Subject = subject.Offered(a.partition, a.ID, a.Key)
+	}
 	for try, pause := 1, 100*time.Millisecond; ; try, pause = try+1, min(2*pause, 2*time.Second) {
 		if a.wanted.Err() != nil {
 			w.log.Warn("no last word: the coordinator gave the attempt up, or its lease will", "run", a, "status", o.Status, "result", evidence(o.Result), "err", err)
 			return
 		}
-		switch _, err = w.bus.Win(a.wanted, e, mine(nonce)); {
-		case err == nil:
-			w.counts.ended.Add(1)
-			w.log.Debug("run ended", "run", a, "status", o.Status)
-			return
-		case errors.Is(err, bus.ErrTaken):
+		switch seq, err = w.bus.Win(a.wanted, e, mine(r.Nonce)); {
+		case errors.Is(err, bus.ErrTaken), err == nil && offer && w.late(a, seq):
 			w.counts.refused.Add(1)
 			w.log.Warn("last word refused: the attempt had been ended already", "run", a, "status", o.Status, "result", evidence(o.Result))
+			return
+		case err == nil:
+			w.counts.ended.Add(1)
+			w.log.Debug("run ended", "run", a, "status", r.Status, "offered", offer)
 			return
 		case try == 1 && a.wanted.Err() == nil:
 			w.log.Warn("last word not written yet, trying again", "run", a, "status", o.Status, "err", err)
 		}
 		wait(a.wanted, pause/2+rand.N(pause/2))
 	}
+}
+
+// late tells whether an offer came after the attempt's last word: then nobody looks at it. What stands after the offer is the answer to it.
+func (w *Worker) late(a *attempt, offer uint64) bool {
+	ctx, cancel := context.WithTimeout(a.wanted, 2*time.Second)
+	defer cancel()
+	m, err := w.bus.Last(ctx, subject.Ended(a.partition, a.ID, a.Key))
+	return err == nil && m.Seq < offer
 }
 
 // evidence is the beginning and end of a result that came too late: it is in no run, so the log is the only place where anyone
@@ -71,12 +85,12 @@ func evidence(r *run.Result) string {
 	return string(process.Cut(raw, maxEvidence))
 }
 
-// ended makes the record of the last word. A result that is too large for it is stored first.
-func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, nonce string, err error) {
+// ended makes the record of the last word. A result that is too large for it is stored first; where it cannot be, the run failed.
+func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, r run.Ended, err error) {
 	w.mu.Lock()
 	started := a.started
 	w.mu.Unlock()
-	r := run.Ended{
+	r = run.Ended{
 		V: run.Version, SessionID: a.SessionID, RunnerID: w.id, Nonce: w.nonce(), Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result,
 		Events: events, StartedAt: started, At: time.Now().UTC(),
 	}
@@ -99,7 +113,7 @@ func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, n
 		r.Status, r.Result = run.Failed, nil
 		body, err = wire.Encode(r)
 	}
-	return body, r.Nonce, err
+	return body, r, err
 }
 
 func codeOf(f *fault.Fault) string {

@@ -37,7 +37,7 @@ func TestARunsWay(t *testing.T) {
 	q := s.queue()
 	e := s.ended(q)
 	c, ok := s.claim(q)
-	if want := `{"mode":"start","parameters":{"b":1,"a":2.50},"html":"<&>"}`; e.Status != run.Completed || string(e.Result.Data) != want {
+	if want := `{"mode":"start","parameters":{"b":1,"a":2.50,"prompt":"p"},"html":"<&>"}`; e.Status != run.Completed || string(e.Result.Data) != want {
 		t.Errorf("got %s %s, want %s", e.Status, e.Result.Data, want)
 	}
 	if !ok || c.RunnerID != w.ID() || c.Instance == "" || c.Nonce == "" || c.Nonce == e.Nonce || e.StartedAt == nil || e.RunnerID != w.ID() || e.SessionID != q.SessionID {

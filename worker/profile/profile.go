@@ -39,6 +39,7 @@ type Profile struct {
 	Env               []string        `json:"env"`                 // names of variables of the worker's that executors may see
 	MaxConcurrentRuns int             `json:"max_concurrent_runs"` // 0: the worker's default
 	TimeoutSeconds    int             `json:"timeout_seconds"`     // upper bound of a run's time; 0: none of its own
+	SystemPrompts     bool            `json:"system_prompts"`      // autonomous: its program gives the blueprint's system_prompt to its model
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -96,6 +97,7 @@ func (p Profile) check() error {
 		{"command", strings.ContainsRune(p.Command, 0), "must not hold a NUL"},
 		{"agents_dir", p.Type == run.Autonomous && p.AgentsDir != "", "belongs to procedural profiles; autonomous agents lie with the coordinator"},
 		{"agents_dir", p.Type == run.Procedural && p.AgentsDir == "", "is required in a procedural profile: the folder of its agents"},
+		{"system_prompts", p.Type == run.Procedural && p.SystemPrompts, "belongs to autonomous profiles; a procedural agent has no model"},
 		{"config", len(p.Config) > 0 && p.Config[0] != '{' && string(p.Config) != "null", "must be an object"},
 		{"lifecycle", !slices.Contains([]string{"", "oneshot", "persistent"}, p.Lifecycle), "must be oneshot or persistent"},
 		{"max_concurrent_runs", p.MaxConcurrentRuns < 0 || p.MaxConcurrentRuns > maxSlots, fmt.Sprintf("must be from 1 to %d", maxSlots)},
@@ -146,6 +148,10 @@ const (
 func (p Profile) Inside() bool {
 	return p.Type == run.Autonomous && slices.Contains([]string{ClaudeCodeExec, LLMExec, TestExec}, p.Command)
 }
+
+// TakesSystemPrompts tells whether the executor gives the blueprint's system_prompt to its model; one that does not is told all
+// in the prompt.
+func (p Profile) TakesSystemPrompts() bool { return p.Inside() || p.SystemPrompts }
 
 // Program finds the program of an autonomous profile: relative to the profile's file, or on PATH.
 func (p Profile) Program() (string, error) { return process.Find(p.Command, filepath.Dir(p.Path)) }

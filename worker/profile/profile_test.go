@@ -27,11 +27,12 @@ func TestRead(t *testing.T) {
 		{"absolute", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"/a"}`, `procedural ao-procedural-exec /a   [] 0 0`},
 		{"autonomous", `{"type":"autonomous","command":"ao-claude-code-exec","config":{"model":"m"}}`, `autonomous ao-claude-code-exec  {"model":"m"}  [] 0 0`},
 		{"syntax", `{"type":`, `profile file DIR/syntax.json: The body is not JSON: it ends too early`},
-		{"unknown", `{` + ok + `,"comand":"x"}`, `profile file DIR/unknown.json: Unknown field "comand"; known are type, command, agents_dir, config, lifecycle, env, max_concurrent_runs, timeout_seconds`},
+		{"unknown", `{` + ok + `,"comand":"x"}`, `profile file DIR/unknown.json: Unknown field "comand"; known are type, command, agents_dir, config, lifecycle, env, max_concurrent_runs, timeout_seconds, system_prompts`},
 		{"twice", `{` + ok + `,"type":"x"}`, `profile file DIR/twice.json: $ has the key "type" twice; send each key once`},
 		{"no-type", `{"command":"x"}`, `profile file DIR/no-type.json: type must be autonomous or procedural`},
 		{"no-command", `{"type":"autonomous"}`, `profile file DIR/no-command.json: command is required: the executor's program, for procedural agents ao-procedural-exec`},
 		{"no-agents", `{"type":"procedural","command":"x"}`, `profile file DIR/no-agents.json: agents_dir is required in a procedural profile: the folder of its agents`},
+		{"prompts", `{` + ok + `,"system_prompts":true}`, `profile file DIR/prompts.json: system_prompts belongs to autonomous profiles; a procedural agent has no model`},
 		{"agents", `{"type":"autonomous","command":"x","agents_dir":"a"}`, `profile file DIR/agents.json: agents_dir belongs to procedural profiles; autonomous agents lie with the coordinator`},
 		{"config", `{` + ok + `,"config":[]}`, `profile file DIR/config.json: config must be an object`},
 		{"lifecycle", `{` + ok + `,"lifecycle":"forever"}`, `profile file DIR/lifecycle.json: lifecycle must be oneshot or persistent`},
@@ -152,5 +153,30 @@ func TestABrokenFileHoldsNoName(t *testing.T) {
 	good, broken, err := Agents(dir)
 	if err != nil || len(good) != 1 || good[0].Program != filepath.Join(dir, "stats", "run") || len(broken) != 1 || broken[0].Name != "a-dup" {
 		t.Errorf("good %v, broken %v, %v", good, broken, err)
+	}
+}
+
+func TestWhoTakesSystemPrompts(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		profile string
+		want    bool
+	}{
+		{`{"type":"autonomous","command":"./x"}`, false},
+		{`{"type":"autonomous","command":"./x","system_prompts":false}`, false},
+		{`{"type":"autonomous","command":"./x","system_prompts":true}`, true},
+		{`{"type":"autonomous","command":"ao-test-exec"}`, true},
+		{`{"type":"autonomous","command":"ao-claude-code-exec"}`, true},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "p.json"), []byte(tt.profile), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Read(dir, "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.TakesSystemPrompts(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.profile, got, tt.want)
+		}
 	}
 }

@@ -1,0 +1,288 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/executor"
+	"ao/shared/fleet"
+	"ao/shared/prompt"
+	"ao/shared/run"
+)
+
+const wanted = `{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}`
+
+// held queues a run with an output schema.
+func held(retries int) func(*run.Queued) {
+	return func(q *run.Queued) {
+		q.AgentType, q.Contract = run.Autonomous, true
+		q.Output = &run.Output{Schema: json.RawMessage(wanted), Source: run.SourceRequest, Retries: retries}
+	}
+}
+
+// offered waits for a run's offer.
+func (s *boss) offered(q run.Queued) (e run.Ended) {
+	s.t.Helper()
+	natstest.Until(s.t, "an end is offered", func() bool {
+		return s.record(subject.Offered(subject.Partition(q.SessionID), q.ID, q.Key), &e)
+	})
+	return e
+}
+
+// hasEnded tells whether a run has its last word.
+func (s *boss) hasEnded(q run.Queued) bool {
+	return s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &run.Ended{})
+}
+
+func answers(texts ...string) doer {
+	n := 0
+	return func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+		text := texts[n]
+		n++
+		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}
+	}
+}
+
+// TestAGoodEndIsOffered: where an output schema holds the coordinator has the last word. With the offer the attempt is over here.
+func TestAGoodEndIsOffered(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, answers("no", `{"summary":"x","n":1.50}`))
+	q := s.queue(held(1))
+	e := s.offered(q)
+	if e.Status != run.Completed || e.Error != nil || e.RunnerID != w.ID() || e.Attempt != 1 || e.StartedAt == nil || e.Nonce == "" || e.Checked != "" || string(e.Result.Data) != `{"summary":"x","n":1.50}` || e.Result.Text != nil || *e.Result.RawOutput != `{"summary":"x","n":1.50}` {
+		t.Errorf("got %+v", e)
+	}
+	var v run.Validation
+	if err := json.Unmarshal(e.Result.SchemaValidation, &v); err != nil || !v.Valid || v.Retries != 1 || v.Source != run.SourceRequest || len(v.Rejected) != 1 || v.Rejected[0].Errors[0].Message != run.NoOutput {
+		t.Errorf("got %s, %v", e.Result.SchemaValidation, err)
+	}
+	events, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
+	if err != nil || len(events) != 1 || events[0].Seq != e.Events || !strings.Contains(string(events[0].Body), "Output rejected, attempt 1 of 2") {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+	natstest.Until(t, "it is forgotten", func() bool { return !w.has(q.Key) })
+	if s.hasEnded(q) {
+		t.Error("the worker said the last word")
+	}
+	if c := w.Counts(); c.Ended != 1 || c.Refused != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// TestABadEndIsSaid: there is nothing to look at once more where a run failed, or was stopped.
+func TestABadEndIsSaid(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	began := make(chan struct{})
+	w := start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
+		if v.AgentName == "waits" {
+			close(began)
+			return untilCut(ctx, v, h)
+		}
+		return answers("no")(ctx, v, h)
+	})
+	q := s.queue(held(2))
+	e := s.ended(q)
+	if e.Status != run.Failed || code(e) != "OutputSchemaValidationError" || e.Error.Message != "Output validation failed after 2 retries" || field(e, "last_output") != `"no"` || field(e, "errors") != `[{"message":"`+run.NoOutput+`","path":"$"}]` && field(e, "errors") != `[{"path":"$","message":"`+run.NoOutput+`"}]` {
+		t.Errorf("got %s %+v", e.Status, e.Error)
+	}
+	if e.Result == nil || *e.Result.Text != "no" || !strings.Contains(string(e.Result.SchemaValidation), `"valid":false`) {
+		t.Errorf("kept %+v", e.Result)
+	}
+	stopped := s.queue(held(2), func(q *run.Queued) { q.Agent = "waits" })
+	<-began
+	s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: stopped.Key})
+	if e := s.ended(stopped); e.Status != run.Stopped {
+		t.Errorf("got %s", e.Status)
+	}
+	for _, q := range []run.Queued{q, stopped} {
+		if s.record(subject.Offered(subject.Partition(q.SessionID), q.ID, q.Key), &run.Ended{}) {
+			t.Error("it was offered")
+		}
+	}
+}
+
+// TestProceduralOutput: a command's output is compared once; what it came to is kept.
+func TestProceduralOutput(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	start(t, b, func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
+		code := 0
+		o := done(`{"summary":7}`)
+		o.Result.ExitCode = &code
+		return o
+	})
+	e := s.ended(s.queue(held(3), func(q *run.Queued) { q.AgentType = run.Procedural }))
+	if e.Status != run.Failed || e.Error.Message != "Output validation failed after 0 retries" || string(e.Result.Data) != `{"summary":7}` || e.Result.ExitCode == nil || *e.Result.ExitCode != 0 || !strings.Contains(string(e.Result.SchemaValidation), `"retry_count":0`) {
+		t.Errorf("got %s %+v %+v", e.Status, e.Error, e.Result)
+	}
+}
+
+// TestALargeOffer: a result that does not fit into the record is stored before it is offered.
+func TestALargeOffer(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	start(t, b, answers(`{"summary":"`+strings.Repeat("x", MaxInline)+`"}`))
+	if e := s.offered(s.queue(held(0))); e.Status != run.Completed || e.Result != nil || e.Body == nil || e.Body.Size < MaxInline {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// TestAnOfferThatNobodyLooksAt: the attempt has its last word, or another's offer stands. What came too late is in the log.
+func TestAnOfferThatNobodyLooksAt(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	goOn, log := make(chan struct{}), &journal{}
+	w := start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
+		<-goOn
+		return answers(`{"summary":"came too late"}`)(ctx, v, h)
+	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)) })
+	over, taken := s.queue(held(0)), s.queue(held(0))
+	for _, q := range []run.Queued{over, taken} {
+		natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+	}
+	part := func(q run.Queued) string { return subject.Partition(q.SessionID) }
+	body, _ := json.Marshal(run.Ended{V: 1, Status: run.Failed, Nonce: "another's"})
+	for _, e := range []bus.Entry{{Subject: subject.Ended(part(over), over.ID, over.Key), Body: body}, {Subject: subject.Offered(part(taken), taken.ID, taken.Key), Body: body}} {
+		if _, err := b.Append(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(goOn)
+	natstest.Until(t, "both are refused", func() bool { return w.Counts().Refused == 2 })
+	for _, q := range []run.Queued{over, taken} {
+		var l string
+		natstest.Until(t, "the log says so", func() bool { l = log.line("run.id=" + q.ID); return l != "" })
+		if !strings.Contains(l, "last word refused") || !strings.Contains(l, "came too late") {
+			t.Errorf("it logged %s", l)
+		}
+	}
+	if e := s.offered(taken); e.Nonce != "another's" {
+		t.Errorf("the offer changed: %+v", e)
+	}
+	if s.hasEnded(taken) || w.Counts().Ended != 0 {
+		t.Error("the worker said the last word")
+	}
+}
+
+// TestAnOfferInvitesTheAnswer: a last word that comes after the offer is the coordinator's on it.
+func TestAnOfferInvitesTheAnswer(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	s := newBoss(t, p.Bus(t))
+	began, goOn := make(chan struct{}), make(chan struct{})
+	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
+		close(began)
+		<-goOn
+		return answers(`{"summary":"x"}`)(ctx, v, h)
+	})
+	q := s.queue(held(0))
+	<-began
+	p.Kill() // the offer is tried again until it stands
+	natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
+	close(goOn)
+	p.Start()
+	if e := s.offered(q); e.Status != run.Completed {
+		t.Errorf("got %+v", e)
+	}
+	natstest.Until(t, "it is forgotten", func() bool { return !w.has(q.Key) })
+	if c := w.Counts(); c.Ended != 1 || c.Refused != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// TestAProgramIsAskedAgain: any program goes on with the session that it bound, and is told what was wrong. One that does not
+// take system prompts is told the schema in its prompt.
+func TestAProgramIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, nil, autonomous(t, `
+cat > "$AGENT_ORCHESTRATOR_RUN_ID.$(ls | grep -c "$AGENT_ORCHESTRATOR_RUN_ID")"
+echo '{"type":"bind","executor_session_id":"m1"}'
+case $(ls | grep -c "$AGENT_ORCHESTRATOR_RUN_ID") in
+1) echo '{"type":"result","result_text":"I think it is fine"}';;
+*) printf '{"type":"result","result_text":"%s"}\n' 'Here: {\"summary\":\"fine\"}';;
+esac
+`))
+	q := s.queue(held(1), func(q *run.Queued) {
+		q.Blueprint = json.RawMessage(`{"name":"a","system_prompt":"Be kind.","parameters_schema":{"type":"object"}}`)
+		q.Parameters = json.RawMessage(`{"topic":"${HOME} </inputs>","n":1.0}`)
+	})
+	if e := s.offered(q); string(e.Result.Data) != `{"summary":"fine"}` || *e.Result.RawOutput != `Here: {"summary":"fine"}` {
+		t.Errorf("got %+v", e.Result)
+	}
+	told := func(n string) (v executor.Invocation) {
+		t.Helper()
+		raw, err := os.ReadFile(filepath.Join(w.ProjectDir, q.ID+"."+n))
+		if err == nil {
+			v, err = executor.ReadInvocation(raw)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	first, second := told("0"), told("1")
+	if want := "<inputs>\ntopic: ${HOME} [/inputs]\nn: 1.0\n</inputs>\n\n" + prompt.Format(json.RawMessage(wanted)); first.Prompt != want || first.Mode != executor.Start || string(first.Parameters) != `{"topic":"${HOME} \u003c/inputs\u003e","n":1.0}` || string(first.Blueprint) != string(q.Blueprint) {
+		t.Errorf("got %+v, want the prompt %s", first, want)
+	}
+	want := prompt.Retry([]run.OutputError{{Path: "$", Message: run.NoOutput}}, "I think it is fine", json.RawMessage(wanted), 0)
+	if second.Mode != executor.Resume || second.ExecutorSession != "m1" || second.Prompt != want || second.SessionID != q.SessionID {
+		t.Errorf("got %+v, want the prompt %s", second, want)
+	}
+}
+
+// TestTheTimeLimitHoldsForAllOfIt: asking again does not begin the run's time anew.
+func TestTheTimeLimitHoldsForAllOfIt(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
+		if v.Mode == executor.Resume {
+			return untilCut(ctx, v, h)
+		}
+		return answers("no JSON")(ctx, v, h)
+	})
+	e := s.ended(s.queue(held(10), func(q *run.Queued) { q.Timeout = 1 }))
+	if e.Status != run.Failed || code(e) != "timeout" || e.Result == nil || *e.Result.Text != "no JSON" {
+		t.Errorf("got %s %s %+v", e.Status, code(e), e.Result)
+	}
+}
+
+// TestAnInputThatCannotBeTold fails the run with what is wrong, and nothing is begun.
+func TestAnInputThatCannotBeTold(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+		t.Error("it was begun")
+		return done("1")
+	})
+	for _, tt := range []struct{ blueprint, parameters, want string }{
+		{`[]`, `{"prompt":"p"}`, "The run's input cannot be given to its executor: The agent's blueprint cannot be read: it must be a JSON object"},
+		{`{}`, `{"topic":"t"}`, "The run's input cannot be given to its executor: parameters.prompt must be a string: it is what the agent is told"},
+	} {
+		e := s.ended(s.queue(func(q *run.Queued) {
+			q.AgentType, q.Blueprint, q.Parameters = run.Autonomous, json.RawMessage(tt.blueprint), json.RawMessage(tt.parameters)
+		}))
+		if e.Status != run.Failed || code(e) != "input_unreadable" || e.Error.Message != tt.want {
+			t.Errorf("got %s %s %v", e.Status, code(e), e.Error)
+		}
+	}
+}
