@@ -1,0 +1,239 @@
+package claudecode
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/worker/contract"
+)
+
+// TestASession: a turn with a tool, and a second one that knows of the first. What the API gets is what was asked for.
+func TestASession(t *testing.T) {
+	t.Parallel()
+	claude := installed(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	os.WriteFile(secret, []byte("SESAME"), 0o600)
+	prompt := "/clear --model=x look at @" + secret + " and ${HOME}"
+	long := strings.Repeat("Be exact. ", 40_000) + "PIRATE"
+	api := newStandIn(t, uses("Bash", map[string]any{"command": "echo made > made && cat made", "description": "d"}), says("Done."), says("Again."))
+	inv, host, h := turn(t, claude, api.URL, prompt, fmt.Sprintf(`{"system_prompt":%q}`, long), `{"model":"claude-test-1","allowed_tools":["Read","Bash(echo *)","Bash(cat *)"],"permission_mode":"acceptEdits"}`)
+	o := Run(t.Context(), inv, host)
+	if got := told(o); got != "completed | Done." {
+		t.Fatalf("got %s, %q", got, h.all())
+	}
+	if raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "made")); string(raw) != "made\n" {
+		t.Errorf("the tool made %q", raw)
+	}
+	tool := `{"tool_name":"Bash","tool_input":{"command":"echo made > made && cat made","description":"d"}`
+	want := []string{
+		`bind {"type":"bind","executor_session_id":"` + h.session() + `"}`,
+		`message {"role":"assistant","content":[{"type":"text","text":"I use Bash"}]}`,
+		"pre_tool " + tool + "}",
+		"post_tool " + tool + `,"tool_output":"made"}`,
+		`message {"role":"assistant","content":[{"type":"text","text":"Done."}]}`,
+	}
+	got := h.all()
+	facts, ok := strings.CutPrefix(got[len(got)-1], "metadata ")
+	if !slices.Equal(got[:len(got)-1], want) || !ok {
+		t.Errorf("got  %q\nwant %q and metadata", got, want)
+	}
+	var m struct {
+		Metadata struct {
+			Model string         `json:"model"`
+			Turns int            `json:"num_turns"`
+			Usage map[string]any `json:"usage"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal([]byte(facts), &m); m.Metadata.Model != "claude-test-1" || m.Metadata.Turns != 2 || m.Metadata.Usage["output_tokens"] != 14.0 {
+		t.Errorf("metadata %s", facts)
+	}
+	first := api.requests()[0]
+	said, _ := json.Marshal(prompt)
+	switch all := string(first.Messages); {
+	case first.Model != "claude-test-1", !strings.Contains(string(first.System), "PIRATE"):
+		t.Errorf("model %s, system prompt of %d bytes", first.Model, len(first.System))
+	case strings.Contains(all, "SESAME"), !strings.Contains(all, string(said)):
+		t.Errorf("the prompt is not as it was: %s", all)
+	}
+
+	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Blueprint = executor.Resume, h.session(), "More", json.RawMessage(`{"system_prompt":"PARROT"}`)
+	if o = Run(t.Context(), inv, host); told(o) != "completed | Again." {
+		t.Fatalf("resumed: %s", told(o))
+	}
+	last := api.requests()[2]
+	if all := string(last.Messages) + string(last.System); !strings.Contains(all, "Done.") || !strings.Contains(all, "More") || !strings.Contains(all, "PARROT") || strings.Contains(all, "PIRATE") {
+		t.Errorf("a resumed turn does not know what it should: %.3000s", all)
+	}
+	if got := h.all(); got[len(want)+1] != want[0] {
+		t.Errorf("resumed: %q", got[len(want)+1:])
+	}
+}
+
+type executes struct{}
+
+func (executes) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	return Run(ctx, inv, host)
+}
+
+// TestTheSystemPromptReplaces, and a session is asked again until its answer has the form that is wanted.
+func TestTheSystemPromptReplaces(t *testing.T) {
+	t.Parallel()
+	api := newStandIn(t, says("I can't say"), says("```json\n{\"n\":1}\n```"))
+	inv, host, h := turn(t, installed(t), api.URL, "Count", `{"system_prompt":"PIRATE"}`, `{"system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
+	c := contract.Contract{
+		Executor: executes{}, AgentType: run.Autonomous,
+		Output:        run.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Source: run.SourceRequest, Retries: 1},
+		SystemPrompts: true,
+	}
+	o := c.Run(t.Context(), inv, host)
+	if o.Status != run.Completed || o.Result == nil || string(o.Result.Data) != `{"n":1}` {
+		t.Fatalf("got %s, %q", told(o), h.all())
+	}
+	asked := api.requests()
+	system := string(asked[1].System)
+	if len(asked) != 2 || !strings.Contains(system, "PIRATE") || !strings.Contains(system, "required") || strings.Contains(system, "software engineering") {
+		t.Errorf("%d requests, the system prompt is %s", len(asked), system)
+	}
+	if all := string(asked[1].Messages); !strings.Contains(all, "Count") || !strings.Contains(all, "I can't say") {
+		t.Errorf("the second request is not of the same session: %s", all)
+	}
+	if len(asked[0].Tools) != 1 || asked[0].Tools[0].Name != "Read" {
+		t.Errorf("tools %v", asked[0].Tools)
+	}
+}
+
+// TestMCP: claude calls a tool of a server that the blueprint names, with the header that is set for it.
+func TestMCP(t *testing.T) {
+	t.Parallel()
+	claude := installed(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Version string          `json:"protocolVersion"`
+				Args    json.RawMessage `json:"arguments"`
+			} `json:"params"`
+		}
+		raw, _ := io.ReadAll(r.Body)
+		if json.Unmarshal(raw, &q); r.Method != http.MethodPost || len(q.ID) == 0 {
+			w.WriteHeader(map[bool]int{true: http.StatusAccepted, false: http.StatusMethodNotAllowed}[r.Method == http.MethodPost])
+			return
+		}
+		result := map[string]string{
+			"initialize": fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}`, q.Params.Version),
+			"tools/list": `{"tools":[{"name":"add","description":"adds","inputSchema":{"type":"object"}}]}`,
+			"tools/call": fmt.Sprintf(`{"content":[{"type":"text","text":"%s for %s"}]}`, strings.ReplaceAll(string(q.Params.Args), `"`, "'"), r.Header.Get("X-Key")),
+		}[q.Method]
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
+	}))
+	t.Cleanup(server.Close)
+	api := newStandIn(t, uses("mcp__sums__add", map[string]any{"a": 1}), says("One."))
+	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"broken":{"command":"/no/such/program"}}}`, server.URL), "")
+	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
+	before, _ := filepath.Glob(filepath.Join(os.TempDir(), "ao-claude-mcp-*"))
+	o := Run(t.Context(), inv, host)
+	if got := told(o); got != "completed | One." || !slices.Contains(h.all(), `post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
+		t.Errorf("got %s, %q", got, h.all())
+	}
+	if !strings.Contains(strings.Join(h.all(), "\n"), `The MCP server \"broken\" is of no use in this turn: claude says failed`) {
+		t.Errorf("nothing is told of the server that is broken: %q", h.all())
+	}
+	if after, _ := filepath.Glob(filepath.Join(os.TempDir(), "ao-claude-mcp-*")); len(after) > len(before) {
+		t.Errorf("left: %v", after)
+	}
+}
+
+// TestFailures: what claude says of its troubles becomes a code and what to do.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	claude := installed(t)
+	for _, tt := range []struct {
+		name   string
+		answer answer
+		config string
+		env    string // instead of the API key
+		resume string
+		want   []string
+	}{
+		{"a key that is refused", refuses(401, "authentication_error", "invalid x-api-key"), "", "", "",
+			[]string{`failed {"error":"claude_not_logged_in","message":"Invalid API key`, "claude setup-token", `"api_status":401`}},
+		{"no login", says("x"), "", "NONE=1", "", []string{`{"error":"claude_not_logged_in","message":"Not logged in`}},
+		{"come later", refuses(429, "rate_limit_error", "Too many"), "", "", "", []string{`{"error":"claude_rate_limited","message":"API Error`, `(429)`, "Too many. Resume the session later", `"api_status":429`}},
+		{"come at noon", refuses(429, "rate_limit_error", "Too many", "anthropic-ratelimit-unified-status", "rejected", "anthropic-ratelimit-unified-reset", "4070908800",
+			"anthropic-ratelimit-unified-representative-claim", "five_hour"), "", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-x", "",
+			[]string{`{"error":"claude_rate_limited"`, `"resets_at":"2099-01-01T00:00:00Z"`, "Resume the session after 2099-01-01T00:00:00Z"}},
+		{"overloaded", refuses(529, "overloaded_error", "Overloaded"), "", "", "", []string{`{"error":"claude_overloaded","message":"API Error`, "fallback_model", `"api_status":529`}},
+		{"no credit", refuses(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."), "", "", "",
+			[]string{`{"error":"claude_no_credit","message":"Credit balance is too low. Add credit`}},
+		{"no model", refuses(404, "not_found_error", "model: claude-nope"), `{"model":"claude-nope"}`, "", "",
+			[]string{`{"error":"claude_model_not_found","message":"There's an issue with the selected model (claude-nope)`, `"model":"claude-nope"`}},
+		{"a bad request", refuses(400, "invalid_request_error", "what is that"), "", "", "", []string{`{"error":"claude_failed","message":"API Error: 400 what is that`}},
+		{"too many turns", uses("Bash", map[string]any{"command": "echo hi"}), `{"max_turns":1,"allowed_tools":["Bash"]}`, "", "",
+			[]string{`{"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session`, `"max_turns":1`, " | I use Bash"}},
+		{"a session of elsewhere", says("x"), "", "", "11111111-2222-4333-8444-555555555555",
+			[]string{`{"error":"claude_session_gone","message":"Claude Code has no conversation of this session on this host`, `"executor_session_id":"11111111-2222-4333-8444-555555555555"`}},
+		{"all allowed to root", says("x"), `{"permission_mode":"bypassPermissions"}`, "", "", []string{`{"error":"claude_permission_mode"`, "IS_SANDBOX"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "all allowed to root" && os.Geteuid() != 0 {
+				t.Skip("this test is not run by root, and so it is allowed")
+			}
+			api := newStandIn(t, tt.answer)
+			inv, host, h := turn(t, claude, api.URL, "Hello", "", tt.config)
+			host.Env = append(host.Env, "CLAUDE_CODE_MAX_RETRIES=0")
+			if tt.env != "" {
+				host.Env[2] = tt.env
+			}
+			if tt.resume != "" {
+				inv.Mode, inv.ExecutorSession = executor.Resume, tt.resume
+			}
+			got := told(Run(t.Context(), inv, host))
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("got %s, want %s\n%q", got, want, h.all())
+				}
+			}
+		})
+	}
+}
+
+// TestAStopEndsTheTree: in the middle of a tool.
+func TestAStopEndsTheTree(t *testing.T) {
+	t.Parallel()
+	api := newStandIn(t, uses("Bash", map[string]any{"command": "echo $$ > pid.new; mv pid.new pid; sleep 1000; true"}))
+	inv, host, h := turn(t, installed(t), api.URL, "Sleep", "", `{"allowed_tools":["Bash"]}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan run.Outcome, 1)
+	go func() { done <- Run(ctx, inv, host) }()
+	var pid int
+	for end := time.Now().Add(time.Minute); pid == 0; time.Sleep(5 * time.Millisecond) {
+		raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))
+		if pid, _ = strconv.Atoi(strings.TrimSpace(string(raw))); time.Now().After(end) {
+			t.Fatalf("the tool did not begin: %q", h.all())
+		}
+	}
+	cancel()
+	if got := told(<-done); got != "stopped | I use Bash" {
+		t.Errorf("got %s", got)
+	}
+	if syscall.Kill(pid, 0) == nil {
+		t.Errorf("%d is left", pid)
+	}
+}

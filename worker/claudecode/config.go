@@ -1,0 +1,248 @@
+package claudecode
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/wire"
+)
+
+// What becomes of the blueprint's system prompt: it follows claude's own, or stands in its place.
+const (
+	Append  = "append"
+	Replace = "replace"
+)
+
+// config is the profile's config, and what the turn's blueprint says beside it. The blueprint has no say in the rest: who may write
+// agents must not loosen what a host permits.
+type config struct {
+	Claude           string   `json:"claude"`             // a program on PATH, or an absolute path; default claude
+	Model            string   `json:"model"`              // alias or full name; default claude's own
+	FallbackModel    string   `json:"fallback_model"`     // comma list; what to use while the model is overloaded
+	PermissionMode   string   `json:"permission_mode"`    // default claude's own: what its settings do not allow is refused
+	MaxTurns         int      `json:"max_turns"`          // default no limit
+	MaxRetries       *int     `json:"max_retries"`        // of a request to the API, 0 to 15; default claude's own, 10
+	Tools            []string `json:"tools"`              // the built-in tools that there are; default all
+	AllowedTools     []string `json:"allowed_tools"`      // rules of what needs no permission: Read, Bash(git log *), mcp__name
+	DisallowedTools  []string `json:"disallowed_tools"`   // rules of what is refused, whatever else allows it
+	AllowMCPTools    *bool    `json:"allow_mcp_tools"`    // tools of the blueprint's MCP servers need no permission; default true
+	SettingSources   []string `json:"setting_sources"`    // user, project, local; default all of them
+	AddDirs          []string `json:"add_dirs"`           // folders beside the working directory that tools may use
+	SystemPromptMode string   `json:"system_prompt_mode"` // append, which is the default, or replace
+
+	system  string          // the blueprint's system prompt
+	servers json.RawMessage // the blueprint's MCP servers, {} or more; nil: none
+	names   []string        // theirs
+}
+
+var (
+	permissionModes = []string{"default", "manual", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "plan"}
+	sources         = []string{"user", "project", "local"}
+	serverName      = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	sessionID       = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+)
+
+// read reads and checks all that a turn is to be; the error names the field.
+func read(inv executor.Invocation) (config, error) {
+	var c config
+	if len(inv.Config) > 0 && string(inv.Config) != "null" {
+		if err := wire.Decode(inv.Config, &c); err != nil {
+			f := fault.Of(err)
+			f.Message = "executor_config: " + f.Message
+			return c, f
+		}
+	}
+	c.Claude, c.SystemPromptMode = cmp.Or(c.Claude, "claude"), cmp.Or(c.SystemPromptMode, Append)
+	if err := c.check(); err != nil {
+		return c, err
+	}
+	if inv.Mode == executor.Resume && !sessionID.MatchString(inv.ExecutorSession) {
+		if inv.ExecutorSession == "" {
+			return c, gone("its earlier turns bound none")
+		}
+		return c, fault.Newf(fault.Invalid, "executor_session_id %.80q is not the id of a Claude Code session", inv.ExecutorSession).With("field", "executor_session_id")
+	}
+	return c, c.blueprint(inv.Blueprint)
+}
+
+func (c config) check() error {
+	refuse := func(field, format string, args ...any) error {
+		field = "executor_config." + field
+		return fault.Newf(fault.Invalid, "%s %s", field, fmt.Sprintf(format, args...)).With("field", field)
+	}
+	for _, v := range []struct {
+		field string
+		list  []string
+		of    []string // legal values; nil: any
+	}{
+		{"claude", []string{c.Claude}, nil},
+		{"model", []string{c.Model}, nil},
+		{"fallback_model", []string{c.FallbackModel}, nil},
+		{"permission_mode", []string{c.PermissionMode}, permissionModes},
+		{"system_prompt_mode", []string{c.SystemPromptMode}, []string{Append, Replace}},
+		{"tools", c.Tools, nil},
+		{"allowed_tools", c.AllowedTools, nil},
+		{"disallowed_tools", c.DisallowedTools, nil},
+		{"setting_sources", c.SettingSources, sources},
+		{"add_dirs", c.AddDirs, nil},
+	} {
+		single := len(v.list) == 1 && !slices.Contains([]string{"tools", "allowed_tools", "disallowed_tools", "setting_sources", "add_dirs"}, v.field)
+		for i, s := range v.list {
+			field := v.field
+			if !single {
+				field = fmt.Sprintf("%s[%d]", v.field, i)
+			}
+			switch {
+			case single && s == "":
+			case strings.TrimSpace(s) == "":
+				return refuse(field, "must not be empty")
+			case strings.HasPrefix(strings.TrimSpace(s), "-"):
+				return refuse(field, "%.80q must not begin with '-': it could be taken for an option of claude", s)
+			case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+				return refuse(field, "%.80q must not hold control characters", s)
+			case len(s) > 4096:
+				return refuse(field, "must be at most 4096 bytes")
+			case v.of != nil && !slices.Contains(v.of, s):
+				return refuse(field, "%.80q must be one of %s", s, strings.Join(v.of, ", "))
+			}
+		}
+	}
+	switch {
+	case strings.Contains(c.Claude, "/") && !strings.HasPrefix(c.Claude, "/"):
+		return refuse("claude", "%.200q must be the name of a program on PATH or an absolute path", c.Claude)
+	case c.MaxTurns < 0:
+		return refuse("max_turns", "must be at least 1; leave it out for no limit")
+	case c.MaxRetries != nil && (*c.MaxRetries < 0 || *c.MaxRetries > 15):
+		return refuse("max_retries", "must be from 0 to 15")
+	}
+	return nil
+}
+
+// blueprint takes what the agent says: its system prompt and its MCP servers.
+func (c *config) blueprint(raw json.RawMessage) error {
+	var b struct {
+		SystemPrompt string          `json:"system_prompt"`
+		MCPServers   json.RawMessage `json:"mcp_servers"`
+	}
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &b); err != nil {
+			return fault.Wrap(fault.Invalid, "", "agent_blueprint cannot be read: system_prompt must be a string", err).With("field", "agent_blueprint")
+		}
+	}
+	c.system = b.SystemPrompt
+	if len(b.MCPServers) == 0 || string(b.MCPServers) == "null" {
+		return nil
+	}
+	all, err := wire.Members(b.MCPServers)
+	if err != nil {
+		return fault.New(fault.Invalid, "", "mcp_servers must be an object, one member per server").With("field", "mcp_servers")
+	}
+	for i, m := range all {
+		if all[i].Value, err = server(m); err != nil {
+			return err
+		}
+		c.names = append(c.names, m.Key)
+	}
+	if len(all) > 0 {
+		c.servers = wire.Object(all)
+	}
+	return nil
+}
+
+// server checks an MCP server and gives its definition with the type that it has: one with a command is stdio, one with a url http.
+func server(m wire.Member) (json.RawMessage, error) {
+	field := "mcp_servers." + m.Key
+	refuse := func(say string) error { return fault.Newf(fault.Invalid, "%.100s %s", field, say).With("field", field) }
+	if !serverName.MatchString(m.Key) {
+		return nil, refuse("must have a name of 1 to 64 letters, digits, '_' or '-'")
+	}
+	var s struct {
+		Type    string            `json:"type"`
+		URL     string            `json:"url"`
+		Headers map[string]string `json:"headers"`
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env"`
+	}
+	if err := json.Unmarshal(m.Value, &s); err != nil {
+		return nil, refuse(`must be an object like {"url":"http://127.0.0.1:9000/mcp","headers":{}} or {"command":"program","args":[],"env":{}}`)
+	}
+	kind := s.Type
+	if kind == "" {
+		kind = "stdio"
+		if s.URL != "" {
+			kind = "http"
+		}
+	}
+	switch {
+	case !slices.Contains([]string{"http", "sse", "stdio"}, kind):
+		return nil, refuse(fmt.Sprintf("has the type %.40q; it must be http, sse or stdio", kind))
+	case kind == "stdio" && s.Command == "":
+		return nil, refuse("needs a command (stdio) or a url (http, sse)")
+	case kind != "stdio" && s.URL == "":
+		return nil, refuse("needs a url")
+	case s.URL != "" && s.Command != "":
+		return nil, refuse("has a url and a command; it is the one or the other")
+	}
+	if s.Type != "" {
+		return m.Value, nil
+	}
+	members, err := wire.Members(m.Value)
+	if err != nil {
+		return nil, refuse("must be an object")
+	}
+	name, _ := json.Marshal(kind)
+	members = slices.DeleteFunc(members, func(m wire.Member) bool { return m.Key == "type" })
+	return wire.Object(append([]wire.Member{{Key: "type", Value: name}}, members...)), nil
+}
+
+// args are claude's arguments. Each value is part of the argument that names its option.
+func (c config) args(inv executor.Invocation) []string {
+	args := []string{"--print", "--input-format=stream-json", "--output-format=stream-json", "--verbose", "--strict-mcp-config"}
+	set := func(flag, value string) {
+		if value != "" {
+			args = append(args, flag+"="+value)
+		}
+	}
+	if inv.Mode == executor.Resume {
+		set("--resume", inv.ExecutorSession)
+	}
+	set("--model", c.Model)
+	set("--fallback-model", c.FallbackModel)
+	set("--permission-mode", c.PermissionMode)
+	if c.MaxTurns > 0 {
+		set("--max-turns", fmt.Sprint(c.MaxTurns))
+	}
+	set("--tools", strings.Join(c.Tools, ","))
+	for _, rule := range c.AllowedTools {
+		set("--allowed-tools", rule)
+	}
+	if c.AllowMCPTools == nil || *c.AllowMCPTools {
+		for _, name := range c.names {
+			set("--allowed-tools", "mcp__"+name)
+		}
+	}
+	for _, rule := range c.DisallowedTools {
+		set("--disallowed-tools", rule)
+	}
+	set("--setting-sources", strings.Join(c.SettingSources, ","))
+	for _, dir := range c.AddDirs {
+		set("--add-dir", dir)
+	}
+	return args
+}
+
+// environ are the variables that claude gets where the run's environment does not have them.
+func (c config) environ() []string {
+	env := []string{"DISABLE_AUTOUPDATER=1"}
+	if c.MaxRetries != nil {
+		env = append(env, fmt.Sprintf("CLAUDE_CODE_MAX_RETRIES=%d", *c.MaxRetries))
+	}
+	return env
+}
