@@ -1,0 +1,362 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/access"
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// secured is a coordinator with a token of each scope.
+type secured struct {
+	*stack
+	file             string
+	read, run, admin string // headers
+}
+
+func bearer(token string) string { return "Authorization: Bearer " + token }
+
+func secure(t *testing.T, change ...func(*serve.Config)) secured {
+	t.Helper()
+	s := secured{file: filepath.Join(t.TempDir(), "tokens")}
+	for scope, header := range map[string]*string{"read": &s.read, "run": &s.run, "admin": &s.admin} {
+		token, err := access.Create(s.file, "the-"+scope, []string{scope}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*header = bearer(token)
+	}
+	s.stack = start(t, append(change, func(c *serve.Config) { c.APITokens = s.file })...)
+	return s
+}
+
+// TestTokensAtTheDoor: who shows none, a wrong one, or one that is good for less is told what to do (design section 6).
+func TestTokensAtTheDoor(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
+	acc := into[struct {
+		RunID     string `json:"run_id"`
+		SessionID string `json:"session_id"`
+	}](s.post("/runs", `{"agent_name":"plain","prompt":"x"}`, s.run), 201)
+	const body = `{"agent_name":"plain","prompt":"x"}`
+
+	literal(t, s.post("/runs", body), 401, `{"error":"unauthorized","message":"This coordinator asks for a token: send 'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create"}`)
+	literal(t, s.post("/runs", body, bearer("aot_WRONG")), 401, `{"error":"unauthorized","message":"This token is unknown here: it was never made, or is revoked"}`)
+	literal(t, s.post("/runs", body, s.read), 403, `{"error":"forbidden","message":"This needs a token with scope run, and token \"the-read\" has read; whoever runs the coordinator makes one with: ao tokens create --scope run","scope":"run"}`)
+	for _, tt := range []struct {
+		path, challenge string
+		headers         []string
+	}{
+		{"/runs", `Bearer realm="ao"`, nil},
+		{"/nothing", `Bearer realm="ao"`, nil},
+		{"/", `Bearer realm="ao"`, nil},
+		{"/sse/sessions", `Bearer realm="ao"`, nil},
+		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{"Authorization: Basic YTpi"}},
+		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{"Authorization: Bearer"}},
+		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{s.read, s.admin}},
+		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{"Authorization: " + strings.TrimPrefix(s.read, "Authorization: Bearer ")}},
+		{"/runs", `Bearer realm="ao", error="invalid_token"`, []string{bearer("aos_run_1.1.abc")}},
+	} {
+		g := s.get(tt.path, tt.headers...)
+		if m := g.want(401); m["error"] != "unauthorized" || g.header.Get("WWW-Authenticate") != tt.challenge {
+			t.Errorf("%s %v: %s, %q", tt.path, tt.headers, g.body, g.header.Get("WWW-Authenticate"))
+		}
+	}
+	if g := s.post("/agents", `{"name":"b"}`, s.run); g.header.Get("WWW-Authenticate") != `Bearer realm="ao", error="insufficient_scope", scope="admin"` {
+		t.Errorf("a scope that does not do: %q", g.header.Get("WWW-Authenticate"))
+	}
+
+	for _, tt := range []struct {
+		method, path, body string
+		least              string // the scope that does
+	}{
+		{"GET", "/health", "", "none"}, {"GET", "/ready", "", "none"}, {"HEAD", "/ready", "", "none"},
+		{"GET", "/", "", "read"}, {"HEAD", "/", "", "read"}, {"GET", "/nothing", "", "read"}, {"PUT", "/runs", "", "read"},
+		{"GET", "/runs", "", "read"}, {"GET", "/runs/" + acc.RunID, "", "read"}, {"GET", "/ledger", "", "read"}, {"GET", "/runners", "", "read"}, {"GET", "/callbacks", "", "read"},
+		{"POST", "/runs/validate", body, "read"}, {"GET", "/agents/plain", "", "read"}, {"GET", "/schemas", "", "read"},
+		{"POST", "/runs", body, "run"}, {"POST", "/runs/" + acc.RunID + "/stop", "", "run"}, {"POST", "/sessions/" + acc.SessionID + "/stop", "", "run"}, {"POST", "/callbacks/" + acc.RunID + "/redeliver", "", "run"},
+		{"DELETE", "/sessions/" + acc.SessionID, "", "admin"}, {"PATCH", "/agents/plain", "{}", "admin"}, {"POST", "/schemas", "{}", "admin"}, {"DELETE", "/schemas/x", "", "admin"},
+		{"DELETE", "/runners/rnr_1", "", "admin"}, {"POST", "/runner/register", "{}", "admin"}, {"DELETE", "/agents/plain", "", "admin"},
+	} {
+		for i, header := range []string{"", s.read, s.run, s.admin} {
+			may := i >= strings.Index("none read run  admin", tt.least)/5
+			var headers []string
+			if header != "" {
+				headers = append(headers, header)
+			}
+			want := map[bool]string{true: "passes", false: "is refused"}[may]
+			if g := s.call(tt.method, tt.path, tt.body, headers...); (g.status == 401 || g.status == 403) == may {
+				t.Errorf("%s %s with token %d: %d %s, but it %s", tt.method, tt.path, i, g.status, g.body, want)
+			}
+		}
+	}
+}
+
+// TestTheTokensFileIsReadAgain: a new token holds at once, a revoked one no longer.
+func TestTheTokensFileIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	token, err := access.Create(s.file, "late", []string{"read"}, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.get("/runs", bearer(token)).want(200)
+	if err := access.Revoke(s.file, "late"); err != nil {
+		t.Fatal(err)
+	}
+	s.get("/runs", bearer(token)).want(401)
+	good, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.file, []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.get("/runs", s.read).want(200) // a bad file locks nobody out
+	if err := os.WriteFile(s.file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.get("/runs", s.read).want(200)
+}
+
+// TestIdempotencyKeysAreTheirCallers: two callers that choose the same key get a run each.
+func TestIdempotencyKeysAreTheirCallers(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
+	const body = `{"agent_name":"plain","prompt":"x"}`
+	mine := s.submit(body, s.run, "Idempotency-Key: k")
+	again := s.submit(body, s.run, "Idempotency-Key: k")
+	theirs := s.submit(body, s.admin, "Idempotency-Key: k")
+	if mine.RunID != again.RunID || mine.RunID == theirs.RunID {
+		t.Errorf("%s, again %s; another's %s", mine.RunID, again.RunID, theirs.RunID)
+	}
+}
+
+// TestBadTokenFiles: the start is refused, and the line is named.
+func TestBadTokenFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad")
+	if err := os.WriteFile(bad, []byte("# tokens\nme admin aot_SECRET\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ file, want string }{
+		{bad, "line 2: the third word of token \"me\" is no hash"},
+		{filepath.Join(dir, "none"), "there is no such file; make it with: ao tokens create --file"},
+		{dir, "cannot be read"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		err := serve.Run(ctx, serve.Config{HTTPAddr: "127.0.0.1:0", APITokens: tt.file, NATS: serve.NATSConfig{URL: "embed", Listen: "none", DataDir: t.TempDir()}})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "AO_API_TOKENS") || strings.Contains(err.Error(), "SECRET") {
+			t.Errorf("%s: %v", tt.file, err)
+		}
+	}
+}
+
+// TestPublicURL: workers are told where the API is, over NATS and over HTTP, and its name is ours.
+func TestPublicURL(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	register := func(s *stack) (nats, http string) {
+		t.Helper()
+		raw, _ := json.Marshal(fleet.Registration{Runner: thinker("one")})
+		answer, err := s.bus.Request(t.Context(), "ao.fleet."+fleet.OpRegister, raw)
+		var over fleet.Registered
+		if err != nil || json.Unmarshal(answer, &over) != nil {
+			t.Fatalf("%v: %s", err, answer)
+		}
+		g := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).want(200)
+		return over.APIURL, fmt.Sprint(g["api_url"])
+	}
+	if nats, http := register(s); nats != s.url || http != s.url {
+		t.Errorf("told %q and %q, want %q", nats, http, s.url)
+	}
+	s.get("/ready", "Host: ao.example.com").want(403)
+	s = start(t, func(c *serve.Config) { c.PublicURL = "https://ao.example.com/api" })
+	if nats, http := register(s); nats != "https://ao.example.com/api" || http != nats {
+		t.Errorf("told %q and %q", nats, http)
+	}
+	s.get("/ready", "Host: ao.example.com").want(200)
+}
+
+// TestTokensOpenTheNetwork: with tokens the coordinator listens everywhere, and asks everybody.
+func TestTokensOpenTheNetwork(t *testing.T) {
+	t.Parallel()
+	s := secure(t, func(c *serve.Config) { c.HTTPAddr = "0.0.0.0:0" })
+	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
+	s.get("/runs", "Host: coordinator:8765").want(401)
+	s.get("/runs", "Host: coordinator:8765", s.read).want(200)
+}
+
+// minds is a coordinator with an autonomous agent, "mind", that does what its prompt says: hold, tell, fail, or say it.
+type minds struct {
+	*stack
+	mu  sync.Mutex
+	had map[string]run.Queued
+}
+
+func think(s *stack, admin ...string) *minds {
+	s.t.Helper()
+	m := &minds{stack: s, had: map[string]run.Queued{}}
+	var w *worker
+	ready := make(chan struct{})
+	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
+		<-ready
+		m.mu.Lock()
+		m.had[q.ID] = q
+		m.mu.Unlock()
+		var in struct{ Prompt string }
+		_ = json.Unmarshal(q.Parameters, &in)
+		if strings.HasSuffix(in.Prompt, "tell") {
+			w.say(q, "I am at it")
+		}
+		switch {
+		case strings.HasPrefix(in.Prompt, "hold"):
+			<-s.t.Context().Done()
+		case strings.HasPrefix(in.Prompt, "fail"):
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", "It went wrong")}
+		}
+		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &in.Prompt}}
+	})
+	close(ready)
+	s.post("/agents", `{"name":"mind","description":"says what it is told"}`, admin...).want(201)
+	return m
+}
+
+// token is the session token of a run's attempt, as its worker makes it.
+func (m *minds) token(id string) string {
+	m.t.Helper()
+	var q run.Queued
+	natstest.Until(m.t, id+" has begun", func() (ok bool) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		q, ok = m.had[id]
+		return ok
+	})
+	return fleet.SessionToken(q.ID, q.Attempt, q.Key)
+}
+
+// TestSessionTokens: a session may start children, read and stop those and theirs, and nothing else, while its run goes on; also
+// where nobody else is asked for a token.
+func TestSessionTokens(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"tokens are asked for", "nobody is asked"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var admin []string
+			s := &stack{}
+			if name == "nobody is asked" {
+				s = start(t)
+			} else {
+				x := secure(t)
+				s, admin = x.stack, []string{x.admin}
+			}
+			sessionTokens(t, think(s, admin...), admin)
+		})
+	}
+}
+
+func sessionTokens(t *testing.T, m *minds, admin []string) {
+	hold := func(headers ...string) coordinator.Accepted {
+		t.Helper()
+		return m.submit(`{"agent_name":"mind","prompt":"hold"}`, headers...)
+	}
+	top := hold(admin...)
+	mine := bearer(m.token(top.RunID))
+	child := hold(mine)
+	theirs := bearer(m.token(child.RunID))
+	grandchild := hold(theirs)
+	stranger := hold(admin...)
+	strange := bearer(m.token(stranger.RunID))
+
+	for id, parent := range map[string]string{child.RunID: top.SessionID, grandchild.RunID: child.SessionID} {
+		if r := into[run.Run](m.get("/runs/"+id, admin...), 200); r.Parent != parent {
+			t.Errorf("the parent of %s is %q, want %q", id, r.Parent, parent)
+		}
+	}
+	for _, tt := range []struct {
+		name, token, method, path, body string
+		status                          int
+		say                             string
+	}{
+		{"its own session", mine, "GET", "/sessions/" + top.SessionID, "", 200, ""},
+		{"its own run", mine, "GET", "/runs/" + top.RunID, "", 200, ""},
+		{"its child", mine, "GET", "/sessions/" + child.SessionID + "/status", "", 200, ""},
+		{"its child's run", mine, "GET", "/runs/" + child.RunID, "", 200, ""},
+		{"its grandchild", mine, "GET", "/sessions/" + grandchild.SessionID + "/events", "", 200, ""},
+		{"a child's parent", theirs, "GET", "/sessions/" + top.SessionID, "", 403, "was not started by session " + child.SessionID},
+		{"a stranger", mine, "GET", "/sessions/" + stranger.SessionID, "", 403, "was not started by session " + top.SessionID},
+		{"a stranger's run", mine, "GET", "/runs/" + stranger.RunID + "/wait?timeout_seconds=0", "", 403, "was not started by"},
+		{"nobody", mine, "GET", "/sessions/ses_none", "", 404, "There is no session ses_none"},
+		{"no run", mine, "GET", "/runs/run_none", "", 404, "There is no run run_none"},
+		{"no id", mine, "GET", "/runs/nine", "", 400, "run_id"},
+		{"agents", mine, "GET", "/agents", "", 200, ""},
+		{"schemas", mine, "GET", "/schemas", "", 200, ""},
+		{"its child's runs", mine, "GET", "/runs?session_id=" + child.SessionID, "", 200, ""},
+		{"a stranger's runs", mine, "GET", "/runs?session_id=" + stranger.SessionID, "", 403, "was not started by"},
+		{"a stranger's children", mine, "GET", "/sessions?parent_session_id=" + stranger.SessionID, "", 403, "was not started by"},
+		{"a stream of all", mine, "GET", "/sse/sessions", "", 403, "name it with session_id"},
+		{"a stranger's stream", mine, "GET", "/sse/sessions?session_id=" + stranger.SessionID, "", 403, "was not started by"},
+		{"another's child", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","parent_session_id":"` + stranger.SessionID + `"}`, 403, "a run's parent is the token's own session " + top.SessionID},
+		{"its own child, said", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","parent_session_id":"` + top.SessionID + `"}`, 201, ""},
+		{"a child with a callback", mine, "POST", "/runs", `{"agent_name":"mind","prompt":"x","mode":"async_callback"}`, 201, ""},
+		{"a bad request", mine, "POST", "/runs", `{"agent_name":"mind","promt":"x"}`, 400, "promt"},
+		{"a check of a request", mine, "POST", "/runs/validate", `{"agent_name":"mind","prompt":"x"}`, 200, ""},
+		{"a turn of a stranger", mine, "POST", "/runs", `{"session_id":"` + stranger.SessionID + `","prompt":"x"}`, 403, "was not started by"},
+		{"a turn of its own", mine, "POST", "/runs", `{"session_id":"` + top.SessionID + `","prompt":"x"}`, 403, "cannot do that to itself"},
+		{"a turn of its grandchild", mine, "POST", "/runs", `{"session_id":"` + grandchild.SessionID + `","prompt":"x"}`, 201, ""},
+		{"stop a stranger", mine, "POST", "/sessions/" + stranger.SessionID + "/stop", "", 403, "was not started by"},
+		{"stop a stranger's run", mine, "POST", "/runs/" + stranger.RunID + "/stop", "", 403, "was not started by"},
+		{"stop itself", mine, "POST", "/sessions/" + top.SessionID + "/stop", "", 403, "cannot do that to itself"},
+		{"stop a grandchild", mine, "POST", "/sessions/" + grandchild.SessionID + "/stop", "", 200, ""},
+		{"delete a child", mine, "DELETE", "/sessions/" + child.SessionID, "", 403, "nothing else"},
+		{"make an agent", mine, "POST", "/agents", `{"name":"b"}`, 403, "nothing else"},
+		{"runners", mine, "GET", "/runners", "", 403, "nothing else"},
+		{"the ledger", mine, "GET", "/ledger", "", 403, "nothing else"},
+		{"callbacks", mine, "GET", "/callbacks", "", 403, "nothing else"},
+		{"what there is", mine, "GET", "/", "", 403, "nothing else"},
+		{"another's token", strange, "GET", "/sessions/" + child.SessionID, "", 403, "was not started by session " + stranger.SessionID},
+	} {
+		if g := m.call(tt.method, tt.path, tt.body, tt.token); g.status != tt.status || !strings.Contains(g.body, tt.say) {
+			t.Errorf("%s: %d %s, want %d %s", tt.name, g.status, g.body, tt.status, tt.say)
+		}
+	}
+	for path, want := range map[string]int{"/sessions": 3, "/runs": 4, "/sessions?parent_session_id=" + child.SessionID: 1} { // its children, two more since, and the turn it gave its grandchild
+		var all struct{ Runs, Sessions []json.RawMessage }
+		g := m.get(path, mine)
+		if all = into[struct{ Runs, Sessions []json.RawMessage }](g, 200); len(all.Runs)+len(all.Sessions) != want {
+			t.Errorf("%s lists %d, want %d: %s", path, len(all.Runs)+len(all.Sessions), want, g.body)
+		}
+	}
+
+	good := strings.TrimPrefix(mine, "Authorization: Bearer ")
+	name, mac, _ := strings.Cut(good, "."+"1.")
+	for _, bad := range []string{good + "0", good[:len(good)-1], name + ".2." + mac, name + ".1.", strings.Replace(good, top.RunID, stranger.RunID, 1), "aos_", "aos_x.y.z"} {
+		if g := m.get("/sessions/"+top.SessionID, bearer(bad)); g.status != 401 || !strings.Contains(g.body, "none of this deployment's") {
+			t.Errorf("%s: %d %s", bad, g.status, g.body)
+		}
+	}
+	m.post("/runs/"+top.RunID+"/stop", "", admin...).want(200)
+	natstest.Until(t, "the run has ended", func() bool {
+		return into[run.Run](m.get("/runs/"+top.RunID, admin...), 200).Status == run.Stopped
+	})
+	if g := m.get("/sessions/"+top.SessionID, mine); g.status != 401 || !strings.Contains(g.body, "is over; the token ended with it") || g.header.Get("WWW-Authenticate") == "" {
+		t.Errorf("after its end: %d %s", g.status, g.body)
+	}
+}
