@@ -58,7 +58,7 @@ func TestFamiliesAgreeWithTheirModel(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		one := newFamily(t, rng, 10+rng.IntN(200))
-		f := newFold(keyOf)
+		f := blank()
 		for i, e := range one.records {
 			if _, err := f.apply(message(i+1, e)); err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		all := families(t, rng, 3)
 		records := interleave(rng, recordsOf(all))
-		once, again := newFold(keyOf), newFold(keyOf)
+		once, again := blank(), blank()
 		for i, e := range records {
 			once.apply(message(i+1, e))
 			again.apply(message(i+1, e))
@@ -104,7 +104,7 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 13))
 		records := tidy(rng, families(t, rng, 3))
 		n := 1 + rng.IntN(len(records))
-		j := New(nil, Config{Key: keyOf})
+		j := New(nil, Config{Key: keyOf, Checked: marked})
 		for i, e := range records[:n] {
 			j.fold.apply(message(i+1, e))
 		}
@@ -123,7 +123,7 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 			if after := promises(j.fold); after != before {
 				t.Fatalf("seed %d: truncation touched what is open or owed:\n%s", seed, differ(after, before))
 			}
-			anew := newFold(keyOf)
+			anew := blank()
 			for i := int(cut) - 1; i < n; i++ {
 				anew.apply(message(i+1, records[i]))
 			}

@@ -40,6 +40,8 @@ type turn struct {
 	state         string // accepted, queued, claimed, ended
 	attempt       int
 	begun, wished bool // wished: to be stopped
+	offered       bool
+	status        run.Status // of its last attempt
 	told          bool
 	by            *turn // that tells of it
 	mute          bool  // it told nobody, and a later turn answers
@@ -84,6 +86,9 @@ func (f *family) new(m, parent *member, mode string) *turn {
 	a.spec.CreatedAt = began.Add(time.Duration(f.rng.IntN(10)) * time.Second)
 	if parent != nil {
 		a.spec.Parent = parent.id
+	}
+	if f.rng.IntN(3) == 0 {
+		a.contract()
 	}
 	if f.rng.IntN(4) == 0 {
 		a.spec.CallbackTo = "https://example.com/" + a.spec.ID
@@ -160,7 +165,7 @@ func (f *family) step() {
 		}
 	case 6: // a late or foreign word
 		r := m.turns[f.rng.IntN(len(m.turns))]
-		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"))
+		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"), r.actor.offered(r.attempt+5))
 	default:
 		if len(live) > 0 {
 			f.advance(live[0])
@@ -201,9 +206,23 @@ func (f *family) advance(r *turn) {
 		case n == 3 && !r.wished:
 			r.wished = true
 			f.add(r.stopping())
+		case n < 8 && r.spec.Contract && !r.offered:
+			r.offered = true
+			f.add(r.actor.offered(r.attempt))
 		default:
 			status := []run.Status{run.Completed, run.Failed, run.Failed, run.Stopped}[f.rng.IntN(4)]
-			f.add(r.ended(r.attempt, status, 0))
+			e := r.ended(r.attempt, status, 0)
+			switch {
+			case status != run.Completed || !r.spec.Contract:
+			case f.rng.IntN(3) > 0:
+				e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt))
+			default: // its worker's own, or with the mark of another attempt
+				if status = run.Failed; f.rng.IntN(2) == 0 {
+					e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt+1))
+				}
+			}
+			f.add(e)
+			r.offered, r.status = false, status
 			if status == run.Failed && r.attempt < r.spec.Attempts && !r.wished {
 				r.state = "accepted"
 				return
@@ -226,6 +245,7 @@ func (f *family) cancel(r *turn) {
 	f.add(entry{Subject: subject.Claimed(r.part, r.spec.ID, r.key(n)), Body: body(f.t, c)})
 	e := run.Ended{V: 1, SessionID: r.of.id, Nonce: "n", Attempt: n, Status: run.Stopped, At: began.Add(time.Second)}
 	f.add(entry{Subject: subject.Ended(r.part, r.spec.ID, r.key(n)), Body: body(f.t, e)})
+	r.status = run.Stopped
 	f.end(r)
 }
 
@@ -348,6 +368,12 @@ func (f *family) check(t *testing.T, fold *fold) {
 			row := fold.runs[identOf(runPrefix, r.spec.ID)]
 			if row == nil || (row.live == nil) != (r.state == "ended") || row.begun != r.begun {
 				t.Fatalf("run %s is not %s begun %t: %+v", r.spec.ID, r.state, r.begun, row)
+			}
+			if row.live != nil && (row.live.snap.OfferSeq != 0) != r.offered {
+				t.Fatalf("run %s: offered %t: %+v", r.spec.ID, r.offered, row.live.snap)
+			}
+			if row.live == nil && row.base() != r.status {
+				t.Fatalf("run %s is %s, want %s", r.spec.ID, row.base(), r.status)
 			}
 			c := fold.calls(row)
 			var parent, http string

@@ -75,7 +75,7 @@ func queued(t *testing.T, f *fold) {
 func TestHooksThatAreDue(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 31))
-		c := calling{t, newFold(keyOf)}
+		c := calling{t, blank()}
 		moment := func() time.Time { return began.Add(time.Duration(rng.IntN(100)) * time.Second) }
 		var runs []actor
 		for range 100 {
@@ -134,7 +134,7 @@ func TestHooksThatAreDue(t *testing.T) {
 
 // Those that are dead or not due cost nothing, however many there are, and a look asks no more often than it finds.
 func TestALookCostsWhatItFinds(t *testing.T) {
-	c := calling{t, newFold(keyOf)}
+	c := calling{t, blank()}
 	for range 500 {
 		c.told(c.ended("dead.test", began), run.NotifyDead, began)
 		c.told(c.ended("later.test", began), run.NotifyFailed, began.Add(time.Hour))

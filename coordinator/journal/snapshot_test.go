@@ -101,7 +101,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		records := interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(4))))
 		n := rng.IntN(len(records))
-		j := New(nil, Config{Key: keyOf})
+		j := New(nil, Config{Key: keyOf, Checked: marked})
 		apply := func(f *fold, i int) { f.apply(message(i+1, records[i])) }
 		for i := range n {
 			apply(j.fold, i)
@@ -123,7 +123,11 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 			t.Fatalf("seed %d: after record %d\n%s", seed, n, differ(got, want))
 		}
 		other := &Journal{fold: f}
+		f.checked = marked
 		waiting, owing := 0, len(other.Owing())
+		if got, want := len(other.Offers()), len(j.Offered()); got != want {
+			t.Fatalf("seed %d: %d results are to be checked, want %d", seed, got, want)
+		}
 		for _, s := range f.sessions {
 			if s.turn() != nil {
 				waiting++
@@ -157,7 +161,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 24))
 		records := tidy(rng, families(t, rng, 3))
-		j := New(nil, Config{Key: keyOf})
+		j := New(nil, Config{Key: keyOf, Checked: marked})
 		n := 1 + rng.IntN(len(records))
 		for i, e := range records[:n] {
 			j.fold.apply(message(i+1, e))
@@ -166,12 +170,13 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.checked = marked
 		for i, e := range records[n:] {
 			j.fold.apply(message(n+i+1, e))
 		}
 		cut := min(j.Prunable(rng.IntN(10), began, began.Add(3600e9)), uint64(n+1))
 		j.Forget(cut)
-		anew := newFold(keyOf)
+		anew := blank()
 		for i, e := range records {
 			f.apply(message(i+1, e))
 			if i+1 >= int(cut) {
@@ -213,7 +218,7 @@ func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 
 func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 22))
-	j := New(nil, Config{Key: keyOf})
+	j := New(nil, Config{Key: keyOf, Checked: marked})
 	for i, e := range newFamily(t, rng, 100).records {
 		j.fold.apply(message(i+1, e))
 	}
@@ -229,7 +234,7 @@ func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 
 func TestADamagedSnapshotIsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 23))
-	j := New(nil, Config{Key: keyOf})
+	j := New(nil, Config{Key: keyOf, Checked: marked})
 	for i, e := range interleave(rng, recordsOf(families(t, rng, 2))) {
 		j.fold.apply(message(i+1, e))
 	}
@@ -284,7 +289,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{print{}, "seq time sum", ""},
 		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh offers checked owing due hosts names newer strange stats pass scratch waiting begun ended"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At", ""},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model Contract CreatedAt Body Input", ""},
+		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract CreatedAt Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {

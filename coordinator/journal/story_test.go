@@ -80,6 +80,37 @@ func (a actor) ended(attempt int, s run.Status, events uint64) entry {
 	return entry{Subject: subject.Ended(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, e)}
 }
 
+// contract gives the run an output schema.
+func (a *actor) contract() {
+	a.spec.Contract = true
+	a.spec.Output = &run.Output{Schema: json.RawMessage(`{"type":"object"}`), Source: run.SourceBlueprint, Retries: 1}
+}
+
+// offered is the result as the worker has it.
+func (a actor) offered(attempt int) entry {
+	e := a.ended(attempt, run.Completed, 0)
+	e.Subject = subject.Offered(a.part, a.spec.ID, a.key(attempt))
+	return e
+}
+
+// checked is a coordinator's last word on an offer.
+func (a actor) checked(attempt int, mark string) entry {
+	e := run.Ended{V: 1, SessionID: a.spec.SessionID, Nonce: "n", Attempt: attempt, Status: run.Completed, Checked: mark, At: began.Add(4 * time.Second),
+		Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"ok":true}`)}}
+	return entry{Subject: subject.Ended(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, e)}
+}
+
+// markOf is what coordinators prove with that they have checked a result; marked tells whether it is that.
+func markOf(id string, attempt int) string            { return fmt.Sprint("mark of ", id, " ", attempt) }
+func marked(id string, attempt int, mark string) bool { return mark == markOf(id, attempt) }
+
+// blank is a fold of a deployment.
+func blank() *fold {
+	f := newFold(keyOf)
+	f.checked = marked
+	return f
+}
+
 func (a actor) deleted() entry {
 	return entry{Subject: subject.Deleted(a.part, a.spec.SessionID), Body: body(a.t, run.Deleted{V: 1, At: began})}
 }
@@ -101,6 +132,7 @@ func folded(t testing.TB, records []entry) *fold {
 func foldedWith(t testing.TB, key func(string, int) string, records []entry) *fold {
 	t.Helper()
 	f := newFold(key)
+	f.checked = marked
 	for i, e := range records {
 		if _, err := f.apply(message(i+1, e)); err != nil {
 			t.Fatal(err)
@@ -117,7 +149,7 @@ func draw(f *fold) string {
 		lines = append(lines, fmt.Sprintf("%s %s %s attempt=%d runner=%s claimed=%d started=%d ended=%d", s.id, s.sessionID, s.status, s.attempt, s.runner, s.claimed, s.started, s.ended))
 		lines = append(lines, fmt.Sprintf("%s calls %s begun=%t", s.id, must(json.Marshal([]any{s.calls.orphan, s.calls.parent, s.calls.http})), s.begun))
 		if a := s.snap; a != nil {
-			lines = append(lines, fmt.Sprintf("%s open=%t lane=%s key=%s stopping=%t spec=%s", s.id, a.open(), a.Lane, a.Key, a.Stopping, must(json.Marshal(a.Spec))))
+			lines = append(lines, fmt.Sprintf("%s open=%t lane=%s key=%s stopping=%t offered=%t spec=%s", s.id, a.open(), a.Lane, a.Key, a.Stopping, a.OfferSeq != 0, must(json.Marshal(a.Spec))))
 		}
 	}
 	for _, s := range f.sessions {
