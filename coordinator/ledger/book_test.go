@@ -115,6 +115,18 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.run(s.session(), hookedUp).done()
 			s.run(s.session(), hookedUp).done().notified(1, run.NotifyFailed)
 		}, "4=0+0+4 attempts 4/4 hooks 4=1+2+1"},
+		{"results that are offered: yet to be checked, checked, refused, late; a lost run whose door is shut", func(s *story) {
+			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
+			a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
+			a.checked(1, markOf(a.spec.ID, 1))
+			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1").ended(1, run.Failed, "")
+			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "rnr_1").offered(1, "rnr_1")
+			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "").ended(1, run.Failed, "")
+		}, "5=0+1+4 attempts 5/4"},
+		{"a completed attempt whose result nobody checked has failed: another follows", func(s *story) {
+			a := s.run(s.session(), bindingOutput, attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1").queued(2).claimed(2, "rnr_1").offered(2, "rnr_1")
+			a.checked(2, markOf(a.spec.ID, 2))
+		}, "1=0+0+1 attempts 2/2 retried 1"},
 		{"a kind of a later version", func(s *story) { s.write("ao.runs.7.paused.run_1", run.Deleted{V: 1}) }, "0=0+0+0"},
 		{"a deleted session, as long as its records are there", func(s *story) {
 			a := s.run(s.session()).done()
@@ -194,6 +206,18 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		{"the end of another attempt than the one that was claimed", func(s *story) {
 			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").endedWith("key1", 2, run.Failed, "")
 		}, "ended_unclaimed"},
+		{"an offer of a run that nobody accepted", func(s *story) { s.run(s.session(), bindingOutput).offered(1, "rnr_1") }, "unknown_run"},
+		{"an offer by another runner", func(s *story) {
+			s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_2").ended(1, run.Failed, "")
+		}, "wrong_runner"},
+		{"a checked result that nobody offered", func(s *story) {
+			a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1")
+			a.checked(1, markOf(a.spec.ID, 1))
+		}, "completed_unoffered"},
+		{"an attempt after one that completed, with its mark", func(s *story) {
+			a := s.run(s.session(), bindingOutput, attempts(2)).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
+			a.checked(1, markOf(a.spec.ID, 1)).queued(2)
+		}, "attempt_out_of_turn"},
 		{"a last word by another runner", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_2")
 		}, "wrong_runner"},
@@ -579,5 +603,28 @@ func TestEveryLostRecordIsSeen(t *testing.T) {
 		if r := s.close(time.Second); r.OK && r.Runs.Running == 0 && r.Runs.Waiting == 1 {
 			t.Errorf("record %d (%s) is lost, and nothing is wrong", lost.Seq, lost.Subject)
 		}
+	}
+}
+
+// TestAnOfferMayWaitAMoment: it is wrong only if it stays.
+func TestAnOfferMayWaitAMoment(t *testing.T) {
+	s := newStory(t)
+	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
+	if r := s.close(overdueOffer); !r.OK {
+		t.Errorf("got %v", r.Wrong)
+	}
+	r := s.close(overdueOffer + time.Second)
+	if len(r.Wrong) != 1 || r.Wrong[0].Kind != KindUnchecked || r.Wrong[0].RunID != a.spec.ID || r.Wrong[0].Sequence != 3 {
+		t.Errorf("got %+v", r.Wrong)
+	}
+}
+
+// TestWhatNobodyCheckedHasFailed, also where nobody can tell marks.
+func TestWhatNobodyCheckedHasFailed(t *testing.T) {
+	s := newStory(t)
+	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1")
+	a.checked(1, markOf(a.spec.ID, 2))
+	if r := s.close(time.Second); !r.OK || r.Runs.Failed != 1 || r.Runs.Completed != 0 {
+		t.Errorf("got %+v %v", r.Runs, r.Wrong)
 	}
 }

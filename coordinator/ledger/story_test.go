@@ -65,6 +65,7 @@ func (s *story) truncate(n uint64) { s.purge(func(m bus.Message) bool { return m
 // close reads the story, some time after its last record.
 func (s *story) close(after time.Duration) Report {
 	b := NewBook()
+	b.Checked = func(run string, attempt int, mark string) bool { return mark == markOf(run, attempt) }
 	var last uint64
 	for _, m := range s.msgs {
 		b.Enter(m)
@@ -97,6 +98,11 @@ func attempts(n int) func(*run.Spec) { return func(s *run.Spec) { s.Attempts = n
 
 func hookedUp(s *run.Spec) { s.CallbackTo = "https://example.org/hook" }
 
+func bindingOutput(s *run.Spec) { s.Contract = true }
+
+// markOf is what a coordinator proves with that it has checked a result.
+func markOf(run string, attempt int) string { return fmt.Sprint("mark", attempt, run) }
+
 func procedural(s *run.Spec) { s.AgentType = run.Procedural }
 
 func (a *actor) part() string     { return subject.Partition(a.spec.SessionID) }
@@ -127,6 +133,18 @@ func (a *actor) ended(n int, status run.Status, runner string) *actor {
 
 func (a *actor) endedWith(key string, n int, status run.Status, runner string) *actor {
 	a.s.write(subject.Ended(a.part(), a.spec.ID, key), run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "e", Attempt: n, Status: status, At: a.s.at})
+	return a
+}
+
+// offered is a result that is yet to be checked; without a runner it is a coordinator's, that takes none any more.
+func (a *actor) offered(n int, runner string) *actor {
+	a.s.write(subject.Offered(a.part(), a.spec.ID, a.key(n)), run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "o", Attempt: n, Status: run.Completed, At: a.s.at})
+	return a
+}
+
+// checked is a coordinator's last word on it.
+func (a *actor) checked(n int, mark string) *actor {
+	a.s.write(subject.Ended(a.part(), a.spec.ID, a.key(n)), run.Ended{V: 1, SessionID: a.spec.SessionID, Nonce: "e", Attempt: n, Status: run.Completed, Checked: mark, At: a.s.at})
 	return a
 }
 
