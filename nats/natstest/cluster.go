@@ -28,14 +28,33 @@ func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 	for i := range c.Servers {
 		p := process(t, opts)
 		p.c.Name, p.c.ClusterListen, p.c.Routes = fmt.Sprintf("n%d", i+1), routes[i], routes
-		p.launch()
-		t.Cleanup(p.Kill) // a clean end would take them a second each
+		t.Cleanup(func() { // a clean end would take them a second each
+			if p.cmd != nil {
+				p.Kill()
+			}
+		})
 		c.Servers[i] = p
+	}
+	c.Start()
+	return c
+}
+
+// Start starts all of them, after Kill, and waits until they keep streams.
+func (c *ClusterProcs) Start() {
+	c.t.Helper()
+	for _, p := range c.Servers {
+		p.launch()
 	}
 	for _, p := range c.Servers {
 		p.wait("is one of a cluster that has a leader", answers)
 	}
-	return c
+}
+
+// Kill ends all of them with SIGKILL, also those that do not run.
+func (c *ClusterProcs) Kill() {
+	for _, p := range c.Servers {
+		p.Kill()
+	}
 }
 
 // Leader is the server that leads a stream now.
@@ -87,7 +106,7 @@ func (c *ClusterProcs) Current() {
 // until asks whichever server is up, until the answer is as it should be.
 func (c *ClusterProcs) until(what string, ok func(nats.JetStreamContext) bool) {
 	c.t.Helper()
-	nc, err := nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	nc, err := nats.Connect(c.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -2,12 +2,125 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"ao/nats/natstest"
 )
+
+// The stories can be told on a cluster of three NATS servers, AO_STORIES_NATS=cluster, and on one that loses a server every few
+// seconds, AO_STORIES_NATS=rolling.
+var (
+	onCluster = os.Getenv("AO_STORIES_NATS") != ""
+	rolling   = os.Getenv("AO_STORIES_NATS") == "rolling"
+)
+
+// rolls tells whether this NATS loses its servers meanwhile.
+func (s *stack) rolls() bool { return rolling && s.whole != nil }
+
+// again repeats what is answered with 503 while a rolling cluster has no leader.
+func (s *stack) again(ask func() reply) reply {
+	for end := time.Now().Add(2 * stall()); ; time.Sleep(5 * time.Millisecond) {
+		if r := ask(); r.code != 503 || !s.rolls() || time.Now().After(end) {
+			return r
+		}
+	}
+}
+
+// shows wants the answer to a GET to have a status and these parts: at once, but while a rolling cluster has no leader a coordinator
+// answers with what it knows.
+func (s *stack) shows(path string, code int, parts ...string) {
+	s.t.Helper()
+	r, end := s.get(path), time.Now().Add(stall())
+	lacks := func(part string) bool { return !strings.Contains(r.text, part) }
+	for ; (r.code != code || slices.ContainsFunc(parts, lacks)) && time.Now().Before(end); r = s.get(path) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.has(r, code, parts...)
+}
+
+// servers is NATS as a whole: one server or all of a cluster.
+type servers interface {
+	Kill()
+	Start()
+}
+
+// stall is what a bound on time may be exceeded by: nothing where NATS stays, and on a rolling cluster the 10 s that a change of
+// leader may take at most (issue: leader changes stall nothing for more than 10 s).
+func stall() time.Duration {
+	if rolling {
+		return 10 * time.Second
+	}
+	return 0
+}
+
+func upOnCluster(t testing.TB, env ...string) *stack {
+	t.Helper()
+	c := natstest.Cluster(t)
+	s := upon(t, c.URL(), append([]string{"AO_NATS_REPLICAS=3"}, env...)...)
+	s.nats, s.whole = c.Servers[0], c
+	if rolling {
+		r := &roller{c: c}
+		s.whole = r
+		r.roll(t)
+	}
+	return s
+}
+
+// roller kills the second and the third server by turns; the first one is the story's own to kill, and so is the whole.
+type roller struct {
+	c     *natstest.ClusterProcs
+	mu    sync.Mutex // held while NATS as a whole is away, and while a server is killed or started
+	whole int        // how often it was
+}
+
+// Kill kills all servers, and has the roller wait.
+func (r *roller) Kill() { r.mu.Lock(); r.whole++; r.c.Kill() }
+
+// Start starts all servers; the roller goes on.
+func (r *roller) Start() { r.c.Start(); r.mu.Unlock() }
+
+// roll begins at once, so that no story is too short for it, and ends with the test.
+func (r *roller) roll(t testing.TB) {
+	t.Helper()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	t.Cleanup(func() { close(stop); wg.Wait() })
+	r.c.Servers[1].Kill()
+	wg.Go(func() {
+		tick := time.NewTicker(4 * time.Second)
+		defer tick.Stop()
+		wait := func() bool {
+			select {
+			case <-stop:
+				return false
+			case <-tick.C:
+				return true
+			}
+		}
+		for n, whole := 1, 0; wait(); n = 3 - n {
+			if r.mu.TryLock() {
+				if r.whole == whole { // else it was started with the others
+					r.c.Servers[n].Start()
+				}
+				r.mu.Unlock()
+			}
+			r.c.Current()
+			if !wait() {
+				return
+			}
+			if r.mu.TryLock() {
+				whole = r.whole
+				r.c.Servers[3-n].Kill()
+				r.mu.Unlock()
+			}
+		}
+	})
+}
 
 func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 	t.Parallel()

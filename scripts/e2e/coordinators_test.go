@@ -94,12 +94,12 @@ func TestTwoCoordinators(t *testing.T) {
 			}
 			r := a.post("/runs", `{"agent_name":"quick"}`)
 			id, session := r.at("run_id"), r.at("session_id")
-			b.has(b.get("/runs/"+id), 200, `"session_id":"`+session+`"`)
-			b.has(b.get("/sessions/"+session), 200, `"last_run_id":"`+id+`"`)
-			b.has(b.get("/sessions/"+session+"/events"), 200)
-			b.has(b.get("/runs/"+id+"/wait"), 200, `"status":"completed"`)
-			a.has(a.get("/runs?limit=5"), 200, id)
-			a.has(a.get("/sessions?limit=5"), 200, session)
+			b.shows("/runs/"+id, 200, `"session_id":"`+session+`"`)
+			b.shows("/sessions/"+session, 200, `"last_run_id":"`+id+`"`)
+			b.shows("/sessions/"+session+"/events", 200)
+			b.shows("/runs/"+id+"/wait", 200, `"status":"completed"`)
+			a.shows("/runs?limit=5", 200, id)
+			a.shows("/sessions?limit=5", 200, session)
 
 			hello := func() (run, session string) { // ended when this is back, as far as this one is concerned
 				r := a.post("/runs", `{"agent_name":"plain","prompt":"hello","mode":"sync"}`)
@@ -107,22 +107,22 @@ func TestTwoCoordinators(t *testing.T) {
 				return r.at("run_id"), r.at("session_id")
 			}
 			id, _ = hello()
-			b.has(b.get("/runs/"+id), 200, `"status":"completed"`)
+			b.shows("/runs/"+id, 200, `"status":"completed"`)
 			id, _ = hello()
-			b.has(b.get("/runs/"+id+"/result"), 200, `"result_text":"answer to hello"`)
+			b.shows("/runs/"+id+"/result", 200, `"result_text":"answer to hello"`)
 			_, session = hello()
-			b.has(b.get("/sessions/"+session), 200, `"status":"finished"`)
+			b.shows("/sessions/"+session, 200, `"status":"finished"`)
 			_, session = hello()
-			b.has(b.get("/sessions/"+session+"/result"), 200, `"result_text":"answer to hello"`)
+			b.shows("/sessions/"+session+"/result", 200, `"result_text":"answer to hello"`)
 			_, session = hello()
-			b.has(b.get("/sessions/"+session+"/events"), 200, `"run_completed"`)
+			b.shows("/sessions/"+session+"/events", 200, `"run_completed"`)
 			_, session = hello()
 			b.has(b.post("/runs", `{"session_id":"`+session+`","prompt":"again","mode":"sync"}`), 200, `"result_text":"answer to again"`)
-			a.has(a.get("/sessions/"+session), 200, `"runs":2`)
+			a.shows("/sessions/"+session, 200, `"status":"finished"`, `"runs":2`)
 			if r := a.do("DELETE", "/sessions/"+session, ""); r.code != 204 {
 				a.t.Errorf("DELETE: %d %s", r.code, r.text)
 			}
-			b.has(b.get("/sessions/"+session), 404)
+			b.shows("/sessions/"+session, 404)
 		}
 	})
 
@@ -140,7 +140,7 @@ func TestTwoCoordinators(t *testing.T) {
 				a.same("what waited", a.ended(later).at("status"), "stopped")
 			}
 			b.same("the run", b.ended(first).at("status"), "stopped")
-			a.has(a.get("/runs/"+first+"/wait"), 200, `"status":"stopped"`)
+			a.shows("/runs/"+first+"/wait", 200, `"status":"stopped"`)
 			a.has(a.post("/runs/"+first+"/stop", ""), 200, `"status":"stopped"`)
 		}
 	})
@@ -213,7 +213,7 @@ func TestTwoCoordinators(t *testing.T) {
 		b.ready()
 		b.same("after a crash", b.post("/runs", `{"agent_name":"quick","session_id":"ses_key"}`, "Idempotency-Key", "one of both").at("run_id"), ids[0])
 		b.has(b.post("/runs", `{"agent_name":"quick"}`, "Idempotency-Key", "one of both"), 409, `"error":"idempotency_key_reused"`)
-		a.has(a.get("/sessions/ses_key"), 200, `"runs":1`)
+		a.shows("/sessions/ses_key", 200, `"runs":1`)
 	})
 
 	story("turns in order over both", func(a, b *stack) {
@@ -226,7 +226,7 @@ func TestTwoCoordinators(t *testing.T) {
 			last, want = at.resume("ses_order", prompt), append(want, prompt)
 		}
 		s := []*stack{a, b}
-		s[0].has(s[0].get("/sessions/ses_order"), 200, `"runs":11`)
+		s[0].shows("/sessions/ses_order", 200, `"runs":11`)
 		a.open("wait-order")
 		b.same("the last", b.ended(last).at("status"), "completed")
 		a.same("the turns", strings.Join(a.turns("ses_order"), " "), strings.Join(want, " "))
@@ -338,7 +338,7 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 		longest = max(longest, ends[i].Sub(ends[i-1]))
 	}
 	t.Logf("%d runs in %s, four coordinators killed; the longest time between two ends was %s", all, ends[len(ends)-1].Sub(ends[0]).Round(time.Millisecond), longest.Round(time.Millisecond))
-	if longest > 5*time.Second { // the lease is 2 s; the rest is this machine's
+	if longest > 5*time.Second+stall() { // the lease is 2 s; the rest is this machine's
 		t.Errorf("nothing ended for %s", longest)
 	}
 }

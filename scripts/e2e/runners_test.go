@@ -173,11 +173,11 @@ func TestSilence(t *testing.T) {
 
 	w.signal(syscall.SIGSTOP)
 	t.Cleanup(func() { w.signal(syscall.SIGCONT) })
+	s.until("it is stale", func() bool { return s.runnerOf("a", "status") == "stale" })
 	r := s.ended(hangs)
 	s.has(r, 200, `"status":"failed"`, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
 	live.find("run_failed", func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == hangs })
 	s.has(s.get("/sessions/"+r.at("session_id")), 200, `"status":"failed"`)
-	s.until("it is stale", func() bool { return s.runnerOf("a", "status") == "stale" })
 	s.until("it is removed", func() bool { return s.runnerOf("a", "status") == "" })
 	s.is(s.get("/agents"), 200, `{"agents":[]}`)
 	s.has(s.post("/runs", `{"agent_name":"tool"}`), 404)

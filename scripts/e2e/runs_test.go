@@ -310,6 +310,7 @@ func TestRuns(t *testing.T) {
 		if r.header.Get("Retry-After") == "" {
 			t.Error("429 without Retry-After")
 		}
+		s.until("the other has seen them", func() bool { return s.runs("status=pending") >= 3 })
 		if n := s.runs("status=pending"); n != 3 {
 			t.Errorf("%d wait", n)
 		}
@@ -323,8 +324,8 @@ func TestRuns(t *testing.T) {
 		if code := s.coordinator.ends(s); code != 0 {
 			t.Errorf("the coordinator ended with %d", code)
 		}
-		s.nats.Kill()
-		s.nats.Start()
+		s.whole.Kill()
+		s.whole.Start()
 		s.coordinator.start()
 		s.ready()
 		s.same("the list", s.get("/runs?limit=1000").text, before)

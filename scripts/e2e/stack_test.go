@@ -148,8 +148,9 @@ func tail(s string, n int) string {
 // stack is a deployment: NATS, a coordinator, and workers as the story needs them.
 type stack struct {
 	t           testing.TB
-	dir         string // the project_dir of its workers
-	nats        *natstest.Process
+	dir         string            // the project_dir of its workers
+	nats        *natstest.Process // the server, or the first one of a cluster
+	whole       servers           // NATS as a whole
 	coordinator *program
 	url         string
 	env         []string
@@ -158,49 +159,16 @@ type stack struct {
 	workers     int
 }
 
-// The stories can be told on a cluster of three NATS servers, AO_STORIES_NATS=cluster, and on one that loses a server every few
-// seconds, AO_STORIES_NATS=rolling. Some look at their clocks, and may need a second try there.
-
 // up starts NATS and a coordinator with short times, and waits until it is ready.
 func up(t testing.TB, env ...string) *stack {
 	t.Helper()
-	mode := os.Getenv("AO_STORIES_NATS")
-	if mode == "" {
-		p := natstest.Proc(t)
-		s := upon(t, p.URL(), env...)
-		s.nats = p
-		return s
+	if onCluster {
+		return upOnCluster(t, env...)
 	}
-	c := natstest.Cluster(t)
-	s := upon(t, c.URL(), append([]string{"AO_NATS_REPLICAS=3"}, env...)...)
-	s.nats = c.Servers[0]
-	if mode == "rolling" {
-		roll(t, c)
-	}
+	p := natstest.Proc(t)
+	s := upon(t, p.URL(), env...)
+	s.nats, s.whole = p, p
 	return s
-}
-
-// roll kills the second and the third server by turns until the test ends; the first one is the story's own to kill.
-func roll(t testing.TB, c *natstest.ClusterProcs) {
-	t.Helper()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	t.Cleanup(func() { close(stop); wg.Wait() })
-	wg.Go(func() {
-		tick := time.NewTicker(4 * time.Second)
-		defer tick.Stop()
-		for n := 1; ; n = 3 - n {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-			c.Servers[n].Kill()
-			<-tick.C
-			c.Servers[n].Start()
-			c.Current()
-		}
-	})
 }
 
 // upon is up on a NATS that is there already.
@@ -263,10 +231,10 @@ func (s *stack) ready() {
 	s.until("the coordinator is ready", func() bool { return s.get("/ready").code == 200 })
 }
 
-// until polls until ok, for half a minute at most.
+// until polls until ok, for half a minute at most, on a rolling cluster for a minute: several leaders change in that time.
 func (s *stack) until(what string, ok func() bool) {
 	s.t.Helper()
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(30*time.Second + 3*stall())
 	for !ok() {
 		if time.Now().After(end) {
 			s.t.Fatalf("waited in vain: %s", what)
@@ -317,18 +285,12 @@ func (r reply) at(path string) string {
 
 var client = &http.Client{Timeout: 60 * time.Second}
 
+// do is one request, repeated as a client is to do where NATS has no leader.
 func (s *stack) do(method, path, body string, header ...string) reply {
-	if os.Getenv("AO_STORIES_NATS") != "rolling" {
-		return s.once(method, path, body, header...)
-	}
-	if method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
+	if s.rolls() && method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
 		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) { // as a client is to do where NATS has no leader
-		if r := s.once(method, path, body, header...); r.code != 503 || time.Now().After(end) {
-			return r
-		}
-	}
+	return s.again(func() reply { return s.once(method, path, body, header...) })
 }
 
 // once is one request.

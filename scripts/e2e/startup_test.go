@@ -153,12 +153,13 @@ func TestNATSGoesAndComes(t *testing.T) {
 	s.has(s.post("/agents", `{"name":"plain"}`), 201)
 	done := s.sync("tool", `{}`)
 	waits := s.run(`{"agent_name":"plain","prompt":"x"}`)
-	s.nats.Kill()
-	s.until("the coordinator notices", func() bool { return s.get("/ready").code == 503 })
+	s.whole.Kill()
+	at := s.once // that it is refused is the point
+	s.until("the coordinator notices", func() bool { return at("GET", "/ready", "").code == 503 })
 	for _, r := range []reply{
-		s.post("/runs", `{"agent_name":"tool"}`), s.post("/runs", `{"agent_name":"tool"}`, "Idempotency-Key", "k"), s.post("/runs", `{"agent_name":"tool","mode":"sync"}`),
-		s.post("/agents", `{"name":"more"}`), s.do("PATCH", "/agents/plain", `{"description":"x"}`), s.post("/runs/"+waits+"/stop", ""), s.do("DELETE", "/sessions/"+done.at("session_id"), ""),
-		s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"autonomous"}`),
+		at("POST", "/runs", `{"agent_name":"tool"}`), at("POST", "/runs", `{"agent_name":"tool"}`, "Idempotency-Key", "k"), at("POST", "/runs", `{"agent_name":"tool","mode":"sync"}`),
+		at("POST", "/agents", `{"name":"more"}`), at("PATCH", "/agents/plain", `{"description":"x"}`), at("POST", "/runs/"+waits+"/stop", ""), at("DELETE", "/sessions/"+done.at("session_id"), ""),
+		at("POST", "/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"autonomous"}`),
 	} {
 		s.has(r, 503, `"error":"unavailable"`)
 		if r.header.Get("Retry-After") == "" {
@@ -170,11 +171,11 @@ func TestNATSGoesAndComes(t *testing.T) {
 		"/health": `"ok"`, "/runs": id, "/runs/" + id: `"completed"`, "/runs/" + id + "/result": `"result_data":1`, "/runs?status=pending": waits, "/runs/" + waits: `"pending"`, "/sessions": session, "/sessions/" + session: `"finished"`,
 		"/agents": "plain", "/agents/tool": "tool", "/runners": "host-1",
 	} {
-		s.has(s.get(path), 200, want)
+		s.has(at("GET", path, ""), 200, want)
 	}
-	s.has(s.get("/runs/run_none"), 503) // perhaps another coordinator has just taken it
-	s.has(s.post("/runs", `{"agent_name":"nobody"}`), 503)
-	s.nats.Start()
+	s.has(at("GET", "/runs/run_none", ""), 503) // perhaps another coordinator has just taken it
+	s.has(at("POST", "/runs", `{"agent_name":"nobody"}`), 503)
+	s.whole.Start()
 	s.until("a run is taken", func() bool { return s.post("/runs", `{"agent_name":"tool","mode":"sync"}`).at("status") == "completed" })
 	s.has(s.post("/runs/"+waits+"/stop", ""), 200, `"status":"stopped"`)
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,20 +220,31 @@ type stream struct {
 	ended bool
 }
 
-// listen opens a live stream; it ends with the story.
+// listen opens a live stream; it ends with the story. On a rolling cluster it does as an EventSource: where NATS has no leader it
+// comes back, with its position.
 func (s *stack) listen(method, path, body string, header ...string) *stream {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	s.t.Cleanup(cancel)
-	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
+	if s.rolls() && method == "POST" {
+		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())
 	}
-	req.Header.Set("Accept", "text/event-stream")
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+	open := func(header ...string) (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Accept", "text/event-stream")
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		return http.DefaultClient.Do(req)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := open(header...)
+	for end := time.Now().Add(2 * stall()); err == nil && res.StatusCode == 503 && s.rolls() && time.Now().Before(end); res, err = open(header...) {
+		res.Body.Close()
+		time.Sleep(5 * time.Millisecond)
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -240,6 +253,16 @@ func (s *stack) listen(method, path, body string, header ...string) *stream {
 	go func() {
 		defer close(done)
 		st.read(res.Body)
+		for s.rolls() && method == "GET" && ctx.Err() == nil {
+			from := header
+			if all := st.pieces(); len(all) > 0 {
+				from = []string{"Last-Event-ID", all[len(all)-1].id}
+			}
+			if again, err := open(from...); err == nil {
+				st.read(again.Body)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
 	}()
 	s.t.Cleanup(func() { cancel(); <-done })
 	return st
@@ -267,6 +290,8 @@ func (st *stream) read(body io.ReadCloser) {
 		}
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		switch {
+		case line == "\n" && p.name == "error" && st.s.rolls():
+			p = piece{}
 		case line == "\n" && p.name != "":
 			st.mu.Lock()
 			st.all = append(st.all, p)

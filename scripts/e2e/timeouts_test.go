@@ -70,7 +70,7 @@ func TestTimeouts(t *testing.T) {
 		r := s.post("/runs", `{"agent_name":"gate","parameters":{"n":"goes"},"mode":"sync","wait_seconds":1}`)
 		id := r.at("run_id")
 		s.is(r, 202, `{"run_id":"`+id+`","session_id":"`+r.at("session_id")+`","status":"pending","limit":"wait_seconds","timeout_seconds":1,"timeout_by":"request"}`)
-		s.same("the run", s.get("/runs/"+id).at("status"), "running")
+		s.status(id, "running")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=1"), 202, `"status":"running"`)
 		st := s.listen("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"goes"},"mode":"sync","wait_seconds":1}`)
 		last := st.find("the end of the wait", func(p piece) bool { return p.name == "timeout" })
