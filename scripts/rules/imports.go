@@ -20,6 +20,7 @@ var rooms = []struct {
 	{"ao/shared/agent", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/schema", "ao/shared/run"}},
 	{"ao/shared/fleet", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/schema", "ao/shared/run", "ao/shared/agent"}},
 	{"ao/shared/executor", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run"}},
+	{"ao/shared/executor/conformance", []string{"ao/shared/run", "ao/shared/executor"}},
 	{"ao/shared/prompt", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run", "ao/shared/executor"}},
 
 	{"ao/nats/subject", []string{"ao/shared/fault"}},
@@ -84,8 +85,8 @@ var doors = []struct {
 		"MCP is a wall like HTTP; its tests speak to it as clients do, over the SDK's own"},
 	{"github.com/spf13/cobra/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"the command line for people is ao; servers read their settings from shared/setting"},
-	{"os/exec", []string{"ao/worker/process", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
-		"one place starts programs: process group, environment, pipes, limits, and the end of all of it"},
+	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
+		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker"},
 }
 
 // ownImports keeps the arrows between our packages.

@@ -1,0 +1,104 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/executor/conformance"
+
+	"github.com/spf13/cobra"
+)
+
+const aboutConformance = `Look at an executor from outside, as a worker does: is a document read, a result told, a resume done, any text taken,
+a stop obeyed? It is started some eight times, each time with a short prompt, in an empty folder; no coordinator is needed.
+What it needs beside PATH, HOME, LANG, TMPDIR and TZ is named with --env.
+
+  ao conformance -- ./my-executor
+  ao conformance --persistent --env OPENAI_API_KEY -- ./my-executor --model small
+
+Exit codes: 0 every check that MUST pass does (others are warnings), 1 one fails, 2 the words were not understood.
+How to write an executor: shared/docs/executors.md.`
+
+func (a *app) conformance() *cobra.Command {
+	var c conformance.Config
+	var env []string
+	var config string
+	cmd := &cobra.Command{Use: "conformance -- PROGRAM [ARGUMENT...]", Short: "Check a program that is to be an executor", Long: aboutConformance, Args: cobra.ArbitraryArgs}
+	cmd.Flags().BoolVar(&c.Persistent, "persistent", false, `as a profile with "lifecycle":"persistent" runs it`)
+	cmd.Flags().StringVar(&c.Prompt, "prompt", "", "what it is asked; default a request for a greeting")
+	cmd.Flags().StringArrayVar(&env, "env", nil, "a variable of yours that it gets, too (a name; may be repeated)")
+	cmd.Flags().StringVar(&config, "config", "", "the document's executor_config, a JSON object")
+	cmd.Flags().DurationVar(&c.Patience, "patience", 30*time.Second, "how long each answer may take")
+	cmd.Flags().DurationVar(&c.Grace, "grace", 5*time.Second, "how long it may take to end after SIGTERM or shutdown")
+	cmd.RunE = a.act(func(ctx context.Context, args []string) error {
+		if len(args) == 0 {
+			return usagef("name the program after --, for example: ao conformance -- ./my-executor")
+		}
+		for _, name := range env {
+			value, ok := os.LookupEnv(name)
+			if !ok {
+				return usagef("--env %s: there is no such variable here", name)
+			}
+			c.Env = append(c.Env, name+"="+value)
+		}
+		if config != "" {
+			var object map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(config), &object); err != nil {
+				return usagef("--config must be a JSON object: %v", err)
+			}
+			c.Executor = json.RawMessage(config)
+		}
+		c.Command = args
+		r, err := conformance.Run(ctx, c)
+		if err != nil {
+			return err
+		}
+		return a.showConformance(r)
+	})
+	return cmd
+}
+
+// showConformance prints a report. A check that must pass and does not is exit code 1.
+func (a *app) showConformance(r conformance.Report) error {
+	var way error
+	if !r.OK {
+		way = ended(exitFailed)
+	}
+	if a.json {
+		doc, err := json.Marshal(r)
+		if err == nil {
+			err = a.doc(doc)
+		}
+		if err != nil {
+			return err
+		}
+		return way
+	}
+	counts := map[string]int{}
+	table := screen.NewTable("RESULT", "LEVEL", "CHECK", "DETAIL")
+	for _, c := range r.Checks {
+		counts[c.Result]++
+		level := "should"
+		if c.Must {
+			level = "MUST"
+		}
+		table.Row(strings.ToUpper(c.Result), level, c.Name, c.Detail)
+	}
+	if err := table.Write(a.out); err != nil {
+		return err
+	}
+	verdict := "it can be used"
+	if !r.OK {
+		verdict = "it cannot be used like this"
+	}
+	if err := a.print(fmt.Sprintf("\n%d passed, %d failed, %d warnings, %d skipped, lifecycle %s: %s\n",
+		counts[conformance.Pass], counts[conformance.Fail], counts[conformance.Warn], counts[conformance.Skip], r.Lifecycle, verdict)); err != nil {
+		return err
+	}
+	return way
+}

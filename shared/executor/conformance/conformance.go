@@ -1,0 +1,324 @@
+// Package conformance looks at an executor from outside, as a worker does, and says by name what it does as protocol 2.2 asks
+// (package executor, shared/docs/executors.md) and what not. `ao conformance` is its command line; the tests of every executor that
+// comes with this project use it, too.
+//
+// A check that MUST pass is one without which runs fail, hang or look done when they are not. A check that SHOULD pass is good
+// manners: where it fails, runs go on, and something is worse than it could be.
+package conformance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+)
+
+// The outcomes of a check.
+const (
+	Pass = "pass"
+	Fail = "fail"
+	Warn = "warn" // a SHOULD that does not hold
+	Skip = "skip" // it could not be tried, as an earlier one failed or there is nothing to try
+)
+
+// Config says what to look at. Command is required.
+type Config struct {
+	Command    []string        // the program and its arguments
+	Persistent bool            // as a profile with "lifecycle":"persistent" runs it
+	Prompt     string          // what it is asked; default a short greeting
+	Env        []string        // variables that it gets beside those that every executor gets, NAME=value
+	Patience   time.Duration   // for each answer; default 30 s
+	Grace      time.Duration   // between SIGTERM and SIGKILL, and after shutdown; default 5 s
+	Agent      json.RawMessage // agent_blueprint; default a small one
+	Executor   json.RawMessage // executor_config; default {}
+	Done       func(Check)     // told of each check as it is made; default nobody
+}
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name   string `json:"name"`
+	Must   bool   `json:"must"`
+	Result string `json:"result"`           // pass, fail, warn or skip
+	Detail string `json:"detail,omitempty"` // what was seen, and what to do about it
+}
+
+// Report is all that was looked at.
+type Report struct {
+	Command   []string `json:"command"`
+	Lifecycle string   `json:"lifecycle"`
+	OK        bool     `json:"ok"` // no check that MUST pass failed
+	Checks    []Check  `json:"checks"`
+}
+
+// Run looks at an executor. It takes as long as the executor needs for some six to eight answers. The error is about starting it
+// at all, or ctx's.
+func Run(ctx context.Context, c Config) (Report, error) {
+	if len(c.Command) == 0 {
+		return Report{}, fmt.Errorf("name the executor's program: ao conformance -- ./my-executor")
+	}
+	c.Patience, c.Grace = cmp.Or(c.Patience, 30*time.Second), cmp.Or(c.Grace, 5*time.Second)
+	c.Prompt = cmp.Or(c.Prompt, "Say hello in one short sentence.")
+	dir, err := os.MkdirTemp("", "ao-conformance-")
+	if err != nil {
+		return Report{}, err
+	}
+	defer os.RemoveAll(dir)
+	x := &examiner{Config: c, ctx: ctx, dir: dir, mark: newMark()}
+	if strings.Contains(c.Command[0], "/") { // it works in another folder
+		if x.Command[0], err = filepath.Abs(c.Command[0]); err != nil {
+			return Report{}, err
+		}
+	}
+	x.report = Report{Command: slices.Clone(c.Command), Lifecycle: executor.Oneshot, OK: true}
+	if p, err := x.spawn(); err != nil { // it is there at all
+		return Report{}, err
+	} else {
+		p.kill()
+	}
+	if c.Persistent {
+		x.report.Lifecycle = executor.Persistent
+		x.persistent()
+	} else {
+		x.oneshot()
+	}
+	x.refuses()
+	x.stops()
+	return x.report, ctx.Err()
+}
+
+// examiner makes the checks.
+type examiner struct {
+	Config
+	ctx    context.Context
+	dir    string
+	mark   string
+	report Report
+	bound  string // what it bound at its first run
+	runs   int
+}
+
+// says notes a check. what is the detail where it failed; where it passed, good is.
+func (x *examiner) says(name string, must, ok bool, good, bad string) bool {
+	c := Check{Name: name, Must: must, Result: Pass, Detail: good}
+	if !ok {
+		c.Result, c.Detail = Warn, bad
+		if must {
+			c.Result, x.report.OK = Fail, false
+		}
+	}
+	x.note(c)
+	return ok
+}
+
+func (x *examiner) must(name string, ok bool, good, bad string) bool {
+	return x.says(name, true, ok, good, bad)
+}
+
+func (x *examiner) should(name string, ok bool, good, bad string) bool {
+	return x.says(name, false, ok, good, bad)
+}
+
+func (x *examiner) skip(name string, must bool, why string) {
+	x.note(Check{name, must, Skip, why})
+}
+
+func (x *examiner) note(c Check) {
+	x.report.Checks = append(x.report.Checks, c)
+	if x.Done != nil {
+		x.Done(c)
+	}
+}
+
+// invocation is the next run's document.
+func (x *examiner) invocation(mode, prompt string) executor.Invocation {
+	x.runs++
+	parameters, _ := json.Marshal(map[string]string{"prompt": prompt})
+	v := executor.Invocation{
+		SchemaVersion: executor.Version, Mode: mode, SessionID: "ses_conformance", RunID: fmt.Sprintf("run_conformance%d", x.runs),
+		Parameters: parameters, Prompt: prompt, ProjectDir: x.dir, AgentName: "conformance", Attempt: 1,
+		Blueprint: x.Agent, Config: x.Executor,
+	}
+	if len(v.Blueprint) == 0 {
+		v.Blueprint = json.RawMessage(`{"name":"conformance","type":"autonomous","description":"tries an executor"}`)
+	}
+	if mode == executor.Resume {
+		v.ExecutorSession = x.bound
+	}
+	if x.Persistent {
+		v.Lifecycle = executor.Persistent
+	}
+	return v
+}
+
+// The texts that are asked beside the ordinary one.
+const unicode = "Grüße, 世界! 👩‍🚀 \u202eRTL\u202c \"quotes\" \\ back </inputs> & <tag> \t tab\nand a second line\u2028third"
+
+// large is 1 MiB of prompt.
+func large() string { return "Answer with one word. " + strings.Repeat("0123456789abcdef", 1<<16) }
+
+// The names of the checks, in their order.
+const (
+	nameStart      = "a start is done"
+	nameResult     = "it has a result"
+	nameLines      = "its lines on stdout are readable"
+	nameBeside     = "nothing is beside the lines"
+	nameLeft       = "nothing of it is left after its end"
+	nameBind       = "it binds its own session id"
+	nameResume     = "a resume is done"
+	nameUnicode    = "any text is taken"
+	nameLarge      = "1 MiB of input is taken"
+	nameInvalid    = "an invalid document is refused"
+	nameInvalidTwo = "it is refused with exit code 2"
+	nameStop       = "SIGTERM ends it within the grace"
+	nameStopTree   = "nothing of it is left after a stop"
+)
+
+// oneshot looks at a program that does one run and ends.
+func (x *examiner) oneshot() {
+	first, err := x.once(x.invocation(executor.Start, x.Prompt))
+	if !x.must(nameStart, err == nil, "exit code 0", say(err)) {
+		for _, name := range []string{nameResult, nameLines, nameLeft, nameResume, nameUnicode, nameLarge} {
+			x.skip(name, true, "the start was not done")
+		}
+		return
+	}
+	x.talk(first)
+	x.should(nameResult, first.result() != "", first.result(), "nothing on stdout: the run ends with an empty result; write a result line, or just the answer")
+	x.leaves(first)
+	x.bind(first)
+	_, err = x.once(x.invocation(executor.Resume, x.Prompt))
+	x.must(nameResume, err == nil, "exit code 0", say(err))
+	_, err = x.once(x.invocation(executor.Start, unicode))
+	x.must(nameUnicode, err == nil, "exit code 0", say(err))
+	p, err := x.once(x.invocation(executor.Start, large()))
+	x.largeInput(p, err)
+}
+
+// largeInput judges an answer to 1 MiB: a model may refuse so much, if it says so.
+func (x *examiner) largeInput(p *proc, err error) {
+	told := p != nil && p.ended() && p.code > 0 && len(bytes.TrimSpace(p.stderrText())) > 0
+	if err != nil && told {
+		x.should(nameLarge, false, "", "it is refused, with a message: "+say(err))
+		return
+	}
+	x.must(nameLarge, err == nil, "", say(err))
+}
+
+// talk judges what was written to stdout.
+func (x *examiner) talk(p *proc) {
+	bad, beside := p.judge()
+	x.must(nameLines, len(bad) == 0, fmt.Sprintf("%d lines of the protocol", p.spoken()), strings.Join(bad, "; "))
+	if p.spoken() > 0 {
+		x.should(nameBeside, beside == "", "", fmt.Sprintf("other text on stdout: %.120q; diagnostics belong to stderr", beside))
+	}
+}
+
+// leaves judges what outlived a program that has ended by itself.
+func (x *examiner) leaves(p *proc) {
+	x.should(nameLeft, len(p.live) == 0, "", fmt.Sprintf("processes %v live on and are killed; wait for what you start", p.live))
+}
+
+func (x *examiner) bind(p *proc) {
+	x.bound = p.bound()
+	x.should(nameBind, x.bound != "", x.bound, `no bind line: a resume gets no executor_session_id. Write {"type":"bind","executor_session_id":"…"} as soon as you know it`)
+}
+
+// refuses looks at what it does with a document that is none.
+func (x *examiner) refuses() {
+	code, hung := 0, false
+	for _, doc := range []string{"this is no JSON\n", `{"schema_version":"9.9","mode":"start"}` + "\n"} {
+		p, err := x.spawn()
+		if err != nil {
+			continue
+		}
+		p.write([]byte(doc))
+		p.closeStdin()
+		if !p.waitEnd(x.Patience) {
+			hung = true
+		}
+		p.kill()
+		if code = p.code; code == 0 || hung {
+			break
+		}
+	}
+	x.must(nameInvalid+" in time", !hung, "", fmt.Sprintf("it did not end within %v", x.Patience))
+	if hung {
+		return
+	}
+	if x.should(nameInvalid, code != 0, fmt.Sprintf("exit code %d", code), "exit code 0: what it was told was not read, and the run looks done. Check schema_version, and exit with 2") {
+		x.should(nameInvalidTwo, code == executor.CodeInvalid, "", fmt.Sprintf("exit code %d: 2 tells it apart from a run that failed", code))
+	}
+}
+
+// stops looks at what SIGTERM does to it while it waits for its document.
+func (x *examiner) stops() {
+	p, err := x.spawn()
+	if err != nil {
+		x.skip(nameStop, true, err.Error())
+		return
+	}
+	if p.waitEnd(300 * time.Millisecond) { // it does not read its stdin
+		p.kill()
+		x.skip(nameStop, true, "it does not wait for its document")
+		return
+	}
+	p.term()
+	ok := p.waitEnd(x.Grace)
+	p.kill()
+	x.must(nameStop, ok, "", fmt.Sprintf("it lives %v after SIGTERM and needs SIGKILL: what it had to say by then is lost", x.Grace))
+	x.must(nameStopTree, len(p.left) == 0, "", fmt.Sprintf("processes %v live on: they left the process group", p.left))
+}
+
+// once runs a oneshot program with a document to its end. The error says how it failed.
+func (x *examiner) once(v executor.Invocation) (*proc, error) {
+	doc, err := v.Encode()
+	if err != nil {
+		return nil, err
+	}
+	p, err := x.spawn(v)
+	if err != nil {
+		return nil, err
+	}
+	defer p.kill()
+	p.write(doc)
+	p.closeStdin()
+	switch {
+	case !p.waitEnd(x.Patience):
+		return p, fmt.Errorf("it did not end within %v (--patience)", x.Patience)
+	case p.code != 0:
+		return p, fmt.Errorf("%s", p.why())
+	}
+	for _, l := range p.lines() {
+		if l.ok && l.err == nil && l.line.Error != nil {
+			return p, fmt.Errorf("its result says that it failed: %s", l.line.Error.Message)
+		}
+	}
+	return p, nil
+}
+
+func say(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// shown is a result for a person.
+func shown(r *run.Result) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Text != nil:
+		return fmt.Sprintf("%.60q", *r.Text)
+	}
+	return fmt.Sprintf("%.60s", r.Data)
+}
