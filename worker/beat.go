@@ -69,7 +69,7 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 }
 
 func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Draining: w.leaving.Load()})
+	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Idle: w.idle(), Draining: w.leaving.Load()})
 	if err != nil {
 		return err
 	}
@@ -97,6 +97,9 @@ func (w *Worker) obey(r fleet.BeatReply) {
 	}
 	for _, key := range r.Stop {
 		w.stop(key)
+	}
+	if w.sessions != nil {
+		w.sessions.Forget(r.Forget)
 	}
 	switch {
 	case r.Superseded && !leaving:

@@ -10,6 +10,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/worker/claudecode"
 	"ao/worker/external"
 	"ao/worker/procedural"
 	"ao/worker/profile"
@@ -31,6 +32,9 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 	}
 	if p.Type == run.Autonomous {
 		file, err := p.Program()
+		if p.Lifecycle == executor.Persistent {
+			return persistent{program{int(most), file}, poolOf(p, log)}, nil, nil, err
+		}
 		return program{int(most), file}, nil, nil, err
 	}
 	good, broken, err := p.Agents()
@@ -60,7 +64,8 @@ func (f function) Run(ctx context.Context, inv executor.Invocation, host executo
 
 // inside are the executors of autonomous agents that run within the worker, by the command a profile names them with.
 var inside = map[string]function{
-	profile.TestExec: testexec.Run,
+	profile.ClaudeCodeExec: claudecode.Run,
+	profile.TestExec:       testexec.Run,
 }
 
 // program executes autonomous agents by a program that speaks the executor protocol, or just prints.
@@ -70,7 +75,11 @@ type program struct {
 }
 
 func (p program) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	return external.Run(ctx, external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell, Listen: host.Listen})
+	return external.Run(ctx, p.job(inv, host))
+}
+
+func (p program) job(inv executor.Invocation, host executor.Host) external.Job {
+	return external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell, Listen: host.Listen}
 }
 
 // commands executes procedural agents inside the worker.

@@ -155,7 +155,7 @@ func (w *Worker) invocation(a *attempt) (executor.Invocation, error) {
 	}
 	inv := executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt, Parameters: a.Parameters,
-		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config, ExecutorSession: a.Model,
+		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config, ExecutorSession: a.Model, After: a.After,
 	}
 	var err error
 	if a.AgentType == run.Autonomous {

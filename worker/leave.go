@@ -23,6 +23,9 @@ func (w *Worker) going() {
 // need.
 func (w *Worker) leave(told context.Context, why string) {
 	w.going()
+	if w.sessions != nil {
+		w.sessions.Drain()
+	}
 	w.log.Info("takes no more", "why", why, "running", w.used.Load())
 	w.beatNow()
 	var bye sync.WaitGroup

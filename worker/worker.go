@@ -73,11 +73,12 @@ type Worker struct {
 	id    string // the runner's
 	slots int
 
-	serves map[string]string // its own agents' names and hashes
-	taker  *bus.Taker
-	lanes  lanes
-	door   *gateway.Gateway
-	api    atomic.Pointer[string] // where a coordinator said that the HTTP API is
+	serves   map[string]string // its own agents' names and hashes
+	taker    *bus.Taker
+	lanes    lanes
+	door     *gateway.Gateway
+	sessions keeper                 // nil: the executor keeps no processes
+	api      atomic.Pointer[string] // where a coordinator said that the HTTP API is
 
 	ready    chan struct{} // closed at the first registration
 	fatal    chan error    // what ends the worker
@@ -137,6 +138,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.id, w.slots = w.me.ID(), w.me.MaxConcurrentRuns
 	w.log = cfg.Log.With("runner", w.id)
+	w.keep()
 	w.dead, w.killAll = context.WithCancel(context.Background())
 	w.beat.Store(int64(3 * time.Second))
 	w.lease.Store(int64(15 * time.Second))
@@ -180,6 +182,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer g.Close()
 		w.door = g
 	}
+	defer w.closeSessions()
 	if err := w.register(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

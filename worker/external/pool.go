@@ -54,6 +54,9 @@ func NewPool(c PoolConfig) *Pool {
 	return &Pool{PoolConfig: c, of: map[string]*live{}, moved: make(chan struct{})}
 }
 
+// Watch sets what is told after Sessions' answer has changed. It is called before the first Run.
+func (p *Pool) Watch(changed func()) { p.Changed = changed }
+
 // Run does a turn. When ctx ends, the whole process tree is ended and the outcome is stopped; what it had told by then is kept.
 func (p *Pool) Run(ctx context.Context, j Job) run.Outcome {
 	j.Invocation.Lifecycle = executor.Persistent

@@ -27,6 +27,9 @@ const ProceduralExec = "ao-procedural-exec"
 // maxSlots is the most runs that a profile may allow at once.
 const maxSlots = 10_000
 
+// maxIdle is the longest that a process may wait for its next turn, in seconds: a week.
+const maxIdle = 7 * 24 * 3600
+
 // Profile is a named configuration of an executor (contract section 8), as its file <name>.json gives it.
 type Profile struct {
 	Name              string          `json:"-"` // the file's name without .json
@@ -35,7 +38,9 @@ type Profile struct {
 	Command           string          `json:"command"`
 	AgentsDir         string          `json:"agents_dir"` // procedural: where its agents lie; relative to the file, absolute once read
 	Config            json.RawMessage `json:"config"`
-	Lifecycle         string          `json:"lifecycle"`           // oneshot, which is the default; persistent
+	Lifecycle         string          `json:"lifecycle"`           // oneshot, which is the default; persistent: a process stays for its session's turns
+	IdleSeconds       int             `json:"idle_seconds"`        // persistent: how long a process waits for its next turn; 0: 600
+	MaxSessions       int             `json:"max_sessions"`        // persistent: processes alive at once; 0: 8 for each run at once
 	Env               []string        `json:"env"`                 // names of variables of the worker's that executors may see
 	MaxConcurrentRuns int             `json:"max_concurrent_runs"` // 0: the worker's default
 	TimeoutSeconds    int             `json:"timeout_seconds"`     // upper bound of a run's time; 0: none of its own
@@ -100,11 +105,22 @@ func (p Profile) check() error {
 		{"system_prompts", p.Type == run.Procedural && p.SystemPrompts, "belongs to autonomous profiles; a procedural agent has no model"},
 		{"config", len(p.Config) > 0 && p.Config[0] != '{' && string(p.Config) != "null", "must be an object"},
 		{"lifecycle", !slices.Contains([]string{"", "oneshot", "persistent"}, p.Lifecycle), "must be oneshot or persistent"},
+		{"lifecycle", p.Lifecycle == executor.Persistent && (p.Type == run.Procedural || p.Inside()), "persistent belongs to autonomous profiles whose command is a program of your own"},
+		{"idle_seconds", p.IdleSeconds < 0 || p.IdleSeconds > maxIdle, fmt.Sprintf("must be from 1 to %d", maxIdle)},
+		{"max_sessions", p.MaxSessions < 0 || p.MaxSessions > maxSlots, fmt.Sprintf("must be from 1 to %d", maxSlots)},
+		{"max_sessions", p.MaxSessions != 0 && p.MaxSessions < p.MaxConcurrentRuns, "must be at least max_concurrent_runs: each run has a process"},
 		{"max_concurrent_runs", p.MaxConcurrentRuns < 0 || p.MaxConcurrentRuns > maxSlots, fmt.Sprintf("must be from 1 to %d", maxSlots)},
 		{"timeout_seconds", p.TimeoutSeconds < 0 || p.TimeoutSeconds > run.MaxTimeout, fmt.Sprintf("must be from 1 to %d", run.MaxTimeout)},
 	} {
 		if c.bad {
 			return fault.Newf(fault.Invalid, "%s %s", c.field, c.say).With("field", c.field)
+		}
+	}
+	if p.Lifecycle != executor.Persistent {
+		for field, set := range map[string]bool{"idle_seconds": p.IdleSeconds != 0, "max_sessions": p.MaxSessions != 0} {
+			if set {
+				return fault.Newf(fault.Invalid, `%s belongs to profiles with "lifecycle":"persistent"`, field).With("field", field)
+			}
 		}
 	}
 	for i, name := range p.Env {
@@ -118,8 +134,6 @@ func (p Profile) check() error {
 // Runnable tells whether this version of the worker can run the profile, and what to do if not.
 func (p Profile) Runnable() error {
 	switch {
-	case p.Lifecycle != "" && p.Lifecycle != "oneshot":
-		return fault.Newf(fault.Invalid, "profile %q: lifecycle %q is not supported by this version; leave it out", p.Name, p.Lifecycle).With("field", "lifecycle")
 	case p.Inside():
 		return nil
 	case p.Type == run.Autonomous:

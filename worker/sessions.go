@@ -1,0 +1,67 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/worker/external"
+	"ao/worker/profile"
+)
+
+// keeper is an executor that keeps processes of sessions between their turns (lifecycle persistent).
+type keeper interface {
+	Watch(changed func())      // Sessions' answer has changed; told from the beginning
+	Sessions() []string        // those whose process waits for the next turn
+	Forget(sessions []string)  // end the processes of these
+	Drain()                    // end those that wait, and from now on each after its turn
+	Close(ctx context.Context) // end all of them; at ctx's end the hard way
+}
+
+// persistent is program with processes that stay.
+type persistent struct {
+	program
+	*external.Pool
+}
+
+func (p persistent) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	inv.APIURL, inv.MCPURL = host.URL, host.MCP
+	return p.Pool.Run(ctx, p.job(inv, host))
+}
+
+// poolOf is the pool that a profile asks for.
+func poolOf(p profile.Profile, log *slog.Logger) *external.Pool {
+	slots := cmp.Or(p.MaxConcurrentRuns, DefaultSlots())
+	return external.NewPool(external.PoolConfig{
+		Idle: time.Duration(p.IdleSeconds) * time.Second, Most: max(cmp.Or(p.MaxSessions, 8*slots), slots), Log: log.With("profile", p.Name),
+	})
+}
+
+// keep has beats tell at once what the executor keeps.
+func (w *Worker) keep() {
+	if k, ok := w.Executor.(keeper); ok {
+		w.sessions = k
+		k.Watch(w.beatNow)
+	}
+}
+
+// idle lists the sessions whose process waits for the next turn, for a beat.
+func (w *Worker) idle() []string {
+	if w.sessions == nil {
+		return nil
+	}
+	return w.sessions.Sessions()
+}
+
+// closeSessions ends the processes that are left when the worker ends.
+func (w *Worker) closeSessions() {
+	if w.sessions == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
+	defer cancel()
+	w.sessions.Close(ctx)
+}

@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/shared/fleet"
+	"ao/shared/run"
+	"ao/worker/profile"
+)
+
+// staying makes a profile of a persistent program: it answers with its number, the line, and what it found in its environment.
+func staying(t *testing.T) func(*Config) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"model.json": `{"type":"autonomous","command":"./model","lifecycle":"persistent","max_concurrent_runs":4}`,
+		"model": `#!/bin/sh
+while read -r line; do
+  case "$line" in
+  *'"type":"shutdown"'*) exit 0;;
+  *"please wait"*) echo '{"type":"event","event_type":"message","role":"assistant","content":[]}'; sleep 100;;
+  esac
+  printf '{"type":"turn_complete","result":{"pid":%s,"first":"%s","line":%s}}\n' $$ "$AGENT_ORCHESTRATOR_RUN_ID" "$line"
+done
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := profile.Read(dir, "model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *Config) { c.Executor, c.Profile = nil, p }
+}
+
+// answered is what such a program said at the end of a run.
+type answered struct {
+	PID   int
+	First string
+	Line  struct {
+		Kind string `json:"type"`
+		Run  string `json:"run_id"`
+	}
+}
+
+func (s *boss) answer1(q run.Queued) (a answered) {
+	s.t.Helper()
+	e := s.ended(q)
+	if e.Status != run.Completed || json.Unmarshal(e.Result.Data, &a) != nil {
+		s.t.Fatalf("%s %v %+v", e.Status, e.Error, e.Result)
+	}
+	return a
+}
+
+// idleNow is what the last beat lists.
+func (s *boss) idleNow() (all []string) {
+	s.with(func() {
+		if len(s.beats) > 0 {
+			all = s.beats[len(s.beats)-1].Idle
+		}
+	})
+	return all
+}
+
+func alivePid(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// TestAProcessStaysForItsSession: beats list it, the next turn is its, and it goes when it is to be forgotten, or the worker ends.
+func TestAProcessStaysForItsSession(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, nil, staying(t))
+	model := func(q *run.Queued) { q.AgentType, q.Timeout = run.Autonomous, 60 }
+	q := s.queue(model)
+	first := s.answer1(q)
+	natstest.Until(t, "the beat lists the session", func() bool { return slices.Equal(s.idleNow(), []string{q.SessionID}) })
+	next := s.queue(model, func(n *run.Queued) { n.Type, n.SessionID, n.After = run.Resume, q.SessionID, q.ID })
+	if a := s.answer1(next); a.PID != first.PID || a.Line.Kind != "turn" || a.Line.Run != next.ID || a.First != q.ID {
+		t.Errorf("the next turn: %+v after %+v", a, first)
+	}
+	last := s.queue(model, func(n *run.Queued) { n.Type, n.SessionID, n.After = run.Resume, q.SessionID, "run_elsewhere" })
+	second := s.answer1(last)
+	if second.PID == first.PID || second.Line.Kind != "" || alivePid(first.PID) {
+		t.Errorf("after a turn elsewhere: %+v after %+v", second, first)
+	}
+	s.with(func() {
+		s.answer = func(b fleet.Beat) fleet.BeatReply {
+			r := known(b)
+			r.Forget = b.Idle
+			return r
+		}
+	})
+	natstest.Until(t, "the process of a deleted session ends", func() bool { return !alivePid(second.PID) })
+	s.with(func() { s.answer = known })
+	q = s.queue(model)
+	pid := s.answer1(q).PID
+	w.end(t)
+	if alivePid(pid) {
+		t.Error("the worker has ended, and its idle process lives")
+	}
+}
+
+// TestDrainWaitsForATurn: idle processes end at once, one in a turn has its time.
+func TestDrainWaitsForATurn(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, nil, staying(t), func(c *Config) { c.Grace = 30 * time.Second })
+	model := func(q *run.Queued) { q.AgentType = run.Autonomous }
+	idle := s.answer1(s.queue(model)).PID
+	busy := s.queue(model, func(q *run.Queued) { q.Parameters = json.RawMessage(`{"prompt":"please wait"}`) })
+	natstest.Until(t, "the turn is under way", func() bool {
+		return strings.Contains(strings.Join(w.running(), " "), busy.ID)
+	})
+	w.stop()
+	natstest.Until(t, "the idle one has ended", func() bool { return !alivePid(idle) })
+	if got := w.running(); len(got) != 1 {
+		t.Errorf("runs %v", got)
+	}
+	if !w.Worker.stop(busy.Key) {
+		t.Error("no such attempt")
+	}
+	if e := s.ended(busy); e.Status != run.Stopped {
+		t.Errorf("got %s %v", e.Status, e.Error)
+	}
+	w.wait(t, nil)
+}
