@@ -74,7 +74,7 @@ func (r *reader) block(i, end int, mark byte, inline bool) (block string, after 
 	for _, from := range places {
 		begin := space(r.text, from)
 		switch {
-		case begin == tried, begin == len(r.text), begin >= end && inline:
+		case begin == tried, begin == len(r.text):
 			continue
 		case begin < end && !inline && r.text[begin] != '{' && r.text[begin] != '[': // more of the info
 			continue

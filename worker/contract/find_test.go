@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -126,11 +127,19 @@ func TestFindStrictly(t *testing.T) {
 	}
 }
 
+var deep = strings.Repeat("[", 60) + strings.Repeat("]", 60)
+
+// hostile are texts that make a simple reader read them again and again where they are repeated.
+var hostile = []string{
+	"{{{{[[[[", "[", "{", "[[", "{}", "[]", `{"a":`, `{"a":[`, `["`, `["a[`, `["a["`, `[1,`, `[1,{"a":`, `["[`, `"[`, `\"[`, `["\"[`, `{"`, `{"a`, `{"{"`, deep, deep + `,`, `[{"summary":"x"`, "`",
+	"```", "```\n", "```json\n", "```[", "```[\n", "```\n[\n", "``` ", "```\"", "```[\"", "```[\"```\",", "```[\"\n", "~~~\n", "~~~ ", "~~~\n{\"a\":\n", "```a", "````a ```", "a```json {\"", "\n", " ", "x", "```\n{}\n```\n", "字[",
+	`{"a":1,"a":2}`, `[1] `, "```{\"a\":\"```", "`` ``[", "> ",
+}
+
 // TestTimeIsProportional: text that is made to be read again and again takes no longer than any other. 128 KiB of it would take a minute
 // if each sign were looked at from each other one.
 func TestTimeIsProportional(t *testing.T) {
 	check := fits(t, summary)
-	deep := strings.Repeat("[", 60) + strings.Repeat("]", 60)
 	look := func(text string) {
 		t.Helper()
 		began := time.Now()
@@ -140,11 +149,7 @@ func TestTimeIsProportional(t *testing.T) {
 		}
 	}
 	const size = 128 << 10 / slow
-	for _, unit := range []string{
-		"{{{{[[[[", "[", "{", "[[", "{}", "[]", `{"a":`, `{"a":[`, `["`, `["a[`, `["a["`, `[1,`, `[1,{"a":`, `["[`, `"[`, `\"[`, `["\"[`, `{"`, `{"a`, `{"{"`, deep, deep + `,`, `[{"summary":"x"`, "`",
-		"```", "```\n", "```json\n", "```[", "```[\n", "```\n[\n", "``` ", "```\"", "```[\"", "```[\"```\",", "```[\"\n", "~~~\n", "~~~ ", "~~~\n{\"a\":\n", "```a", "````a ```", "a```json {\"", "\n", " ", "x", "```\n{}\n```\n", "字[",
-		`{"a":1,"a":2}`, `[1] `, "```{\"a\":\"```", "`` ``[", "> ",
-	} {
+	for _, unit := range hostile {
 		for _, before := range []string{"", `["`, "```[", "````\n"} {
 			look(before + strings.Repeat(unit, size/len(unit)))
 		}
@@ -157,6 +162,17 @@ func TestTimeIsProportional(t *testing.T) {
 	}
 	for _, unit := range []string{"{{{{[[[[", "[1] ", "```[\n", "```a"} {
 		look(strings.Repeat(unit, 5<<20/len(unit)))
+	}
+}
+
+// TestAnAnswerBehindNonsenseIsFound: what is read is limited, and still reaches the end of any text like these.
+func TestAnAnswerBehindNonsenseIsFound(t *testing.T) {
+	for _, unit := range hostile {
+		text := strings.Repeat(unit, 64<<10/slow/len(unit)) + "\nAnswer:\n{\"summary\":\"x\"}\nThat's it"
+		want := cmp.Or(map[string]string{"```\"": "\"```\"", "```\n{}\n```\n": "{}"}[unit], `{"summary":"x"}`) // fences that are JSON come first
+		if got := find(text, false, fits(t, summary)); string(got) != want {
+			t.Errorf("%q: got %.60q", unit, got)
+		}
 	}
 }
 
