@@ -163,6 +163,7 @@ func TestTimeIsProportional(t *testing.T) {
 	for _, unit := range []string{"{{{{[[[[", "[1] ", "```[\n", "```a"} {
 		look(strings.Repeat(unit, 5<<20/len(unit)))
 	}
+	look(strings.Repeat("```a", 1<<18) + "\n" + strings.Repeat(" ", 1<<20))
 }
 
 // TestAnAnswerBehindNonsenseIsFound: what is read is limited, and still reaches the end of any text like these.
