@@ -93,7 +93,18 @@ func Main(do func(ctx context.Context, v Invocation, out *Out) error) {
 }
 
 func serve(ctx context.Context, in io.Reader, out, errs io.Writer, do func(context.Context, Invocation, *Out) error) int {
-	raw, err := io.ReadAll(io.LimitReader(in, MaxInvocation+1))
+	var raw []byte
+	var err error
+	read := make(chan struct{})
+	go func() { // SIGTERM is heard while nothing comes
+		defer close(read)
+		raw, err = io.ReadAll(io.LimitReader(in, MaxInvocation+1))
+	}()
+	select {
+	case <-read:
+	case <-ctx.Done():
+		return CodeStopped
+	}
 	if err == nil && len(raw) > MaxInvocation {
 		err = fmt.Errorf("it is larger than %d MiB", MaxInvocation>>20)
 	}
