@@ -9,12 +9,23 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-func (a *API) listAgents(_ *gin.Context, q query) (any, error) {
+func (a *API) listAgents(g *gin.Context, q query) (any, error) {
 	if q.text("status") == agent.Broken {
 		return map[string][]agent.Bad{"agents": orEmpty(a.c.BrokenAgents())}, nil
 	}
 	list, err := a.c.Agents(q.text("status"))
+	if caller(g).Session != "" {
+		for i := range list {
+			list[i] = outside(list[i])
+		}
+	}
 	return map[string][]agent.Blueprint{"agents": orEmpty(list)}, err
+}
+
+// outside is an agent as another agent's session may see it: not how it is told to work, and not what it is to show to its servers.
+func outside(b agent.Blueprint) agent.Blueprint {
+	b.SystemPrompt, b.MCPServers = "", nil
+	return b
 }
 
 // orEmpty keeps a list without entries from being null.
@@ -36,7 +47,11 @@ func (a *API) showAgent(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Agent(g.Request.Context(), name)
+	b, err := a.c.Agent(g.Request.Context(), name)
+	if caller(g).Session != "" {
+		b = outside(b)
+	}
+	return b, err
 }
 
 func (a *API) createAgent(g *gin.Context, _ query) (any, error) {

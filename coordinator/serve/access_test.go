@@ -208,18 +208,18 @@ func TestTokensOpenTheNetwork(t *testing.T) {
 type minds struct {
 	*stack
 	mu  sync.Mutex
-	had map[string]run.Queued
+	had map[string][]run.Queued // by run: its attempts
 }
 
 func think(s *stack, admin ...string) *minds {
 	s.t.Helper()
-	m := &minds{stack: s, had: map[string]run.Queued{}}
+	m := &minds{stack: s, had: map[string][]run.Queued{}}
 	var w *worker
 	ready := make(chan struct{})
 	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
 		<-ready
 		m.mu.Lock()
-		m.had[q.ID] = q
+		m.had[q.ID] = append(m.had[q.ID], q)
 		m.mu.Unlock()
 		var in struct{ Prompt string }
 		_ = json.Unmarshal(q.Parameters, &in)
@@ -227,6 +227,8 @@ func think(s *stack, admin ...string) *minds {
 			w.say(q, "I am at it")
 		}
 		switch {
+		case strings.HasSuffix(in.Prompt, "second try") && q.Attempt == 1:
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", "It went wrong")}
 		case strings.HasPrefix(in.Prompt, "hold"):
 			<-s.t.Context().Done()
 		case strings.HasPrefix(in.Prompt, "fail"):
@@ -239,15 +241,23 @@ func think(s *stack, admin ...string) *minds {
 	return m
 }
 
-// token is the session token of a run's attempt, as its worker makes it.
+// token is the session token of a run's first attempt, as its worker makes it; tokenOf that of any, counted from 1.
 func (m *minds) token(id string) string {
 	m.t.Helper()
+	return m.tokenOf(id, 1)
+}
+
+func (m *minds) tokenOf(id string, attempt int) string {
+	m.t.Helper()
 	var q run.Queued
-	natstest.Until(m.t, id+" has begun", func() (ok bool) {
+	natstest.Until(m.t, id+" has begun", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		q, ok = m.had[id]
-		return ok
+		if len(m.had[id]) < attempt {
+			return false
+		}
+		q = m.had[id][attempt-1]
+		return true
 	})
 	return fleet.SessionToken(q.ID, q.Attempt, q.Key)
 }
@@ -288,6 +298,12 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 	for id, parent := range map[string]string{child.RunID: top.SessionID, grandchild.RunID: child.SessionID} {
 		if r := into[run.Run](m.get("/runs/"+id, admin...), 200); r.Parent != parent {
 			t.Errorf("the parent of %s is %q, want %q", id, r.Parent, parent)
+		}
+	}
+	m.post("/agents", `{"name":"secretive","system_prompt":"SECRET","mcp_servers":{"x":{"type":"http","url":"http://x","headers":{"Authorization":"SECRET"}}}}`, admin...).want(201)
+	for _, path := range []string{"/agents", "/agents/secretive"} {
+		if theirs, all := m.get(path, mine), m.get(path, admin...); strings.Contains(theirs.body, "SECRET") || !strings.Contains(theirs.body, "secretive") || !strings.Contains(all.body, "SECRET") {
+			t.Errorf("%s: a session sees %s, an admin %s", path, theirs.body, all.body)
 		}
 	}
 	for _, tt := range []struct {
@@ -352,6 +368,12 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 			t.Errorf("%s: %d %s", bad, g.status, g.body)
 		}
 	}
+	again := m.submit(`{"agent_name":"mind","prompt":"hold at the second try","max_attempts":2}`, admin...)
+	m.get("/runs/"+again.RunID, bearer(m.tokenOf(again.RunID, 2))).want(200)
+	if g := m.get("/runs/"+again.RunID, bearer(m.token(again.RunID))); g.status != 401 || !strings.Contains(g.body, "is over") {
+		t.Errorf("the token of an attempt that failed: %d %s", g.status, g.body)
+	}
+
 	m.post("/runs/"+top.RunID+"/stop", "", admin...).want(200)
 	natstest.Until(t, "the run has ended", func() bool {
 		return into[run.Run](m.get("/runs/"+top.RunID, admin...), 200).Status == run.Stopped
