@@ -49,11 +49,13 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 	for _, f := range change {
 		f(&cfg)
 	}
-	n, err := serve.OpenNATS(cfg.NATS)
-	if err != nil {
-		t.Fatal(err)
+	n, err := cfg.Server, error(nil)
+	if n == nil {
+		if n, err = serve.OpenNATS(cfg.NATS); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(n.Close)
 	}
-	t.Cleanup(n.Close)
 	serving := make(chan string, 1)
 	cfg.Server, cfg.Serving = n, func(url string) { serving <- url }
 	ctx, cancel := context.WithCancel(context.Background())
@@ -82,6 +84,12 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// another is a second coordinator beside this one.
+func (s *stack) another() *stack {
+	s.t.Helper()
+	return start(s.t, func(c *serve.Config) { c.Server = s.nats })
 }
 
 // got is an HTTP answer.
@@ -206,6 +214,7 @@ type worker struct {
 	stops    map[string]chan struct{} // by key: closed when the run is to stop
 	said     map[string]uint64        // by key: sequence of the attempt's last event
 	silent   bool
+	lies     bool // it ends runs with an output schema itself
 	lanes    map[string]bool
 	take     func(lane string)
 }
@@ -323,13 +332,17 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	case <-stop:
 		o = run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}
 	}
+	last := subject.Ended(part, q.ID, q.Key)
 	w.mu.Lock()
 	events := w.said[q.Key]
+	if q.Contract && o.Status == run.Completed && !w.lies {
+		last = subject.Offered(part, q.ID, q.Key)
+	}
 	w.mu.Unlock()
 	now := time.Now()
 	ended, _ := json.Marshal(run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Nonce: "n" + q.Key, Attempt: q.Attempt,
 		Status: o.Status, Error: o.Error, Result: o.Result, Events: events, StartedAt: &now, At: now})
-	if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: subject.Ended(part, q.ID, q.Key), Body: ended}); err != nil && ctx.Err() == nil {
+	if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: last, Body: ended}); err != nil && ctx.Err() == nil {
 		t.Logf("last word of %s: %v", q.ID, err)
 	}
 }
