@@ -144,16 +144,17 @@ type answer struct {
 	wrong []run.OutputError // in which ways it does not fit
 }
 
-// judge looks at an executor's result. Data that it gave itself are taken as they are, in its text they are looked for.
+// judge looks at an executor's result. Data that it gave itself are taken as they are, in its text they are looked for. Null stands for
+// none, unless the schema wants it.
 func (c Contract) judge(r *run.Result) answer {
 	var a answer
 	switch {
 	case r == nil:
-	case len(r.Data) > 0 && (c.AgentType == run.Procedural || string(r.Data) != "null"):
+	case len(r.Data) > 0 && (string(r.Data) != "null" || r.Text == nil && c.fits(r.Data)):
 		a.data, a.said = r.Data, string(r.Data)
 	case r.Text != nil:
 		a.said = *r.Text
-		a.data = find(a.said, c.Output.Strict, func(v json.RawMessage) bool { return c.schema.Check(v) == nil })
+		a.data = find(a.said, c.Output.Strict, c.fits)
 	}
 	if a.data == nil {
 		a.wrong = []run.OutputError{{Path: "$", Message: run.NoOutput}}
@@ -164,6 +165,8 @@ func (c Contract) judge(r *run.Result) answer {
 	}
 	return a
 }
+
+func (c Contract) fits(value json.RawMessage) bool { return c.schema.Check(value) == nil }
 
 // result is the result document with what is said of its answer, the n-th. An autonomous agent's data that do not fit are shown as
 // raw_output only: nobody shall take them for an answer.

@@ -134,6 +134,21 @@ func TestSourceAndNameAreShown(t *testing.T) {
 	}
 }
 
+// TestNullIsAnAnswerWhereItIsWanted, and else there is none.
+func TestNullIsAnAnswerWhereItIsWanted(t *testing.T) {
+	for _, schema := range []string{`{"type":"null"}`, `{"type":"string"}`} {
+		for _, end := range []run.Outcome{gave(`null`), said(`null`)} {
+			e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome { return end }}}
+			c := contract(e, 0)
+			c.Output.Schema = json.RawMessage(schema)
+			o := c.Run(t.Context(), start(), (&listener{}).host())
+			if good := schema == `{"type":"null"}`; good != (o.Status == run.Completed) || good && string(o.Result.Data) != "null" {
+				t.Errorf("%s: got %s", schema, shown(t, o))
+			}
+		}
+	}
+}
+
 func TestStrict(t *testing.T) {
 	e := says("```json\n{\"summary\":\"x\"}\n```", ` {"summary":"y"} `)
 	c := contract(e, 1)
@@ -359,7 +374,7 @@ func TestProceduralAgentsAreCheckedOnce(t *testing.T) {
 	code := 0
 	for _, tt := range []struct{ data, want string }{
 		{`{"summary":"x","n":1.0}`, `{"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{"summary":"x","n":1.0},"exit_code":0,"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":0}}}`},
-		{`null`, `"message":"null is not of type 'object'"`},
+		{`null`, run.NoOutput},
 		{`{"return_code":0,"stdout":"x","stderr":""}`, `{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries","errors":[` + missing + `],"last_output":"{\"return_code\":0,\"stdout\":\"x\",\"stderr\":\"\"}"},` +
 			`"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":0,"stdout":"x","stderr":""},"exit_code":0,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":0,"rejected":[{"attempt":1,"errors":[` + missing + `]}]}}}`},
 	} {
