@@ -137,6 +137,7 @@ func (a *app) showAgent(doc json.RawMessage) error {
 	if b.TimeoutSeconds > 0 {
 		f.Add("timeout", fmt.Sprintf("%d s", b.TimeoutSeconds))
 	}
+	f.Add("answer", outputOfAgent(b))
 	f.Add("command", b.Command)
 	f.Add("runner", b.RunnerID)
 	if b.ModifiedAt != nil {

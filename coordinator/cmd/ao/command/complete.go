@@ -36,7 +36,7 @@ func (a *app) offer(c *cobra.Command, of, name string, describe func(map[string]
 	ctx, cancel := context.WithTimeout(ctx, haste)
 	defer cancel()
 	q := url.Values{"limit": {offered}}
-	if of == "agents" || of == "runners" {
+	if of == "agents" || of == "runners" || of == "schemas" {
 		q = nil
 	}
 	p, err := a.client.List(ctx, of, q, of)

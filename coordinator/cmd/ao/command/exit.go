@@ -119,6 +119,8 @@ func refusal(r *client.Refused) []string {
 	case hint != "":
 	case r.Fault.Code == "parameter_validation_failed" && agent != "":
 		hint = fmt.Sprintf("'ao agents show %s' lists what it takes", screen.Line(agent))
+	case r.Fault.Code == "SchemaNotFound":
+		hint = "'ao schemas' lists what there is"
 	case r.Status == 404 && (agent != "" || field == "agent_name"):
 		hint = "'ao agents' lists what there is"
 	case r.RetryAfter > 0:

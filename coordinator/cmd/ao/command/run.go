@@ -35,6 +35,8 @@ Parameters are typed by the agent's schema ('ao agents show AGENT' lists them); 
   --param 'opts:={"a":1}'        any JSON, as it stands
   --params FILE, -, or '{…}'     a JSON object; parameters given one by one come after it, or replace its own
 
+With --output-schema the result is data that match it, or the run fails and says why ('ao show RUN').
+
 Exit codes: 0 completed, 1 failed or refused, 2 the words were not understood, 3 stopped, 4 the time to wait was over,
 5 no coordinator was reached, 130 interrupted. The exit code of a procedural agent's own program is shown, not passed on.`
 
@@ -59,6 +61,7 @@ type order struct {
 	calls    bool
 	url      string
 	key      string
+	output   wanted
 }
 
 // typedFlag adds to an order's parameters; several flags share one list, so that their order is that of the words.
@@ -125,6 +128,7 @@ func (a *app) orderFlags(c *cobra.Command, o *order) {
 	f.BoolVar(&o.calls, "call-back", false, "tell the parent session of the end, with a turn of its own (mode async_callback)")
 	f.StringVar(&o.url, "callback-url", "", "tell an HTTP receiver of the end")
 	f.Var(&o.timeout, "timeout", "limit of the execution, such as 90s")
+	a.outputFlags(c, &o.output)
 	c.MarkFlagsMutuallyExclusive("session", "resume")
 	a.complete(c, "param", a.completeParam)
 	a.complete(c, "resume", a.completeSessions)
@@ -246,6 +250,10 @@ type request struct {
 	Timeout    int             `json:"timeout_seconds,omitempty"`
 	Attempts   int             `json:"max_attempts,omitempty"`
 	Callback   string          `json:"callback_url,omitempty"`
+
+	OutputSchema     json.RawMessage    `json:"output_schema,omitempty"`
+	OutputSchemaName string             `json:"output_schema_name,omitempty"`
+	OutputOptions    *run.OutputOptions `json:"output_schema_options,omitempty"`
 }
 
 // order makes the body of a request out of the words.
@@ -270,6 +278,9 @@ func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error)
 	}
 	if o.hostname != "" || o.profile != "" || len(o.tags) > 0 {
 		req.Demands = &run.Demands{Hostname: o.hostname, ExecutorProfile: o.profile, Tags: o.tags}
+	}
+	if err := o.output.into(a, &req); err != nil {
+		return nil, err
 	}
 	var base []wire.Member
 	if o.params != "" {
