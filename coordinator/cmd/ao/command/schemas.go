@@ -1,0 +1,203 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/agent"
+	"ao/shared/run"
+	"ao/shared/wire"
+
+	"github.com/spf13/cobra"
+)
+
+// named is an output schema as the API shows it.
+type named struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+	CreatedAt   time.Time       `json:"created_at"`
+}
+
+func (a *app) schemas() *cobra.Command {
+	c := &cobra.Command{
+		Use: "schemas", Short: "List output schemas that have names; show, create and delete them", Args: cobra.NoArgs,
+		Long: "List the output schemas that 'ao run --output-schema-name' and agents' output_schema_name can name. One never changes; another one\n" +
+			"has another name.",
+		Example: "  ao schemas create findings --file findings.json\n  ao run security-scanner --prompt 'Look at src' --output-schema-name findings",
+	}
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		p, err := a.client.List(ctx, "schemas", nil, "schemas")
+		if err != nil {
+			return err
+		}
+		table := screen.NewTable("SCHEMA", "CREATED", "DESCRIPTION")
+		return a.list(p, "no output schemas; see 'ao schemas create --help'", table, func(doc json.RawMessage) error {
+			var s named
+			if err := json.Unmarshal(doc, &s); err != nil {
+				return err
+			}
+			table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.last(s.Description))
+			return nil
+		})
+	})
+	c.AddCommand(a.schemaShow(), a.schemaCreate(), a.schemaDelete())
+	return c
+}
+
+func (a *app) schemaShow() *cobra.Command {
+	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: oneOf("an output schema"), ValidArgsFunction: a.completeSchemas}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := agent.CheckName("name", args[0]); err != nil {
+			return usage{err}
+		}
+		doc, err := a.client.Get(ctx, nil, "schemas", args[0])
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.doc(doc)
+		}
+		var s named
+		if err := json.Unmarshal(doc, &s); err != nil {
+			return err
+		}
+		var f screen.Facts
+		f.Add("schema", s.Name)
+		f.Add("description", s.Description)
+		f.Add("created", screen.At(a.now(), s.CreatedAt))
+		if err := f.Write(a.out); err != nil {
+			return err
+		}
+		return a.print("\n" + a.shownJSON([]byte(indented(s.Schema))) + "\n")
+	})
+	return c
+}
+
+func (a *app) schemaCreate() *cobra.Command {
+	var file, description string
+	c := &cobra.Command{
+		Use: "create NAME --file SCHEMA", Short: "Give an output schema a name", Args: oneOf("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
+		Long:    "Give a JSON Schema (draft-07) a name that runs and agents can say instead of it. It never changes.",
+		Example: `  ao schemas create findings --file findings.json --description 'What a review finds'` + "\n" + `  ao schemas create count --file '{"type":"object","required":["n"]}'`,
+	}
+	c.Flags().StringVar(&file, "file", "", "the schema: a file, '{…}' itself, or - for standard input")
+	c.Flags().StringVar(&description, "description", "", "what it is for")
+	a.complete(c, "description", cobra.NoFileCompletions)
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := agent.CheckName("name", args[0]); err != nil {
+			return usage{err}
+		}
+		if file == "" {
+			return usagef("which schema? give it with --file: a file, '{…}' itself, or - for standard input")
+		}
+		schema, err := a.object("schema", file)
+		if err != nil {
+			return err
+		}
+		body, err := wire.Encode(map[string]any{"name": args[0], "description": description, "schema": json.RawMessage(schema)})
+		if err != nil {
+			return err
+		}
+		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas"}, Body: body})
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.doc(answer.Doc)
+		}
+		a.note("%s is created", args[0])
+		return nil
+	})
+	return c
+}
+
+func (a *app) schemaDelete() *cobra.Command {
+	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent names", Args: oneOf("an output schema"), ValidArgsFunction: a.completeSchemas}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := agent.CheckName("name", args[0]); err != nil {
+			return usage{err}
+		}
+		return a.delete(ctx, "schemas", args[0])
+	})
+	return c
+}
+
+// wanted is what the answer of a run must be, as flags say it.
+type wanted struct {
+	schema  string
+	name    string
+	retries retries
+	strict  bool
+}
+
+// retries is how often a session is asked again; nil: not said.
+type retries struct{ n *int }
+
+func (r *retries) String() string { return "" }
+func (r *retries) Type() string   { return "number" }
+func (r *retries) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > run.MaxOutputRetries {
+		return errors.New("write a whole number from 0 to 10")
+	}
+	r.n = &n
+	return nil
+}
+
+func (a *app) outputFlags(c *cobra.Command, w *wanted) {
+	f := c.Flags()
+	f.StringVar(&w.schema, "output-schema", "", "the answer must match this JSON Schema: a file, '{…}' itself, or - for standard input")
+	f.StringVar(&w.name, "output-schema-name", "", "the answer must match the output schema of this name ('ao schemas')")
+	f.Var(&w.retries, "output-retries", "how often an agent is asked again whose answer does not match, 0 to 10")
+	f.BoolVar(&w.strict, "strict-json", false, "the answer must be JSON as a whole; nothing is looked for in it")
+	c.MarkFlagsMutuallyExclusive("output-schema", "output-schema-name")
+	a.complete(c, "output-schema-name", a.completeSchemas)
+	a.complete(c, "output-retries", cobra.NoFileCompletions)
+}
+
+// into says it in a request.
+func (w wanted) into(a *app, r *request) error {
+	if w.schema != "" {
+		raw, err := a.object("output-schema", w.schema)
+		if err != nil {
+			return err
+		}
+		r.OutputSchema = raw
+	}
+	r.OutputSchemaName = w.name
+	if w.retries.n != nil || w.strict {
+		r.OutputOptions = &run.OutputOptions{MaxRetries: w.retries.n}
+		if w.strict {
+			r.OutputOptions.StrictJSONOnly = &w.strict
+		}
+	}
+	return nil
+}
+
+func (a *app) completeSchemas(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "run" && c.Name() != "validate" {
+		return nil, noFiles
+	}
+	return a.offer(c, "schemas", "name", func(words map[string]string) string { return words["description"] }), noFiles
+}
+
+// outputOfAgent is what an agent's answer must be, for people.
+func outputOfAgent(b agent.Blueprint) string {
+	switch o := b.OutputSchemaOptions; {
+	case b.OutputSchema == nil && b.OutputSchemaName == "":
+		return ""
+	case b.OutputSchemaName != "":
+		return fmt.Sprintf("must match schema %s ('ao schemas show %s')", b.OutputSchemaName, b.OutputSchemaName)
+	case o != nil && o.MaxRetries != nil:
+		return fmt.Sprintf("must match %s; it is asked again %d times", b.OutputSchema, *o.MaxRetries)
+	}
+	return fmt.Sprintf("must match %s", b.OutputSchema)
+}
