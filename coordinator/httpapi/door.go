@@ -72,13 +72,19 @@ func (a *API) tell(g *gin.Context, took time.Duration) {
 	if !a.log.Enabled(ctx, level) {
 		return
 	}
-	attrs := make([]slog.Attr, 0, 8)
+	attrs := make([]slog.Attr, 0, 9)
 	attrs = append(attrs, slog.String("request", requestID(g)), slog.String("method", g.Request.Method), slog.String("route", pattern(g)),
 		slog.Int("status", g.Writer.Status()), slog.Duration("took", took.Round(time.Microsecond)))
 	if at := g.Writer.Header().Get("Location"); at != "" {
 		attrs = append(attrs, slog.String("location", at))
 	} else if id := g.Param("id"); id != "" && len(id) <= 80 {
 		attrs = append(attrs, slog.String("id", id))
+	}
+	switch who := caller(g); {
+	case who.Session != "":
+		attrs = append(attrs, slog.String("session", who.Session))
+	case who.Name != "":
+		attrs = append(attrs, slog.String("token", who.Name)) // its name
 	}
 	a.log.LogAttrs(ctx, level, "http", attrs...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,6 +146,47 @@ func TestIdempotencyKeysAreTheirCallers(t *testing.T) {
 	if mine.RunID != again.RunID || mine.RunID == theirs.RunID {
 		t.Errorf("%s, again %s; another's %s", mine.RunID, again.RunID, theirs.RunID)
 	}
+}
+
+// TestTheLogNamesTheCaller: by its token's name, or its session, never by the token.
+func TestTheLogNamesTheCaller(t *testing.T) {
+	t.Parallel()
+	var log lockedLog
+	s := secure(t, func(c *serve.Config) {
+		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	m := think(s.stack, s.admin)
+	top := s.submit(`{"agent_name":"mind","prompt":"hold"}`, s.run)
+	token := m.token(top.RunID)
+	s.post("/runs", `{"agent_name":"mind","prompt":"x"}`, bearer(token)).want(201)
+	s.get("/runs", bearer(token+"0")).want(401)
+	s.get("/runs", bearer("aot_WRONG")).want(401)
+	natstest.Until(t, "the log has all", func() bool {
+		return strings.Contains(log.text(), "token=the-run") && strings.Contains(log.text(), "session="+top.SessionID) && strings.Count(log.text(), "status=401") == 2
+	})
+	for _, secret := range []string{token, "aot_"} {
+		if strings.Contains(log.text(), secret) {
+			t.Errorf("a token is in the log: %s", secret[:4])
+		}
+	}
+}
+
+// lockedLog is a log that can be read while it is written.
+type lockedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedLog) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // TestBadTokenFiles: the start is refused, and the line is named.
