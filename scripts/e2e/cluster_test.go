@@ -50,7 +50,8 @@ type servers interface {
 }
 
 // stall is what a bound on time may be exceeded by: nothing where NATS stays, and on a rolling cluster the 10 s that a change of
-// leader may take at most (issue: leader changes stall nothing for more than 10 s).
+// leader may take at most (issue: leader changes stall nothing for more than 10 s). Silence is longer by that, too, before it counts
+// for good: a coordinator that lost its connection listens anew, and the other one does not.
 func stall() time.Duration {
 	if rolling {
 		return 10 * time.Second

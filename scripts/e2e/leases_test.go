@@ -11,7 +11,7 @@ import (
 // Contract section 5, silence: stale and back, removed with agents and runs, drained. The lease is so long that it decides nothing.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
-	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s", "RUNNER_REMOVE_THRESHOLD=4s", "RUN_LEASE=60s")
+	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", 4*time.Second+stall()), "RUN_LEASE=60s")
 	s.agent("hang", note+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	s.write("profiles/lone.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../lone","max_concurrent_runs":2}`)
@@ -57,7 +57,7 @@ func TestRemoval(t *testing.T) {
 				st.find("run_failed", func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == run })
 			}
 		}
-		t.Logf("removed after 4 s of silence; the runs had failed after %s", time.Since(began).Round(time.Millisecond))
+		t.Logf("removed after %s of silence; the runs had failed after %s", 4*time.Second+stall(), time.Since(began).Round(time.Millisecond))
 		s.same("their statuses", s.runnerOf("a", "status")+s.runnerOf("c", "status"), "")
 		s.until("and there", func() bool { return b2.runnerOf("a", "status")+b2.runnerOf("c", "status") == "" })
 		s.has(s.post("/runs", `{"agent_name":"only","parameters":{"n":"x"}}`), 404)

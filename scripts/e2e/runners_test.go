@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -162,7 +163,7 @@ func TestRunners(t *testing.T) {
 // Contract section 5: silence. Stale, removed with its agents and runs, back again.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2", "RUNNER_REMOVE_THRESHOLD=4", "RUN_LEASE=2s")
+	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", 4*time.Second+stall()), "RUN_LEASE=2s")
 	s.agent("hang", note+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	w := s.runner("a")
