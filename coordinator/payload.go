@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 
 	"ao/nats/bus"
@@ -27,15 +28,15 @@ func (c *Coordinator) putPayload(ctx context.Context, name string, raw []byte) (
 	return ref, nil
 }
 
-// runOf is the run that a payload belongs to: <run>.<hash>.in, <run>.<attempt>.out.
+// runOf is the run that a payload belongs to: <run>.<hash>.in, <run>.<attempt>.out, and states (fleet.StateName).
 func runOf(name string) string {
 	id, _, _ := strings.Cut(name, ".")
 	return id
 }
 
-// getPart hands a worker one part of a payload of the attempt it holds.
+// getPart hands a worker one part of a payload of the attempt it holds, or of a state that its session has kept.
 func (c *Coordinator) getPart(ctx context.Context, r fleet.PartRequest) ([]byte, error) {
-	if err := c.mayTouch(r); err != nil {
+	if err := c.mayTouch(ctx, r, false); err != nil {
 		return nil, err
 	}
 	body, err := c.bus.GetPart(ctx, r.Name, r.Part)
@@ -45,24 +46,68 @@ func (c *Coordinator) getPart(ctx context.Context, r fleet.PartRequest) ([]byte,
 	return body, err
 }
 
-// putPart takes one part of a result of the attempt that the worker holds.
+// putPart takes one part of a result, or of a state, of the attempt that the worker holds.
 func (c *Coordinator) putPart(ctx context.Context, r fleet.PartRequest) ([]byte, error) {
-	if err := c.mayTouch(r); err != nil {
+	if err := c.mayTouch(ctx, r, true); err != nil {
 		return nil, err
 	}
-	if len(r.Body) > fleet.PartSize || int64(r.Part)*fleet.PartSize+int64(len(r.Body)) > c.MaxPayload {
-		return nil, fault.Newf(fault.TooLarge, "a result may have %d bytes, in parts of %d (AO_MAX_PAYLOAD)", c.MaxPayload, fleet.PartSize)
+	if len(r.Body) > fleet.PartSize || int64(r.Part) > c.MaxPayload/fleet.PartSize || int64(r.Part)*fleet.PartSize+int64(len(r.Body)) > c.MaxPayload {
+		return nil, fault.Newf(fault.TooLarge, "a result or a state may have %d bytes, in parts of %d (AO_MAX_PAYLOAD)", c.MaxPayload, fleet.PartSize)
 	}
 	return nil, c.bus.PutPart(ctx, r.Name, r.Part, r.Body)
 }
 
-// mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id.
-func (c *Coordinator) mayTouch(r fleet.PartRequest) error {
+// mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. States are touched
+// while the attempt is under way only: its own is written, and that of any run of its session is read.
+func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write bool) error {
 	if err := c.keys.check(r.RunID, r.Attempt, r.Key); err != nil {
 		return err
 	}
-	if !strings.HasPrefix(r.Name, r.RunID+".") || r.Part < 0 {
+	pointer, state := fleet.StateOf(r.Name)
+	switch own := runOf(r.Name) == r.RunID; {
+	case r.Part < 0, !own && !state, write && state && pointer != fleet.StatePointer(r.RunID, r.Attempt):
 		return fault.New(fault.Forbidden, "", "The payload belongs to another run")
+	case !state:
+		return nil
+	}
+	session, ok := c.underWay(r.RunID, r.Attempt)
+	if !ok {
+		c.current(ctx) // its claim may be a moment old, and another coordinator's news
+		session, ok = c.underWay(r.RunID, r.Attempt)
+	}
+	if !ok && c.Journal.Ready() != nil {
+		return fault.Wrap(fault.Unavailable, "", "The history is being read; try again in a moment", c.Journal.Ready())
+	}
+	if !ok {
+		return fault.New(fault.Forbidden, "", "The attempt is over, and keeps nothing any more")
+	}
+	if !write && c.Journal.Model(session) != pointer && !slices.Contains(c.Journal.RunsOf(session), runOf(r.Name)) {
+		return fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
 	return nil
+}
+
+// dropState removes a state that its session is no longer bound to, for a run that came after it. Doing it twice is harmless.
+func (c *Coordinator) dropState(ctx context.Context, r fleet.PartRequest) ([]byte, error) {
+	if err := c.keys.check(r.RunID, r.Attempt, r.Key); err != nil {
+		return nil, err
+	}
+	pointer, ok := fleet.StateOf(r.Name)
+	name, _ := fleet.StateName(pointer)
+	if !ok || name != r.Name {
+		return nil, fault.New(fault.Invalid, "", "The name is not that of a state").With("field", "name")
+	}
+	c.current(ctx) // what the session is bound to now may be a moment old
+	if runs := c.Journal.RunsOf(r.SessionID); !slices.Contains(runs, r.RunID) || !slices.Contains(runs, runOf(name)) {
+		return nil, fault.New(fault.Forbidden, "", "The state belongs to another session")
+	}
+	if c.Journal.Model(r.SessionID) == pointer {
+		return nil, fault.New(fault.Conflict, "", "The session is bound to this state")
+	}
+	for _, n := range []string{name, fleet.StateBody(name, 0), fleet.StateBody(name, 1)} {
+		if err := c.bus.DropPayload(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }

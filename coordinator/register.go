@@ -314,6 +314,7 @@ func (c *Coordinator) serveFleet(ctx context.Context) error {
 		fleet.OpDeregister: answer(func(ctx context.Context, f fleet.Farewell) (any, error) { return struct{}{}, c.Deregister(ctx, f) }),
 		fleet.OpGetPart:    bytesOf(c.getPart),
 		fleet.OpPutPart:    bytesOf(c.putPart),
+		fleet.OpDropState:  bytesOf(c.dropState),
 	}
 	beats := make(chan error, 1)
 	go func() { // every coordinator hears every beat

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/fleet"
 )
 
 // tend looks after the lanes every 30 s: a consumer that is missing, or past a run that nobody has, is made again; a lane
@@ -172,8 +174,12 @@ func (r *roster) spared() map[string]bool {
 // they stored theirs, of creations that failed half-way. What is younger than a moment may be about to be named. A fold that begins
 // anew at any moment knows of nothing: that is no reason.
 func (c *Coordinator) sweepPayloads(ctx context.Context, old time.Time) {
+	bound := sync.OnceValue(c.Journal.States)
 	err := c.bus.DropPayloads(ctx, func(name string, at time.Time) bool {
 		if !at.Before(old) || c.Journal.Ready() != nil {
+			return false
+		}
+		if pointer, ok := fleet.StateOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
 			return false
 		}
 		id := runOf(name)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -85,7 +86,21 @@ func (s *boss) hear(_ context.Context, subj string, body []byte) ([]byte, error)
 		if s.noParts != nil {
 			return nil, s.noParts
 		}
-		return s.parts[name], nil
+		body, ok := s.parts[name]
+		if !ok {
+			return nil, fault.New(fault.NotFound, "", "It is not kept any more, or it is damaged")
+		}
+		return body, nil
+	case subject.Fleet(fleet.OpDropState):
+		p, _ := part()
+		for name := range s.parts {
+			if at, ok := fleet.StateOf(strings.Split(name, "/")[0]); ok && fleet.StatePointer(p.RunID, p.Attempt) != at {
+				if want, _ := fleet.StateOf(p.Name); want == at {
+					delete(s.parts, name)
+				}
+			}
+		}
+		return nil, nil
 	case subject.Fleet(fleet.OpPutPart):
 		p, name := part()
 		s.parts[name] = p.Body

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
@@ -18,7 +20,8 @@ import (
 // maxModel is the longest session id of a model side, in bytes.
 const maxModel = 1 << 10
 
-// bond is what an attempt's executor bound: the model side's session id. The first one counts, as the stream takes one.
+// bond is what an attempt's executor bound: the model side's session id, or the state that it kept. The first one counts, as the stream
+// takes one.
 type bond struct {
 	mu    sync.Mutex
 	model string
@@ -36,16 +39,22 @@ func (e *events) bind(body json.RawMessage) {
 		e.w.log.Warn("what an executor bound is too long and left out; the session cannot be resumed by it", "run", e.a, "bytes", len(l.Session))
 		return
 	}
-	e.bond.mu.Lock()
-	defer e.bond.mu.Unlock()
-	if e.bond.model != "" {
-		if e.bond.model != l.Session {
-			e.w.log.Warn("an executor bound another session; the first one counts", "run", e.a)
-		}
+	if err := e.bond.takes(l.Session); err != nil {
+		e.w.log.Warn("what an executor bound is left out", "run", e.a, "err", err)
 		return
 	}
-	e.bond.model, e.bond.done = l.Session, make(chan struct{})
-	go e.writeBond(l.Session)
+	e.write(l.Session)
+}
+
+// write begins to write the record, unless somebody has. done is closed when it stands, or never will.
+func (e *events) write(model string) (done chan struct{}) {
+	e.bond.mu.Lock()
+	defer e.bond.mu.Unlock()
+	if e.bond.model = cmp.Or(e.bond.model, model); e.bond.model == model && e.bond.done == nil {
+		e.bond.done = make(chan struct{})
+		go e.writeBond(model)
+	}
+	return e.bond.done
 }
 
 // takes tells whether the attempt's executor can bind this session yet.
@@ -53,18 +62,45 @@ func (b *bond) takes(model string) error {
 	if len(model) > maxModel {
 		return fault.Newf(fault.Invalid, "executor_session_id may have %d bytes, not %d", maxModel, len(model)).With("field", "executor_session_id")
 	}
+	if fleet.IsStatePointer(model) {
+		return fault.New(fault.Invalid, "", "executor_session_id must not begin with state:, which stands for what runs keep").With("field", "executor_session_id")
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.model != "" && b.model != model {
+	switch {
+	case fleet.IsStatePointer(b.model):
+		return fault.New(fault.Conflict, "", "This run keeps its conversation here, and goes on by that; it cannot bind a session of a model side beside").With("field", "executor_session_id")
+	case b.model != "" && b.model != model:
 		return fault.New(fault.Conflict, "", "This run has bound another session before, and the first one counts").With("field", "executor_session_id")
 	}
 	return nil
 }
 
+// reserve has the attempt bound to a state, and to nothing else from now on; free takes that back as long as no record is written.
+func (b *bond) reserve(pointer string) (free func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.model != "" && b.model != pointer {
+		return nil, fault.New(fault.Conflict, "", "This run has bound a session of a model side, and goes on by that; it cannot keep a state beside")
+	}
+	b.model = pointer
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.done == nil {
+			b.model = ""
+		}
+	}, nil
+}
+
 // writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.
 func (e *events) writeBond(model string) {
 	defer close(e.bond.done)
-	body, err := wire.Encode(run.Bound{V: run.Version, SessionID: e.a.SessionID, RunnerID: e.w.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()})
+	r := run.Bound{V: run.Version, SessionID: e.a.SessionID, RunnerID: e.w.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()}
+	if !fleet.IsStatePointer(model) { // the model side has it, here
+		r.Hostname, r.Profile = e.w.Host, e.w.Profile.Name
+	}
+	body, err := wire.Encode(r)
 	if err != nil {
 		e.w.log.Error("bind", "run", e.a, "err", err)
 		return

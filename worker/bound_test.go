@@ -51,7 +51,7 @@ printf '{"type":"result","result_data":{"attempt":"%s","in":%s}}\n' "$AGENT_ORCH
 	if !s.record(subj, &bound) {
 		t.Fatal("nothing is bound")
 	}
-	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "model-of-" + q.SessionID, At: bound.At}); bound != want || bound.At.IsZero() {
+	if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "model-of-" + q.SessionID, Hostname: "h", Profile: "model", At: bound.At}); bound != want || bound.At.IsZero() {
 		t.Errorf("got %+v, want %+v", bound, want)
 	}
 	first, _ := b.Last(t.Context(), subj)

@@ -23,10 +23,11 @@ type events struct {
 	w *Worker
 	a *attempt
 
-	bond bond
-	mu   sync.Mutex
-	out  *bus.Emitter
-	lost int
+	bond   bond
+	memory *memory
+	mu     sync.Mutex
+	out    *bus.Emitter
+	lost   int
 }
 
 // emit writes an event. It waits while too much is not written yet, until the executor is to end; what comes then is left out.

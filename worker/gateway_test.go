@@ -14,6 +14,7 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/executor"
+	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 	case "talk":
 		executor.Main(talk)
 	case "memory":
-		executor.Program(memory)
+		executor.Program(remember)
 	}
 	os.Exit(m.Run())
 }
@@ -48,12 +49,12 @@ func ask(ctx context.Context, method, url, body string) (int, string, error) {
 	return a.StatusCode, string(all), err
 }
 
-// talk sends what the parameter "say" has, in order, and leaves the answers as a message. It prints something, too.
+// talk sends what the prompt's "say" has, in order, and leaves the answers as a message. It prints something, too.
 func talk(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 	var p struct {
 		Say []struct{ Method, Path, Body string }
 	}
-	if err := json.Unmarshal(v.Parameters, &p); err != nil {
+	if err := json.Unmarshal([]byte(v.Prompt), &p); err != nil {
 		return err
 	}
 	var all bytes.Buffer
@@ -66,8 +67,25 @@ func talk(ctx context.Context, v executor.Invocation, out *executor.Out) error {
 	return nil
 }
 
-func memory(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
-	return run.Outcome{Status: run.Completed}
+// remember adds the prompt's "add" to what is kept, and has what was kept before as its result; null: nothing.
+func remember(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+	var p struct{ Add []string }
+	json.Unmarshal([]byte(v.Prompt), &p)
+	state, err := host.State(ctx)
+	if err != nil {
+		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+	}
+	was, _ := json.Marshal(strings.ReplaceAll(string(state), strings.Repeat("x", 1<<16), "X"))
+	if state == nil {
+		was = []byte("null")
+	}
+	for _, more := range p.Add {
+		state = append(state, more...)
+		if err := host.Keep(ctx, state); err != nil {
+			return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+		}
+	}
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: was}}
 }
 
 // said is the texts and bodies of a run's events.
@@ -98,11 +116,14 @@ func saying(lines ...string) func(*run.Queued) {
 		f := strings.SplitN(l+"  ", " ", 3)
 		p.Say = append(p.Say, map[string]string{"method": f[0], "path": f[1], "body": strings.TrimSpace(f[2])})
 	}
-	raw, _ := json.Marshal(p)
-	return func(q *run.Queued) {
-		q.AgentType = run.Autonomous
-		q.Input = &run.Input{Parameters: raw}
-	}
+	return asking(p)
+}
+
+// asking makes a run one of an autonomous agent that is told this, as JSON.
+func asking(what any) func(*run.Queued) {
+	text, _ := json.Marshal(what)
+	raw, _ := json.Marshal(map[string]string{"prompt": string(text)})
+	return func(q *run.Queued) { q.AgentType, q.Input = run.Autonomous, &run.Input{Parameters: raw} }
 }
 
 // TestGateway: a program that knows its URL only binds, tells events, and tells its result, as executors of S003's system do.

@@ -10,6 +10,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/run"
 	"ao/worker/gateway"
 )
 
@@ -17,18 +18,23 @@ import (
 // done ends the run's way in; nothing that its programs ask for is under way then.
 func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) (host executor.Host, whole executor.Invocation, done func(), err error) {
 	t := &told{ev: ev, ctx: ctx}
+	if ev.a.AgentType != run.Procedural { // those are not resumed
+		host.State, host.Keep = ev.memory.state, ev.memory.keep
+	}
 	r := gateway.Run{
-		Invocation: inv, Tell: t.take,
-		API: w.apiURL, Token: fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key),
+		Invocation: inv, Tell: t.take, State: host.State, Keep: host.Keep, API: w.apiURL, Token: fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key),
 	}
 	if w.Profile.Lifecycle == "persistent" { // its program finds the URL in its environment, and lives on through further runs
 		r.Same = inv.SessionID
 	}
 	door := w.door.Open(r)
-	host = executor.Host{
-		Tell: func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) },
-		URL:  door.URL, MCP: door.URL + "/mcp", Listen: t.listen,
+	inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
+	if inv.Blueprint, err = w.filled(inv); err != nil {
+		door.Close()
+		return host, inv, nil, err
 	}
+	host.Tell = func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) }
+	host.URL, host.MCP, host.Listen = inv.APIURL, inv.MCPURL, t.listen
 	host.Env = append(w.Profile.Environ(inv, os.LookupEnv), executor.EnvAPIURL+"="+host.URL, executor.EnvMCPURL+"="+host.MCP)
 	return host, inv, door.Close, nil
 }

@@ -42,20 +42,9 @@ func (w *Worker) load(a *attempt) error {
 
 // fetch reads the parts and puts them in the place of the reference.
 func (w *Worker) fetch(ctx context.Context, a *attempt) error {
-	p := a.Body
-	if p.Size < 0 || p.Size > hugest || int64(p.Parts) > p.Size/fleet.PartSize+1 {
-		return fault.Newf(fault.Invalid, "%d parts with %d bytes are no payload", p.Parts, p.Size)
-	}
-	whole := make([]byte, 0, p.Size)
-	for n := range p.Parts {
-		body, err := w.part(ctx, a, fleet.OpGetPart, p.Name, n, nil)
-		if err != nil {
-			return fmt.Errorf("part %d of %d: %w", n, p.Parts, err)
-		}
-		whole = append(whole, body...)
-	}
-	if sum := sha256.Sum256(whole); int64(len(whole)) != p.Size || hex.EncodeToString(sum[:]) != p.SHA256 {
-		return fault.New(fault.Invalid, "", "its parts do not add up to what was stored (size or SHA-256 differ)")
+	whole, err := w.whole(ctx, a, *a.Body)
+	if err != nil {
+		return err
 	}
 	var in run.Input
 	if err := json.Unmarshal(whole, &in); err != nil {
@@ -65,14 +54,38 @@ func (w *Worker) fetch(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// store brings a result that is too large for a record to the coordinator, part by part, until all are there. Putting a
-// part twice is harmless. The error is final: a coordinator's no, or the end of the worker.
+// whole reads all parts of a payload.
+func (w *Worker) whole(ctx context.Context, a *attempt, p run.Payload) ([]byte, error) {
+	if p.Size < 0 || p.Size > hugest || int64(p.Parts) > p.Size/fleet.PartSize+1 {
+		return nil, fault.Newf(fault.Invalid, "%d parts with %d bytes are no payload", p.Parts, p.Size)
+	}
+	whole := make([]byte, 0, p.Size)
+	for n := range p.Parts {
+		body, err := w.part(ctx, a, fleet.OpGetPart, p.Name, n, nil)
+		if err != nil {
+			return nil, fmt.Errorf("part %d of %d: %w", n, p.Parts, err)
+		}
+		whole = append(whole, body...)
+	}
+	if sum := sha256.Sum256(whole); int64(len(whole)) != p.Size || hex.EncodeToString(sum[:]) != p.SHA256 {
+		return nil, fault.New(fault.Invalid, "", "its parts do not add up to what was stored (size or SHA-256 differ)")
+	}
+	return whole, nil
+}
+
+// store brings a result that is too large for a record to the coordinator. The error is final: a coordinator's no, or the end of
+// the worker.
 func (w *Worker) store(a *attempt, raw []byte) (*run.Payload, error) {
+	return w.storeAs(a.wanted, a, fmt.Sprintf("%s.%d.out", a.ID, a.Attempt), raw)
+}
+
+// storeAs brings a body to the coordinator, part by part, until all are there or ctx ends. Putting a part twice is harmless.
+func (w *Worker) storeAs(ctx context.Context, a *attempt, name string, raw []byte) (*run.Payload, error) {
 	sum := sha256.Sum256(raw)
-	p := &run.Payload{Name: fmt.Sprintf("%s.%d.out", a.ID, a.Attempt), Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
+	p := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; p.Parts++ {
 		n := min(len(rest), fleet.PartSize)
-		if err := w.storePart(a, p.Name, p.Parts, rest[:n]); err != nil {
+		if err := w.storePart(ctx, a, p.Name, p.Parts, rest[:n]); err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
@@ -80,10 +93,10 @@ func (w *Worker) store(a *attempt, raw []byte) (*run.Payload, error) {
 	return p, nil
 }
 
-func (w *Worker) storePart(a *attempt, name string, n int, body []byte) error {
+func (w *Worker) storePart(wanted context.Context, a *attempt, name string, n int, body []byte) error {
 	final := 0
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		ctx, cancel := context.WithTimeout(a.wanted, 10*time.Second)
+		ctx, cancel := context.WithTimeout(wanted, 10*time.Second)
 		_, err := w.part(ctx, a, fleet.OpPutPart, name, n, body)
 		cancel()
 		if err == nil {
@@ -92,10 +105,10 @@ func (w *Worker) storePart(a *attempt, name string, n int, body []byte) error {
 		if fault.KindOf(err) != fault.Unavailable {
 			final++
 		}
-		if final == 3 || !wait(a.wanted, pause) {
+		if final == 3 || !wait(wanted, pause) {
 			return err
 		}
-		w.log.Warn("a part of a result is not stored yet, trying again", "run", a, "part", n, "err", err)
+		w.log.Warn("a part of a result or a state is not stored yet, trying again", "run", a, "part", n, "err", err)
 	}
 }
 

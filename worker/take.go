@@ -85,7 +85,12 @@ func (w *Worker) begin(d bus.Delivery) {
 	}
 	if w.claim(a, d) {
 		ev := &events{w: w, a: a}
-		w.finish(a, w.execute(a, ev), ev)
+		ev.memory = &memory{w: w, ev: ev}
+		o := w.execute(a, ev)
+		w.finish(a, o, ev)
+		if o.Status != run.Failed || !a.again() { // else the next attempt may begin with what there was before
+			ev.memory.tidy()
+		}
 	}
 }
 

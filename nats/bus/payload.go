@@ -186,6 +186,26 @@ func (b *Bus) DropPayloads(ctx context.Context, gone func(name string, at time.T
 	return err
 }
 
+// DropPayload removes all parts of one payload, and what the object store notes of their removal.
+func (b *Bus) DropPayload(ctx context.Context, name string) error {
+	os, err := b.objects(ctx)
+	if err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		switch err := os.Delete(ctx, part(name, n)); {
+		case errors.Is(err, jetstream.ErrObjectNotFound):
+			return nil
+		case err != nil:
+			return kept(ctx, err)
+		}
+		note := "$O." + subject.Payloads + ".M." + base64.URLEncoding.EncodeToString([]byte(part(name, n)))
+		if err := b.Purge(ctx, "OBJ_"+subject.Payloads, note, 0); err != nil {
+			return err
+		}
+	}
+}
+
 func (b *Bus) parts(ctx context.Context, f func(name string, i *jetstream.ObjectInfo) error) error {
 	os, err := b.objects(ctx)
 	if err != nil {

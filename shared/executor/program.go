@@ -12,7 +12,9 @@ import (
 // becomes lines on stdout.
 func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 	Main(func(ctx context.Context, v Invocation, out *Out) error {
-		o := do(ctx, v, Host{Tell: out.tell, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)})
+		host := Host{Tell: out.tell, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}
+		remember(&host)
+		o := do(ctx, v, host)
 		if o.Result == nil && o.Error != nil {
 			o.Result = &run.Result{Type: run.Autonomous}
 		}

@@ -1,0 +1,193 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// adding makes a run of an autonomous agent that adds this to what its session keeps.
+func adding(more ...string) func(*run.Queued) {
+	return asking(map[string][]string{"add": more})
+}
+
+// after makes a run the next one of a session, as a coordinator queues it.
+func (s *boss) after(q run.Queued) func(*run.Queued) {
+	var b run.Bound
+	s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
+	return func(next *run.Queued) {
+		next.Type, next.SessionID, next.Model = run.Resume, q.SessionID, b.Model
+	}
+}
+
+// answer is a run's result, or how it failed.
+func answer(e run.Ended) string {
+	if e.Status != run.Completed || e.Result == nil {
+		return fmt.Sprint(e.Status, " ", e.Error)
+	}
+	return string(e.Result.Data)
+}
+
+// names lists the parts of states that the coordinators have.
+func (s *boss) names() (all []string) {
+	s.with(func() {
+		for name := range s.parts {
+			if strings.Contains(name, ".state/") {
+				all = append(all, name)
+			}
+		}
+	})
+	slices.Sort(all)
+	return all
+}
+
+// TestMemory: what a run keeps is what the session's next one finds, on whatever worker, inside it or as a program; the last that it
+// kept counts, and what is older goes.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"inside", "program"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := newBoss(t, natstest.Bus(t))
+			begin := func() life { // each time on another host
+				if kind == "program" {
+					return start(t, s.b, nil, itself(t, "memory"), func(c *Config) { c.Host = run.NewID() })
+				}
+				return start(t, s.b, remember, func(c *Config) { c.Host = run.NewID() })
+			}
+			large := strings.Repeat("x", fleet.PartSize)
+			w := begin()
+			q := s.queue(adding("one", large, "two"))
+			e := s.ended(q)
+			if answer(e) != "null" {
+				t.Fatalf("got %.200s", answer(e))
+			}
+			var bound run.Bound
+			s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound)
+			if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "state:" + q.ID + ".1", At: bound.At}); bound != want {
+				t.Errorf("bound %+v, want %+v", bound, want)
+			}
+			w.end(t)
+
+			w = begin()
+			next := s.queue(s.after(q), adding("three"))
+			if e := s.ended(next); answer(e) != `"oneXXXXXXXXtwo"` {
+				t.Fatalf("the second run: %.200s", answer(e))
+			}
+			want := []string{next.ID + ".1.0.state/0", next.ID + ".1.0.state/1", next.ID + ".1.state/0"}
+			natstest.Until(t, "the older state is removed", func() bool { return fmt.Sprint(s.names()) == fmt.Sprint(want) })
+			w.end(t)
+
+			begin()
+			quiet := s.queue(s.after(next), adding())
+			if e := s.ended(quiet); answer(e) != `"oneXXXXXXXXtwothree"` {
+				t.Errorf("the third run: %.200s", answer(e))
+			}
+			if got := s.names(); fmt.Sprint(got) != fmt.Sprint(want) { // it kept nothing: what there is stays
+				t.Errorf("parts %v", got)
+			}
+		})
+	}
+}
+
+// TestMemoryLost: a state that is gone, or damaged, is said to be.
+func TestMemoryLost(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(parts map[string][]byte, name string){
+		"gone":            func(p map[string][]byte, name string) { delete(p, name+".state/0") },
+		"its body gone":   func(p map[string][]byte, name string) { delete(p, name+".0.state/0") },
+		"its body other":  func(p map[string][]byte, name string) { p[name+".0.state/0"] = []byte("two") },
+		"no longer names": func(p map[string][]byte, name string) { p[name+".state/0"] = []byte("?") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newBoss(t, natstest.Bus(t))
+			start(t, s.b, nil, itself(t, "memory"))
+			q := s.queue(adding("one"))
+			s.ended(q)
+			s.with(func() { spoil(s.parts, q.ID+".1") })
+			e := s.ended(s.queue(s.after(q), adding("x")))
+			if code(e) != "conversation_lost" || !strings.Contains(e.Error.Message, "start a new session") {
+				t.Errorf("got %s %v", e.Status, e.Error)
+			}
+		})
+	}
+}
+
+// TestMemoryAndModel: a run goes on either by what it keeps, or by a session of a model side, whichever came first.
+func TestMemoryAndModel(t *testing.T) {
+	t.Parallel()
+	s := newBoss(t, natstest.Bus(t))
+	bind := func(host executor.Host, id string) {
+		host.Tell(executor.LineBind, json.RawMessage(fmt.Sprintf(`{"type":"bind","executor_session_id":%q}`, id)))
+	}
+	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+		if strings.Contains(v.Prompt, "keep") {
+			err := host.Keep(ctx, []byte("kept"))
+			bind(host, "m")
+			if status, body, _ := ask(ctx, "POST", host.URL+"/bind", `{"executor_session_id":"m"}`); status != 409 {
+				t.Errorf("bind after keep: %d %s", status, body)
+			}
+			return run.Outcome{Status: run.Completed, Error: fault.Of(err)}
+		}
+		bind(host, "state:run_of_another.1")
+		bind(host, "m")
+		err := host.Keep(ctx, []byte("kept"))
+		if fault.KindOf(err) != fault.Conflict {
+			t.Errorf("keep after bind: %v", err)
+		}
+		for _, b := range []string{`{"executor_session_id":"other"}`, `{"executor_session_id":"m"}`, `{"executor_session_id":"state:run_1.1"}`} {
+			status, body, _ := ask(ctx, "POST", host.URL+"/bind", b)
+			t.Log(status, body)
+			if want := map[bool]int{true: 400, false: 409}[strings.Contains(b, "state:")]; status != want { // nobody listens to a bind here
+				t.Errorf("%s: %d %s", b, status, body)
+			}
+		}
+		return run.Outcome{Status: run.Completed}
+	})
+	for _, tt := range []struct{ add, model, host string }{{"keep", "state:", ""}, {"bind", "m", "h"}} {
+		q := s.queue(adding(tt.add))
+		s.ended(q)
+		var b run.Bound
+		s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &b)
+		if !strings.HasPrefix(b.Model, tt.model) || b.Hostname != tt.host {
+			t.Errorf("%s: bound %+v", tt.add, b)
+		}
+	}
+}
+
+// TestMemoryLimits: what is too large, or nothing, is not kept; a failed attempt that has another behind it removes nothing.
+func TestMemoryLimits(t *testing.T) {
+	t.Parallel()
+	s := newBoss(t, natstest.Bus(t))
+	start(t, s.b, remember, func(c *Config) { c.MaxPayload = 100 })
+	for _, tt := range []struct{ add, code string }{{"", "invalid_request"}, {strings.Repeat("x", 101), "too_large"}} {
+		if e := s.ended(s.queue(adding(tt.add))); code(e) != tt.code {
+			t.Errorf("%d bytes: %s %v", len(tt.add), e.Status, e.Error)
+		}
+	}
+	q := s.queue(adding("one"))
+	s.ended(q)
+	next := s.queue(s.after(q), adding("two", strings.Repeat("x", 101)), func(q *run.Queued) { q.Attempts = 2 })
+	if e := s.ended(next); e.Status != run.Failed {
+		t.Errorf("got %s", e.Status)
+	}
+	if got := s.names(); len(got) != 4 {
+		t.Errorf("parts %v", got)
+	}
+	again := s.queue(s.after(next), adding("three"), func(q *run.Queued) { q.ID, q.Attempt, q.Attempts, q.Key = next.ID, 2, 2, "second-"+next.ID })
+	if e := s.ended(again); answer(e) != `"onetwo"` {
+		t.Errorf("got %.200s", answer(e))
+	}
+	natstest.Until(t, "the older states are removed", func() bool { return len(s.names()) == 4 }) // the first run's stays: nobody names it any more
+}

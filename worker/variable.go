@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/wire"
+)
+
+// codeVariable is the code of the error that a blueprint names a variable that is not known.
+const codeVariable = "unknown_variable"
+
+// reference is a variable in a string of a blueprint's mcp_servers.
+var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// filled is the run's blueprint with the variables in the strings of its mcp_servers put in: there alone, and in one pass, so that
+// no value is looked at again. Nothing that a caller sent is touched. A variable that is not known fails the run.
+func (w *Worker) filled(inv executor.Invocation) (json.RawMessage, error) {
+	members, err := wire.Members(inv.Blueprint)
+	i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == "mcp_servers" })
+	if err != nil || i < 0 || !bytes.Contains(members[i].Value, []byte("${")) {
+		return inv.Blueprint, nil
+	}
+	members[i].Value, err = w.fill(inv, "mcp_servers", members[i].Value)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Object(members), nil
+}
+
+// fill puts the variables into all strings of a value, which stands at path.
+func (w *Worker) fill(inv executor.Invocation, path string, raw json.RawMessage) (json.RawMessage, error) {
+	switch raw = bytes.TrimSpace(raw); raw[0] {
+	case '{':
+		members, err := wire.Members(raw)
+		for i := 0; err == nil && i < len(members); i++ {
+			members[i].Value, err = w.fill(inv, path+"."+members[i].Key, members[i].Value)
+		}
+		return wire.Object(members), err
+	case '[':
+		var items []json.RawMessage
+		err := json.Unmarshal(raw, &items)
+		for i := 0; err == nil && i < len(items); i++ {
+			items[i], err = w.fill(inv, fmt.Sprintf("%s[%d]", path, i), items[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+		return wire.Encode(items)
+	case '"':
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, err
+		}
+		var unknown error
+		s = reference.ReplaceAllStringFunc(s, func(ref string) string {
+			value, err := w.variable(inv, path, ref[2:len(ref)-1])
+			if unknown == nil {
+				unknown = err
+			}
+			return value
+		})
+		if unknown != nil {
+			return nil, unknown
+		}
+		return wire.Encode(s)
+	}
+	return raw, nil
+}
+
+// variable is the value of one: the run's own, or the worker's where the profile allows it.
+func (w *Worker) variable(inv executor.Invocation, path, name string) (string, error) {
+	switch name {
+	case executor.EnvMCPURL:
+		return inv.MCPURL, nil
+	case executor.EnvSessionID:
+		return inv.SessionID, nil
+	}
+	fix := fmt.Sprintf(`add %q to "env" of the profile %q, or take it out of the agent`, name, w.Profile.Name)
+	if slices.Contains(w.Profile.Env, name) {
+		if value, ok := os.LookupEnv(name); ok {
+			return value, nil
+		}
+		fix = fmt.Sprintf("it is in \"env\" of the profile %q; set it for the worker", w.Profile.Name)
+	}
+	return "", fault.New(fault.Internal, codeVariable, fmt.Sprintf("%s of agent %q names ${%s}, which is not known on this worker: %s", path, inv.AgentName, name, fix)).
+		With("variable", name)
+}
