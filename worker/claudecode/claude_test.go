@@ -70,12 +70,12 @@ func TestASession(t *testing.T) {
 		t.Errorf("the prompt is not as it was: %s", all)
 	}
 
-	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Blueprint = executor.Resume, h.session(), "More", json.RawMessage(`{"system_prompt":"PARROT"}`)
+	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Blueprint = executor.Resume, h.session(), "More of @"+secret, json.RawMessage(`{"system_prompt":"PARROT"}`)
 	if o = Run(t.Context(), inv, host); told(o) != "completed | Again." {
 		t.Fatalf("resumed: %s", told(o))
 	}
 	last := api.requests()[2]
-	if all := string(last.Messages) + string(last.System); !strings.Contains(all, "Done.") || !strings.Contains(all, "More") || !strings.Contains(all, "PARROT") || strings.Contains(all, "PIRATE") {
+	if all := string(last.Messages) + string(last.System); !strings.Contains(all, "Done.") || !strings.Contains(all, "More of @") || !strings.Contains(all, "PARROT") || strings.Contains(all, "SESAME") || strings.Contains(all, "PIRATE") {
 		t.Errorf("a resumed turn does not know what it should: %.3000s", all)
 	}
 	if got := h.all(); got[len(want)+1] != want[0] {

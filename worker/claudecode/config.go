@@ -42,7 +42,7 @@ type config struct {
 }
 
 var (
-	permissionModes = []string{"default", "manual", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "plan"}
+	permissionModes = []string{"default", "acceptEdits", "auto", "bypassPermissions", "dontAsk", "plan"}
 	sources         = []string{"user", "project", "local"}
 	serverName      = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	sessionID       = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)

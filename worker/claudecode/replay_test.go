@@ -130,7 +130,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{`{"model":"a\nb"}`, ``, `executor_config.model \"a\\nb\" must not hold control characters`},
 		{`{"allowed_tools":["Read"," -x"]}`, ``, `executor_config.allowed_tools[1] \" -x\" must not begin with '-'`},
 		{`{"add_dirs":[""]}`, ``, `executor_config.add_dirs[0] must not be empty`},
-		{`{"permission_mode":"all"}`, ``, `executor_config.permission_mode \"all\" must be one of default, manual, acceptEdits`},
+		{`{"permission_mode":"all"}`, ``, `executor_config.permission_mode \"all\" must be one of default, acceptEdits`},
 		{`{"system_prompt_mode":"x"}`, ``, `executor_config.system_prompt_mode \"x\" must be one of append, replace`},
 		{`{"setting_sources":["all"]}`, ``, `executor_config.setting_sources[0] \"all\" must be one of user, project, local`},
 		{`{"max_turns":-1}`, ``, `executor_config.max_turns must be at least 1`},
