@@ -113,6 +113,10 @@ func TestOutputs(t *testing.T) {
 		{"a bad result among good lines", bind + `echo '{"type":"result","result_text":"a","result_data":1}'`,
 			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: result_text and result_data exclude each other; send one"} | ` +
 				text(`{"type":"result","result_text":"a","result_data":1}`) + bound},
+		{"half a result after good lines", bind + `printf '{"type":"result","result_data":{"a":'`,
+			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: it is not JSON"} | ` + text(`{"type":"result","result_data":{"a":`) + bound},
+		{"a turn's answer", bind + `echo '{"type":"turn_complete","result":{"a":1}}'`, `completed | ` + data(`{"a":1}`) + bound},
+		{"a turn's failure", `echo '{"type":"turn_failed","error":{"error":"quota","message":"no money"}}'`, `failed {"error":"quota","message":"no money"}`},
 		{"a good result after the bad one", bind + `echo '{"type":"result","x":1}'` + "\n" + result, `completed | ` + text("fine") + bound},
 		{"a bad result and an exit code", bind + `echo '{"type":"result","result_text":1}'; echo why >&2; exit 4`,
 			`failed {"error":"executor_failed","message":"why","exit_code":4} | ` + text(`{"type":"result","result_text":1}`) + bound},

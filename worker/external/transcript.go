@@ -64,7 +64,7 @@ func (t *transcript) line(raw []byte) {
 		case len(raw) > t.longest:
 			l.Type, ok, t.spoke = kind, true, true
 			err = fault.New(fault.TooLarge, CodeTooLarge, fmt.Sprintf("it has more than %d bytes", t.longest))
-		case t.spoke && answers(kind): // the program waits for its next turn
+		case t.spoke && (kind == executor.LineResult || answers(kind)): // cut off: the work cannot be read
 			l.Type, ok, err = kind, true, fault.New(fault.Invalid, "", "it is not JSON")
 		}
 	}
