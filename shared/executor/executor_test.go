@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("BUILT_IN") != "" {
 		Program(built)
 	}
+	if os.Getenv("SERVE") != "" {
+		Serve(turn)
+	}
 	if os.Getenv("EXECUTOR") != "" {
 		Main(play)
 	}
@@ -53,6 +56,22 @@ func play(ctx context.Context, v Invocation, out *Out) error {
 		return context.Cause(ctx)
 	}
 	return Exit{Code: 9, Message: "what?"}
+}
+
+// turn answers with what it is told, its number and what it was told to be.
+func turn(ctx context.Context, v Invocation, out *Out) (run.Result, error) {
+	switch v.Prompt {
+	case "fail":
+		return run.Result{}, fault.New(fault.Internal, "quota", "no money")
+	case "break":
+		return run.Result{}, fmt.Errorf("it broke")
+	case "wait":
+		out.Message("system", "ready")
+		<-ctx.Done()
+		return run.Result{}, context.Cause(ctx)
+	}
+	text := fmt.Sprintf("%s %s %s %s %s", v.Mode, v.RunID, v.Prompt, v.Blueprint, v.APIURL)
+	return run.Result{Text: &text}, nil
 }
 
 // built is an executor that workers could have built in.
@@ -205,5 +224,119 @@ func TestProgramTellsWhatABuiltInExecutorDoes(t *testing.T) {
 `
 	if string(out) != want || c.ProcessState.ExitCode() != CodeFailed || errs.String() != "It broke\n" {
 		t.Errorf("got %v, %q and\n%s", err, errs.String(), out)
+	}
+}
+
+const persistent = `{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{},"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":null,"prompt":"one","lifecycle":"persistent"}` + "\n"
+
+func answerOf(run, text string) string {
+	return fmt.Sprintf(`{"type":"turn_complete","run_id":"%s","result":{"result_type":"autonomous","result_text":"%s","result_data":null}}`, run, text) + "\n"
+}
+
+// TestServe: each turn has one answer, and what a turn does not say is as it was.
+func TestServe(t *testing.T) {
+	first := answerOf("run_1", "start run_1 one {} env")
+	for _, tt := range []struct {
+		name, in, stdout, stderr string
+		code                     int
+	}{
+		{"turns and shutdown", persistent + `{"type":"turn","mode":"resume","run_id":"run_2","parameters":{},"prompt":"two","api_url":"new","agent_blueprint":{"name":"b"}}` + "\n\n" +
+			`{"type":"turn","mode":"resume","run_id":"run_3","parameters":{},"prompt":"three","api_url":"new","later":1}` + "\n" + `{"type":"shutdown"}` + "\n",
+			first + answerOf("run_2", `resume run_2 two {\"name\":\"b\"} new`) + answerOf("run_3", `resume run_3 three {\"name\":\"b\"} new`), "", 0},
+		{"the end of stdin, without a line's end", persistent + `{"type":"turn","mode":"resume","run_id":"run_2","parameters":{},"prompt":"fail"}`,
+			first + `{"type":"turn_failed","run_id":"run_2","error":{"error":"quota","message":"no money"}}` + "\n", "", 0},
+		{"an error has a code, too", strings.Replace(persistent, `"one"`, `"break"`, 1), `{"type":"turn_failed","run_id":"run_1","error":{"error":"executor_failed","message":"it broke"}}` + "\n", "", 0},
+		{"oneshot", strings.Replace(persistent, `,"lifecycle":"persistent"`, "", 1), `{"type":"result","result_type":"autonomous","result_text":"start run_1 one {} env","result_data":null}` + "\n", "", 0},
+		{"oneshot that fails", strings.Replace(strings.Replace(persistent, `,"lifecycle":"persistent"`, "", 1), `"one"`, `"fail"`, 1),
+			`{"type":"result","result_type":"autonomous","result_text":null,"result_data":null,"error":{"error":"quota","message":"no money"}}` + "\n", "no money", 1},
+		{"no turn", persistent + "hello\n", first, "turn on stdin: the line is no turn", 2},
+		{"another type", persistent + `{"type":"toast"}` + "\n", first, `type must be "turn" or "shutdown", got "toast"`, 2},
+		{"no run", persistent + `{"type":"turn","parameters":{}}` + "\n", first, "run_id is required", 2},
+		{"no document", "", "", "invocation on stdin", 2},
+		{"a lifecycle of its own", strings.Replace(persistent, `"persistent"`, `"eternal"`, 1), "", `lifecycle must be "oneshot" or "persistent"`, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := program(t, tt.in)
+			c.Env = []string{"SERVE=1", EnvAPIURL + "=env"}
+			var out, errs bytes.Buffer
+			c.Stdout, c.Stderr = &out, &errs
+			c.Run()
+			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout || !strings.Contains(errs.String(), tt.stderr) {
+				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), errs.String(), tt.code, tt.stdout, tt.stderr)
+			}
+		})
+	}
+}
+
+func TestReadAnswers(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{`{"type":"turn_complete"}`, "none"},
+		{`{"type":"turn_complete","result":null}`, "none"},
+		{`{"type":"turn_complete","run_id":"run_1","result":"a\nb"}`, `run_1 text "a\nb"`},
+		{`{"type":"turn_complete","result":""}`, `text ""`},
+		{`{"type":"turn_complete","result":{"a":1.0}}`, `data {"a":1.0}`},
+		{`{"type":"turn_complete","result":[]}`, `data []`},
+		{`{"type":"turn_complete","result":false}`, `data false`},
+		{`{"type":"turn_complete","result":{"result_text":"x"}}`, `text "x"`},
+		{`{"type":"turn_complete","result":{"result_type":"autonomous","result_text":null,"result_data":{}}}`, `data {}`},
+		{`{"type":"turn_complete","result":{"result_data":1,"colour":2}}`, `error: Unknown field "colour"`},
+		{`{"type":"turn_complete","result":{"result_data":1,"result_text":"x"}}`, `error: result_text and result_data exclude`},
+		{`{"type":"turn_complete","error":{"error":"x"}}`, `error: a turn_complete line has no error; send turn_failed`},
+		{`{"type":"turn_complete","colour":1}`, `error: Unknown field "colour"`},
+		{`{"type":"turn_failed"}`, `error: error is required in a turn_failed line`},
+		{`{"type":"turn_failed","error":{"error":"x","message":"m"}}`, `none x m`},
+	} {
+		l, ok, err := ReadLine([]byte(tt.line))
+		var got string
+		switch {
+		case !ok:
+			got = "own output"
+		case err != nil:
+			got = "error: " + err.Error()
+		case l.Result == nil:
+			got = "none"
+		case l.Result.Text != nil:
+			got = fmt.Sprintf("text %q", *l.Result.Text)
+		default:
+			got = fmt.Sprintf("data %s", l.Result.Data)
+		}
+		if l.RunID != "" {
+			got = l.RunID + " " + got
+		}
+		if err == nil && l.Error != nil {
+			got += " " + l.Error.Code + " " + l.Error.Message
+		}
+		if got != tt.want && !(strings.HasPrefix(tt.want, "error") && strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%s: got %s, want %s", tt.line, got, tt.want)
+		}
+	}
+}
+
+// TestServeStops: a turn under way ends at SIGTERM, and so does the wait for the next one.
+func TestServeStops(t *testing.T) {
+	for _, prompt := range []string{"wait", "one"} {
+		c := program(t, "")
+		c.Env, c.Stdin = []string{"SERVE=1"}, nil
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(in, strings.Replace(persistent, `"one"`, `"`+prompt+`"`, 1))
+		if !bufio.NewScanner(out).Scan() {
+			t.Fatal("it wrote nothing")
+		}
+		c.Process.Signal(syscall.SIGTERM)
+		c.Wait()
+		if c.ProcessState.ExitCode() != CodeStopped {
+			t.Errorf("%s: got %v, want exit code %d", prompt, c.ProcessState, CodeStopped)
+		}
 	}
 }
