@@ -230,7 +230,7 @@ func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Tim
 	for _, e := range j.b.accepted() {
 		v, known := j.runs[e.run]
 		recent, stored := e.round == round, e.answered
-		if e.mode == "sync" { // its answer came at the end
+		if e.mode == "sync" || e.tries > 1 { // its answer came at the end; or an earlier try was stored, and its answer lost or cut off
 			stored = e.posted
 		}
 		switch {
