@@ -383,6 +383,9 @@ func merge(base, patch []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
 	}
+	if changes, err = agent.Plain(changes); err != nil {
+		return nil, err
+	}
 	for _, ch := range changes {
 		i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == ch.Key })
 		if i < 0 {

@@ -66,7 +66,18 @@ func TestSchemasHaveNames(t *testing.T) {
 		}
 		literal(t, g, tt.status, tt.want)
 	}
-	s.call("PATCH", "/agents/teller", `{"output_schema_name":null,"output_schema_options":null}`).want(200)
+	// Other names of a member change that member, and take it away.
+	for _, patch := range []struct{ body, want string }{
+		{`{"output_schema_name":null,"default_output_schema":{"a":1},"default_output_schema_options":null}`, `"output_schema":{"a":1},"status"`},
+		{`{"default_output_schema":{"a":2}}`, `"output_schema":{"a":2},"status"`},
+		{`{"default_output_schema":null}`, `"type":"autonomous","status"`},
+	} {
+		if g := s.call("PATCH", "/agents/teller", patch.body); g.status != 200 || !strings.Contains(g.body, patch.want) {
+			t.Errorf("%s: %d %s, want %s", patch.body, g.status, g.body, patch.want)
+		}
+	}
+	literal(t, s.call("PATCH", "/agents/teller", `{"default_output_schema":{"a":2},"output_schema":null}`), 400,
+		`{"error":"invalid_request","message":"output_schema and default_output_schema differ; they are two names of one member, send one of them","field":"default_output_schema"}`)
 	s.call("DELETE", "/schemas/report", "").want(204)
 	s.get("/schemas/report").want(404)
 	s.post("/schemas", `{"name":"report","schema":{}}`).want(201)
@@ -212,8 +223,7 @@ func TestAWorkerCannotCompleteByItself(t *testing.T) {
 		t.Errorf("stream: %s", stream.body)
 	}
 	const say = `{"error":"result_unchecked","message":"The runner said itself that the run was completed, but a result with an output schema counts only after a coordinator has checked it; it is not shown"}`
-	var list struct{ Runs []run.Run }
-	list = into[struct{ Runs []run.Run }](s.get("/runs?status=failed"), 200)
+	list := into[struct{ Runs []run.Run }](s.get("/runs?status=failed"), 200)
 	if len(list.Runs) != 1 {
 		t.Fatalf("%+v", list)
 	}

@@ -79,7 +79,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 			kept = append(kept, m)
 		}
 	}
-	if kept, err = plain(kept); err != nil {
+	if kept, err = Plain(kept); err != nil {
 		return b, err
 	}
 	if err := wire.Decode(wire.Object(kept), &b); err != nil {
@@ -94,8 +94,8 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 	return b, b.Check()
 }
 
-// plain gives members their own names. One that is given under both, with different values, is refused.
-func plain(members []wire.Member) (kept []wire.Member, err error) {
+// Plain gives members their own names. One that is given under both, with different values, is refused.
+func Plain(members []wire.Member) (kept []wire.Member, err error) {
 	for _, m := range members {
 		own, ok := aliases[m.Key]
 		if !ok {
