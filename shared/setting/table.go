@@ -75,6 +75,8 @@ var (
 		Doc: "tags of a worker's runners, a comma list"}
 	RequireMatchingTags = Setting[bool]{Env: "AO_REQUIRE_MATCHING_TAGS", Flag: "require-matching-tags", Default: "no", Example: "yes", Read: Switch,
 		Doc: "take only runs that demand one of the tags"}
+	APIURL = Setting[string]{Env: "AO_API_URL", Flag: "api-url", Example: "http://coordinator:8765", Read: HTTPURL,
+		Doc: "where a worker's executors reach the HTTP API and MCP server, through the worker; default what the coordinator says (AO_PUBLIC_URL)"}
 	DrainGrace = Setting[time.Duration]{Env: "AO_DRAIN_GRACE", Flag: "drain-grace", Default: "30", Read: Duration(0),
 		Doc: "how long a worker that is told to end lets its runs go on"}
 

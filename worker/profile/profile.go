@@ -217,6 +217,9 @@ func find(f agent.File) (string, error) {
 // inherited are the variables that every executor gets from the worker.
 var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ"}
 
+// own are the variables that have a meaning of their own for each run; nobody's allow-list changes that.
+var own = []string{process.MarkEnv, executor.EnvSessionID, executor.EnvRunID, executor.EnvAgentName, executor.EnvAttempt, executor.EnvAPIURL, executor.EnvMCPURL}
+
 // defaultPath is where programs are looked for if the worker itself does not know.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -225,7 +228,7 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 func (p Profile) Environ(v executor.Invocation, lookup func(string) (string, bool)) []string {
 	env := make([]string, 0, len(inherited)+len(p.Env)+4)
 	for i, name := range slices.Concat(inherited, p.Env) {
-		if slices.Contains(inherited, name) && i >= len(inherited) || name == process.MarkEnv {
+		if slices.Contains(inherited, name) && i >= len(inherited) || slices.Contains(own, name) {
 			continue
 		}
 		value, ok := lookup(name)

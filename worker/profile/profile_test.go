@@ -137,9 +137,9 @@ func TestAgents(t *testing.T) {
 }
 
 func TestEnviron(t *testing.T) {
-	own := map[string]string{"HOME": "/h", "SECRET": "s", "LC_ALL": "C", "AGENT_ORCHESTRATOR_PROCESS": "m", "PATH": "/bin"}
+	own := map[string]string{"HOME": "/h", "SECRET": "s", "LC_ALL": "C", "AGENT_ORCHESTRATOR_PROCESS": "m", "PATH": "/bin", "AGENT_SESSION_ID": "forged", "AGENT_ORCHESTRATOR_API_URL": "forged"}
 	lookup := func(k string) (string, bool) { v, ok := own[k]; return v, ok }
-	p := Profile{Env: []string{"LC_ALL", "PATH", "NOT_SET", "AGENT_ORCHESTRATOR_PROCESS"}}
+	p := Profile{Env: []string{"LC_ALL", "PATH", "NOT_SET", "AGENT_ORCHESTRATOR_PROCESS", "AGENT_SESSION_ID", "AGENT_ORCHESTRATOR_API_URL"}}
 	v := executor.Invocation{SessionID: "ses_1", RunID: "run_1", AgentName: "a", Attempt: 2}
 	got := strings.Join(p.Environ(v, lookup), " ")
 	if want := "PATH=/bin HOME=/h LC_ALL=C AGENT_SESSION_ID=ses_1 AGENT_ORCHESTRATOR_RUN_ID=run_1 AGENT_ORCHESTRATOR_AGENT_NAME=a AGENT_ORCHESTRATOR_ATTEMPT=2"; got != want {

@@ -11,6 +11,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/setting"
 	"ao/worker"
+	"ao/worker/gateway"
 	"ao/worker/profile"
 
 	"golang.org/x/sync/errgroup"
@@ -25,6 +26,7 @@ type Config struct {
 	OnlyTags                      bool          // take only runs with a tag in common
 	Grace                         time.Duration // how long runs may go on when the worker is told to end
 	MaxPayload                    int64         // largest result, bytes
+	APIURL                        string        // where the orchestrator's HTTP API is; default what a coordinator says
 	Log                           *slog.Logger  // default slog.Default()
 
 	Hurry <-chan struct{} // closed: the grace is over
@@ -35,7 +37,7 @@ func (c *Config) Settings() []setting.Bound {
 	return []setting.Bound{
 		setting.Profiles.To(&c.Profiles), setting.ProfilesDir.To(&c.ProfilesDir),
 		setting.ProjectDir.To(&c.ProjectDir), setting.Hostname.To(&c.Host), setting.Tags.To(&c.Tags), setting.RequireMatchingTags.To(&c.OnlyTags),
-		setting.DrainGrace.To(&c.Grace),
+		setting.DrainGrace.To(&c.Grace), setting.APIURL.To(&c.APIURL),
 	}
 }
 
@@ -65,11 +67,16 @@ func (c Config) Read() ([]profile.Profile, error) {
 func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	door, err := gateway.New(gateway.Config{MaxState: c.MaxPayload, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	defer door.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range profiles {
 		w, err := worker.New(worker.Config{
 			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
-			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, Log: c.Log,
+			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Gateway: door, Log: c.Log,
 		})
 		if err != nil {
 			stop()
