@@ -93,7 +93,7 @@ func TestInput(t *testing.T) {
 			{`{"agent_name":"plain","prompt":"a","parameters":{"prompt":"b"}}`, 400, invalid(`prompt and parameters differ; prompt is short for parameters {\"prompt\":…}, send one of them`, "prompt")},
 			{`{"agent_name":"plain","prompt":"x","mode":"async_callback"}`, 400, invalid("mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)", "parent_session_id")},
 			{`{"agent_name":"plain","prompt":"x","callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out", "callback_url")},
-			{`{"agent_name":"plain","prompt":"x","output_schema":{"type":"objekt"}}`, 400, `{"error":"InvalidSchema","message":"output_schema is not a valid JSON Schema","details":"Schema validation error at $.type: `},
+			{`{"agent_name":"plain","prompt":"x","output_schema":{"type":"objekt"}}`, 400, `{"error":"InvalidSchema","message":"output_schema is not a valid JSON Schema","details":"Schema validation error at $.type: 'objekt' is not one of ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']","field":"output_schema"}`},
 			{`{"agent_name":"plain","prompt":"x","output_schema_name":"n"}`, 404, `{"error":"SchemaNotFound","message":"Output schema 'n' not found","output_schema_name":"n"}`},
 			{`{"agent_name":"plain","prompt":"x","output_schema_options":{}}`, 400, `"field":"output_schema_options"`},
 			{`{"agent_name":"plain","prompt":"x","max_attempts":0}`, 400, invalid("max_attempts must be from 1 to 100", "max_attempts")},
