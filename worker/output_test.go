@@ -248,6 +248,38 @@ esac
 	}
 }
 
+// TestALiveProcessIsAskedAgain: a process that stays for its session is asked in its next turn.
+func TestALiveProcessIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, nil, autonomous(t, `
+n=0
+while read -r line; do
+  n=$((n+1))
+  case $line in *'"type":"shutdown"'*) exit 0;; esac
+  printf '%s\n' "$line" > "turn.$n"
+  if [ $n = 1 ]; then echo '{"type":"turn_complete","result":"no JSON"}'
+  else echo "{\"type\":\"turn_complete\",\"result\":{\"summary\":\"turn $n of $$\"}}"; fi
+done
+`), func(c *Config) { c.Profile.Lifecycle = executor.Persistent })
+	e := s.offered(s.queue(held(1)))
+	if e.Result == nil || !strings.HasPrefix(string(e.Result.Data), `{"summary":"turn 2 of `) {
+		t.Fatalf("got %+v", e)
+	}
+	var turn struct {
+		Type       string            `json:"type"`
+		Parameters map[string]string `json:"parameters"`
+	}
+	raw, err := os.ReadFile(filepath.Join(w.ProjectDir, "turn.2"))
+	if err == nil {
+		err = json.Unmarshal(raw, &turn)
+	}
+	if want := prompt.Retry([]run.OutputError{{Path: "$", Message: run.NoOutput}}, "no JSON", json.RawMessage(wanted), 0); err != nil || turn.Type != "turn" || turn.Parameters["prompt"] != want {
+		t.Errorf("got %s, %v", raw, err)
+	}
+}
+
 // TestTheTimeLimitHoldsForAllOfIt: asking again does not begin the run's time anew.
 func TestTheTimeLimitHoldsForAllOfIt(t *testing.T) {
 	t.Parallel()
