@@ -37,6 +37,7 @@ type boss struct {
 	answer  func(fleet.Beat) fleet.BeatReply
 	parts   map[string][]byte
 	noParts error
+	api     string             // where the HTTP API is
 	lease   time.Duration      // default 10 s
 	mute    context.CancelFunc // from then on beats are not answered
 }
@@ -75,7 +76,7 @@ func (s *boss) hear(_ context.Context, subj string, body []byte) ([]byte, error)
 		if s.refuse != nil {
 			return nil, s.refuse
 		}
-		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}})
+		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}, APIURL: s.api})
 	case subject.Fleet(fleet.OpDeregister):
 		var f fleet.Farewell
 		json.Unmarshal(body, &f)

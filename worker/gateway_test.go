@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +17,9 @@ import (
 	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/worker/gateway"
 )
 
 // TestMain turns the test binary into an executor program, which knows no more than an executor does.
@@ -23,6 +27,10 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("AO_TEST_EXECUTOR") {
 	case "talk":
 		executor.Main(talk)
+	case "mcp":
+		status, body, err := ask(context.Background(), "POST", os.Getenv(executor.EnvMCPURL), "{}")
+		fmt.Println(status, body, err)
+		os.Exit(0)
 	case "memory":
 		executor.Program(remember)
 	}
@@ -157,6 +165,125 @@ func TestGateway(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
+// TestExecutorsHoldNoCredential: all that an executor knows of the system is its own URL, and the API learns from the worker who asks.
+func TestExecutorsHoldNoCredential(t *testing.T) {
+	var asked, by string
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked, by = r.Header.Get(gateway.HeaderSession)+" "+r.URL.Path, r.Header.Get("Authorization")
+	}))
+	t.Cleanup(api.Close)
+	for name, value := range map[string]string{"AO_NATS_URL": "nats://u:nats-secret@h", "AO_API_TOKENS": "/api-tokens", "ALLOWED": "yes"} {
+		t.Setenv(name, value)
+	}
+	s := newBoss(t, natstest.Bus(t))
+	s.with(func() { s.api = api.URL })
+	start(t, s.b, nil, autonomous(t, "env; echo stdin; cat; echo; AO_TEST_EXECUTOR=mcp "+os.Args[0]), func(c *Config) { c.Profile.Env = []string{"ALLOWED", "AGENT_ORCHESTRATOR_API_URL"} })
+	q := s.queue(asking("hello"))
+	e := s.ended(q)
+	if e.Status != run.Completed || e.Result.Text == nil {
+		t.Fatalf("got %s", answer(e))
+	}
+	all := *e.Result.Text
+	token := fleet.SessionToken(q.ID, 1, q.Key)
+	for _, secret := range []string{"nats-secret", "api-tokens", "AO_", q.Key, token, strings.SplitN(token, ".", 3)[2]} {
+		if strings.Contains(all, secret) {
+			t.Errorf("the executor knows %s:\n%s", secret, all)
+		}
+	}
+	for _, want := range []string{"ALLOWED=yes\n", "AGENT_ORCHESTRATOR_API_URL=http://127.0.0.1:", "AGENT_ORCHESTRATOR_MCP_URL=http://127.0.0.1:", "/mcp\n"} {
+		if strings.Count(all, want) != 1 {
+			t.Errorf("not once %s in\n%s", want, all)
+		}
+	}
+	if asked != q.SessionID+" /mcp" || by != "Bearer "+token {
+		t.Errorf("the API is asked %q by %q", asked, by)
+	}
+	url, _, _ := strings.Cut(all[strings.Index(all, "http://127.0.0.1:"):], "\n")
+	if status, body, err := ask(t.Context(), "POST", url, "{}"); status != 401 && err == nil {
+		t.Errorf("after the run: %d %s", status, body)
+	}
+}
+
+// TestGatewayOfAProcedure: a command may tell events; what only an executor of an autonomous agent may say is refused.
+func TestGatewayOfAProcedure(t *testing.T) {
+	t.Parallel()
+	s := newBoss(t, natstest.Bus(t))
+	other := make(chan string, 1)
+	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+		var all []int
+		for _, say := range []string{`POST /events {"event_type":"message","role":"system","content":[{"type":"text","text":"12 of 40"}]}`, `POST /bind {"executor_session_id":"m"}`,
+			`POST /events {"event_type":"result","result_text":"x"}`, `PUT /state x`, `GET /state `} {
+			f := strings.SplitN(say, " ", 3)
+			status, _, err := ask(ctx, f[0], host.URL+f[1], f[2])
+			if err != nil {
+				t.Error(err)
+			}
+			all = append(all, status)
+		}
+		select { // the other run's URL is not good for this session
+		case url := <-other:
+			status, _, _ := ask(ctx, "POST", url+"/events", fmt.Sprintf(`{"session_id":%q,"event_type":"pre_tool","tool_name":"x"}`, v.SessionID))
+			all = append(all, status)
+			other <- ""
+		case other <- host.URL:
+			natstest.Until(t, "the other run has tried", func() bool {
+				select {
+				case url := <-other:
+					if url != "" {
+						other <- url
+					}
+					return url == ""
+				default:
+					return false
+				}
+			})
+		}
+		raw, _ := json.Marshal(all)
+		return done(string(raw))
+	})
+	a, b := s.queue(), s.queue()
+	got := []string{answer(s.ended(a)), answer(s.ended(b))}
+	slices.Sort(got)
+	if want := "[[200,409,409,409,409,403] [200,409,409,409,409]]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	if got := said(t, s, a); got != `message {"role":"system","content":[{"type":"text","text":"12 of 40"}]}`+"\n" {
+		t.Errorf("events %s", got)
+	}
+}
+
+// TestVariables: those in the strings of mcp_servers are put in, once; nothing else is touched, and one that is not known fails the run.
+func TestVariables(t *testing.T) {
+	t.Setenv("TEST_TOKEN", `a"b${AGENT_SESSION_ID}`)
+	t.Setenv("TEST_SECRET", "not allowed")
+	s := newBoss(t, natstest.Bus(t))
+	start(t, s.b, func(_ context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+		return done(strings.ReplaceAll(string(v.Blueprint), host.URL, "URL"))
+	}, func(c *Config) { c.Profile.Env = []string{"TEST_TOKEN", "TEST_UNSET"} })
+	for _, tt := range []struct{ blueprint, want string }{
+		{`{"name":"a"}`, `{"name":"a"}`},
+		{`{"system_prompt":"${AGENT_SESSION_ID}","mcp_servers":{"o":{"type":"http","url":"${AGENT_ORCHESTRATOR_MCP_URL}"}},"z":1.0}`,
+			`{"system_prompt":"${AGENT_SESSION_ID}","mcp_servers":{"o":{"type":"http","url":"URL/mcp"}},"z":1.0}`},
+		{`{"mcp_servers":{"${TEST_TOKEN}":{"args":["-s","${AGENT_SESSION_ID}",1e400,null,true,[]],"headers":{"A":"Bearer ${TEST_TOKEN}!"},"b":"$TEST_TOKEN ${} ${a b} <"}}}`,
+			`{"mcp_servers":{"${TEST_TOKEN}":{"args":["-s","SESSION",1e400,null,true,[]],"headers":{"A":"Bearer a\"b${AGENT_SESSION_ID}!"},"b":"$TEST_TOKEN ${} ${a b} <"}}}`},
+		{`{"mcp_servers":{"x":{"env":{"K":["${TEST_SECRET}"]}}}}`,
+			`failed mcp_servers.x.env.K[0] of agent "a" names ${TEST_SECRET}, which is not known on this worker: add "TEST_SECRET" to "env" of the profile "p", or take it out of the agent`},
+		{`{"mcp_servers":{"x":"${TEST_UNSET}"}}`,
+			`failed mcp_servers.x of agent "a" names ${TEST_UNSET}, which is not known on this worker: it is in "env" of the profile "p"; set it for the worker`},
+	} {
+		q := s.queue(func(q *run.Queued) {
+			q.Input = &run.Input{Parameters: json.RawMessage(`{"a":"${TEST_SECRET}"}`), Blueprint: json.RawMessage(tt.blueprint)}
+		})
+		e := s.ended(q)
+		if got, want := answer(e), strings.ReplaceAll(tt.want, "SESSION\"", q.SessionID+"\""); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		if e.Status == run.Failed && (code(e) != "unknown_variable" || field(e, "variable") == "") {
+			t.Errorf("got %s", code(e))
 		}
 	}
 }
