@@ -12,6 +12,7 @@ import (
 	"ao/shared/run"
 	"ao/worker/claudecode"
 	"ao/worker/external"
+	"ao/worker/llm"
 	"ao/worker/procedural"
 	"ao/worker/profile"
 	"ao/worker/testexec"
@@ -65,6 +66,7 @@ func (f function) Run(ctx context.Context, inv executor.Invocation, host executo
 // inside are the executors of autonomous agents that run within the worker, by the command a profile names them with.
 var inside = map[string]function{
 	profile.ClaudeCodeExec: claudecode.Run,
+	profile.LLMExec:        llm.Run,
 	profile.TestExec:       testexec.Run,
 }
 

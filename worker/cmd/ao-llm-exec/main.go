@@ -1,0 +1,48 @@
+// Ao-llm-exec is the executor of agents behind an endpoint that speaks OpenAI's Chat Completions or Anthropic's Messages, as a
+// program that speaks protocol 2.2: a document on stdin, JSON lines on stdout. A worker runs the same executor inside
+// itself; this one is for other runners and for trying an endpoint by hand.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"ao/shared/executor"
+	"ao/worker/llm"
+	"ao/worker/process"
+)
+
+const help = `The executor of autonomous agents behind a model's API, protocol 2.2: it reads one JSON document on stdin, talks to the
+endpoint, calls the tools of the agent's MCP servers, and writes events and the result as JSON lines on stdout. It has no flags:
+the document says it all.
+
+Usage: ao-llm-exec < invocation.json
+
+  {"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{"prompt":"Say hello"},
+   "project_dir":"/srv","agent_name":"greeter","agent_blueprint":{"system_prompt":"You are brief."},
+   "executor_config":{"provider":"openai","base_url":"http://127.0.0.1:11434/v1","model":"llama3.2"}}
+
+executor_config: provider (openai, anthropic), base_url, model (agent_blueprint.model comes first), api_key_env (the name of the
+variable that holds the key; default OPENAI_API_KEY or ANTHROPIC_API_KEY), max_tokens, temperature, max_turns (50), max_retries (8),
+headers, idle_timeout_seconds (300), tool_timeout_seconds (600), mcp_connect_timeout_seconds (30), max_tool_output_bytes (65536),
+max_history_bytes (4194304). agent_blueprint.mcp_servers: {"name":{"type":"http"|"sse","url","headers"} or {"command","args","env"}}.
+
+The conversation is kept by the orchestrator, over AGENT_ORCHESTRATOR_API_URL; without it a session cannot be resumed.
+Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
+`
+
+func main() {
+	if args := os.Args[1:]; len(args) > 0 {
+		if args[0] == "--help" || args[0] == "-h" || args[0] == "-help" {
+			fmt.Print(help)
+			return
+		}
+		fmt.Fprintf(os.Stderr, "unexpected argument %q; ao-llm-exec --help tells what it reads\n", args[0])
+		os.Exit(executor.CodeInvalid)
+	}
+	if err := process.Guard(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(executor.CodeFailed)
+	}
+	executor.Program(llm.Run)
+}

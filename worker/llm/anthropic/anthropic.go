@@ -1,0 +1,273 @@
+// Package anthropic talks to endpoints that speak Anthropic's Messages. It streams.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+
+	"ao/worker/llm/chat"
+	"ao/worker/llm/endpoint"
+)
+
+// BaseURL is Anthropic's own address.
+const BaseURL = "https://api.anthropic.com"
+
+// provider marks the blocks that only this API understands.
+const provider = "anthropic"
+
+// maxTokens is asked for where nobody said how many: the API has no default.
+const maxTokens = 8192
+
+// Config says where the endpoint is. An empty key sends none.
+type Config struct {
+	BaseURL string // what /v1/messages is appended to; a /v1 at its end counts
+	Key     string
+	Headers map[string]string
+	Client  *endpoint.Client
+}
+
+// New gives the model behind an endpoint. Nothing is taken from the environment, unlike with the SDK's own client: a variable
+// that is there by chance must not send conversations elsewhere.
+func New(c Config) chat.Model {
+	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(c.BaseURL, BaseURL), "/"), "/v1")
+	options := []option.RequestOption{option.WithBaseURL(base), option.WithHTTPClient(c.Client.HTTP()), option.WithMaxRetries(0)}
+	if c.Key != "" {
+		options = append(options, option.WithAPIKey(c.Key))
+	}
+	for name, value := range c.Headers {
+		options = append(options, option.WithHeader(name, value))
+	}
+	return &model{sdk.NewMessageService(options...)}
+}
+
+type model struct{ messages sdk.MessageService }
+
+// Ask streams one answer.
+func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.Reply, error) {
+	stream := m.messages.NewStreaming(ctx, params(r))
+	defer stream.Close()
+	a := answer{listener: l}
+	for !a.stopped && stream.Next() {
+		if err := a.add(stream.Current()); err != nil {
+			return a.reply(), err
+		}
+	}
+	if err := stream.Err(); err != nil && !a.stopped {
+		return a.reply(), endpoint.Explain(ctx, inStream(err))
+	}
+	if !a.stopped {
+		if ctx.Err() != nil {
+			return a.reply(), context.Cause(ctx)
+		}
+		return a.reply(), &endpoint.Broken{Why: "the stream ended before the answer was finished"}
+	}
+	return a.reply(), nil
+}
+
+// statuses are the HTTP codes of errors that come as an event of the stream.
+var statuses = map[string]int{
+	"invalid_request_error": http.StatusBadRequest, "authentication_error": http.StatusUnauthorized, "billing_error": http.StatusPaymentRequired,
+	"permission_error": http.StatusForbidden, "not_found_error": http.StatusNotFound, "request_too_large": http.StatusRequestEntityTooLarge,
+	"rate_limit_error": http.StatusTooManyRequests, "timeout_error": http.StatusGatewayTimeout, "overloaded_error": 529,
+}
+
+// inStream makes a refusal of an error that came as an event of the stream.
+func inStream(err error) error {
+	e, ok := errors.AsType[*sdk.Error](err)
+	if !ok {
+		return err
+	}
+	code, message, _ := endpoint.Words([]byte(e.RawJSON()))
+	status := cmp.Or(statuses[code], http.StatusInternalServerError)
+	return &endpoint.Refusal{Status: status, Code: code, Message: cmp.Or(message, endpoint.Quote(e.RawJSON())), API: true}
+}
+
+func params(r chat.Request) sdk.MessageNewParams {
+	p := sdk.MessageNewParams{Model: r.Model, MaxTokens: int64(cmp.Or(r.MaxTokens, maxTokens))}
+	if r.Temperature != nil {
+		p.Temperature = param.NewOpt(*r.Temperature)
+	}
+	if strings.TrimSpace(r.System) != "" {
+		p.System = []sdk.TextBlockParam{{Text: r.System}}
+	}
+	for _, m := range r.Messages {
+		p.Messages = append(p.Messages, message(m))
+	}
+	for _, t := range r.Tools {
+		tool := sdk.ToolParam{Name: t.Name, InputSchema: schema(t.Schema)}
+		if t.Description != "" {
+			tool.Description = param.NewOpt(t.Description)
+		}
+		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: &tool})
+	}
+	return p
+}
+
+func schema(of map[string]any) sdk.ToolInputSchemaParam {
+	s := sdk.ToolInputSchemaParam{ExtraFields: map[string]any{}}
+	for key, value := range of {
+		switch key {
+		case "type": // always object
+		case "properties":
+			s.Properties = value
+		default:
+			s.ExtraFields[key] = value
+		}
+	}
+	return s
+}
+
+// blank stands where the API wants text and there is none.
+const blank = "(empty)"
+
+func message(m chat.Message) sdk.MessageParam {
+	var blocks []sdk.ContentBlockParamUnion
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case chat.Text:
+			if strings.TrimSpace(b.Text) != "" { // the API refuses blank text
+				blocks = append(blocks, sdk.NewTextBlock(b.Text))
+			}
+		case chat.Call:
+			blocks = append(blocks, sdk.NewToolUseBlock(b.ID, b.Input, b.Name))
+		case chat.Result:
+			text := b.Text
+			if strings.TrimSpace(text) == "" {
+				text = blank
+			}
+			blocks = append(blocks, sdk.NewToolResultBlock(b.ID, text, b.Failed))
+		case chat.Own:
+			if b.Provider == provider {
+				blocks = append(blocks, param.Override[sdk.ContentBlockParamUnion](b.Raw))
+			}
+		}
+	}
+	if len(blocks) == 0 {
+		blocks = append(blocks, sdk.NewTextBlock(blank))
+	}
+	if m.Role == chat.Assistant {
+		return sdk.NewAssistantMessage(blocks...)
+	}
+	return sdk.NewUserMessage(blocks...)
+}
+
+// answer collects a stream.
+type answer struct {
+	listener chat.Listener
+	blocks   []*block
+	size     int // bytes of the calls' input and of what is only for the provider
+	stop     string
+	stopped  bool
+	model    string
+	usage    chat.Usage
+}
+
+type block struct {
+	kind, id, name  string
+	text            strings.Builder // text, thinking, or input
+	signature, data string
+}
+
+func (a *answer) add(e sdk.MessageStreamEventUnion) error {
+	switch e.Type {
+	case "message_start":
+		a.model = e.Message.Model
+		u := e.Message.Usage
+		a.usage = chat.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
+	case "content_block_start":
+		b := &block{kind: e.ContentBlock.Type, id: e.ContentBlock.ID, name: e.ContentBlock.Name, signature: e.ContentBlock.Signature, data: e.ContentBlock.Data}
+		a.blocks = append(a.blocks, b)
+		if len(a.blocks) > chat.MaxCalls {
+			return &endpoint.Broken{Why: "the answer has blocks without end"}
+		}
+		switch {
+		case b.kind == "tool_use" && e.ContentBlock.Input != nil: // some servers send it whole
+			if raw, err := json.Marshal(e.ContentBlock.Input); err == nil && string(raw) != "{}" {
+				b.text.Write(raw)
+			}
+		case b.kind == "text" && e.ContentBlock.Text != "":
+			return a.hear(b, e.ContentBlock.Text)
+		case b.kind == "thinking":
+			b.text.WriteString(e.ContentBlock.Thinking)
+		}
+	case "content_block_delta":
+		if e.Index < 0 || int(e.Index) >= len(a.blocks) {
+			return &endpoint.Broken{Why: "the stream adds to a block that it did not begin"}
+		}
+		return a.delta(a.blocks[e.Index], e.Delta)
+	case "content_block_stop":
+		if e.Index >= 0 && int(e.Index) < len(a.blocks) && a.blocks[e.Index].kind == "text" {
+			a.listener.End()
+		}
+	case "message_delta":
+		a.stop = cmp.Or(string(e.Delta.StopReason), a.stop)
+		a.usage.Output = max(a.usage.Output, e.Usage.OutputTokens) // these are totals
+		a.usage.Input = max(a.usage.Input, e.Usage.InputTokens)
+		a.usage.CacheRead = max(a.usage.CacheRead, e.Usage.CacheReadInputTokens)
+		a.usage.CacheWrite = max(a.usage.CacheWrite, e.Usage.CacheCreationInputTokens)
+	case "message_stop":
+		a.stopped = true
+	}
+	return nil
+}
+
+func (a *answer) delta(b *block, d sdk.MessageStreamEventUnionDelta) error {
+	switch d.Type {
+	case "text_delta":
+		return a.hear(b, d.Text)
+	case "input_json_delta":
+		b.text.WriteString(d.PartialJSON)
+	case "thinking_delta":
+		b.text.WriteString(d.Thinking)
+	case "signature_delta":
+		b.signature += d.Signature
+	}
+	if a.size += len(d.PartialJSON) + len(d.Thinking) + len(d.Signature); a.size > chat.MaxInput {
+		return &endpoint.Broken{Why: "the model's tool calls have no end"}
+	}
+	return nil
+}
+
+func (a *answer) hear(b *block, text string) error {
+	b.text.WriteString(text)
+	return a.listener.Text(text)
+}
+
+// reply is what there is of the answer.
+func (a *answer) reply() chat.Reply {
+	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Stop: chat.StopEnd, Model: a.model, Usage: a.usage}
+	for _, b := range a.blocks {
+		switch b.kind {
+		case "text":
+			r.Message.Blocks = append(r.Message.Blocks, chat.Block{Type: chat.Text, Text: b.text.String()})
+		case "tool_use":
+			r.Message.Blocks = append(r.Message.Blocks, chat.NewCall(b.id, b.name, b.text.String()))
+		case "thinking": // comes back unchanged, or the API refuses the tools' answers
+			r.Message.Blocks = append(r.Message.Blocks, own(map[string]string{"type": b.kind, "thinking": b.text.String(), "signature": b.signature}))
+		case "redacted_thinking":
+			r.Message.Blocks = append(r.Message.Blocks, own(map[string]string{"type": b.kind, "data": b.data}))
+		}
+	}
+	switch {
+	case a.stop == "refusal":
+		r.Stop = chat.StopRefused
+	case a.stop == "max_tokens" || a.stop == "model_context_window_exceeded":
+		r.Stop = chat.StopLength
+	case len(r.Message.Calls()) > 0:
+		r.Stop = chat.StopCalls
+	}
+	return r
+}
+
+func own(block map[string]string) chat.Block {
+	raw, _ := json.Marshal(block) // strings can always be written
+	return chat.Block{Type: chat.Own, Provider: provider, Raw: raw}
+}

@@ -1,0 +1,341 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/worker/llm/tools"
+)
+
+type sum struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// running counts the slow calls under way.
+var running, together atomic.Int32
+
+// mcpServer is an MCP server made with the official SDK.
+func mcpServer() *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	text := func(s string) *mcp.CallToolResult {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
+	}
+	mcp.AddTool(s, &mcp.Tool{Name: "add", Description: "Adds two numbers"}, func(_ context.Context, _ *mcp.CallToolRequest, in sum) (*mcp.CallToolResult, any, error) {
+		return text(strconv.Itoa(in.A + in.B)), nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "fail"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return nil, nil, errors.New("no luck")
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "big"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return text("BEGIN" + strings.Repeat("x", 100_000) + "END"), nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "wait"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		together.Store(max(together.Load(), running.Add(1)))
+		defer running.Add(-1)
+		select {
+		case <-ctx.Done():
+		case <-time.After(3 * time.Second): // an SDK's server that loses its client does not always tell
+		}
+		return text("never"), nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "meet"}, func(ctx context.Context, _ *mcp.CallToolRequest, in sum) (*mcp.CallToolResult, any, error) {
+		running.Add(1) // it answers when two are here, the first one last
+		for end := time.Now().Add(5 * time.Second); running.Load() < int32(2+in.A); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				return nil, nil, errors.New("alone")
+			}
+		}
+		running.Add(1)
+		return text("met " + strconv.Itoa(in.B)), nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "environment"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return text(strings.Join(os.Environ(), "\n")), nil, nil
+	})
+	mcp.AddTool(s, &mcp.Tool{Name: "crash"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		fmt.Fprintln(os.Stderr, "out of luck")
+		os.Exit(3)
+		return nil, nil, nil
+	})
+	return s
+}
+
+// over gives the mcp_servers of a transport's server, named calc.
+func over(t *testing.T, transport string) string {
+	var h http.Handler
+	switch transport {
+	case tools.Stdio:
+		dir := t.TempDir()
+		return fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"args":[],"env":{"MCP_SERVER":"1","PID_FILE":%q}}}`, os.Args[0], filepath.Join(dir, "pid"))
+	case tools.SSE:
+		h = mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return mcpServer() }, nil)
+	default:
+		h = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mcpServer() }, nil)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer tool-secret" {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	return fmt.Sprintf(`,"mcp_servers":{"calc":{"type":%q,"url":%q,"headers":{"Authorization":"Bearer tool-secret"}}}`, transport, server.URL)
+}
+
+func TestTools(t *testing.T) {
+	for _, transport := range []string{tools.HTTP, tools.SSE, tools.Stdio} {
+		t.Run(transport, func(t *testing.T) {
+			both(t, func(t *testing.T, provider string) {
+				s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":2,"b":3}`}), wants(call{"c2", "calc__fail", `{}`}), say("It is 5"))
+				m := &memory{}
+				o := play(t, m, s.invocation(executor.Start, "run_1", "2+3?", "", over(t, transport)))
+				if got := summary(o); got != "completed It is 5" {
+					t.Fatalf("got %s %v", got, o.Error)
+				}
+				if !strings.Contains(s.asked()[0], "Adds two numbers") || !strings.Contains(s.asked()[0], `"calc__add"`) {
+					t.Errorf("the model was not told of the tool: %s", s.asked()[0])
+				}
+				want := `user:2+3? assistant:<c1 calc__add {"a":2,"b":3}> user:<c1=5> assistant:<c2 calc__fail {}> user:<c2=Error: no luck>`
+				if got := roles(s.asked()[2]); got != want {
+					t.Errorf("the model was told\n%s, want\n%s", got, want)
+				}
+				if got := strings.TrimSpace(m.told(run.EventPreTool)[0]); got != `{"tool_name":"calc__add","tool_input":{"a":2,"b":3}}` {
+					t.Errorf("pre_tool %s", got)
+				}
+				if got := strings.TrimSpace(m.told(run.EventPostTool)[0]); got != `{"tool_name":"calc__add","tool_input":{"a":2,"b":3},"tool_output":"5"}` {
+					t.Errorf("post_tool %s", got)
+				}
+				if got := strings.TrimSpace(m.told(run.EventPostTool)[1]); got != `{"tool_name":"calc__fail","tool_input":{},"error":"no luck"}` {
+					t.Errorf("post_tool %s", got)
+				}
+				if len(m.kept) != 6 { // before each of three questions and two calls, and at the end
+					t.Errorf("it was kept %d times", len(m.kept))
+				}
+			})
+		})
+	}
+}
+
+func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		running.Store(0)
+		s := newStand(t, provider, wants(call{"c1", "calc__meet", `{"a":1,"b":1}`}, call{"c2", "calc__meet", `{"a":0,"b":2}`}), say("done"))
+		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Meet", "", over(t, tools.HTTP)))
+		if got := summary(o); got != "completed done" {
+			t.Fatalf("got %s %v", got, o.Error)
+		}
+		want := `user:Meet assistant:<c1 calc__meet {"a":1,"b":1}><c2 calc__meet {"a":0,"b":2}> user:<c1=met 1><c2=met 2>`
+		if got := roles(s.asked()[1]); got != want {
+			t.Errorf("the model was told\n%s, want\n%s", got, want)
+		}
+	})
+}
+
+func TestOddCalls(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		s := newStand(t, provider,
+			wants(call{"", "calc__add", `{"a":1`}, call{"c.1", "no such", `{}`}, call{"same", "calc__big", ``}, call{"same", "calc__add", `{"a":"x"}`}), say("done"))
+		m := &memory{}
+		o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_tool_output_bytes":300`, over(t, tools.HTTP)))
+		if got := summary(o); got != "completed done" {
+			t.Fatalf("got %s %v", got, o.Error)
+		}
+		got := roles(s.asked()[1])
+		for _, want := range []string{
+			`assistant:<call_0 calc__add {}><call_1 no_such {}><same calc__big {}><call_3 calc__add {"a":"x"}>`,
+			`<call_0=Error: The arguments are not a JSON object; call the tool again with one>`, `<call_1=Error: There is no tool "no_such"; there are: calc__add, `,
+			"<same=BEGIN" + strings.Repeat("x", 145) + "\n[… 99708 bytes cut …]\n", "<call_3=Error: ",
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the model was told\n%s, lacking\n%s", got, want)
+			}
+		}
+	})
+}
+
+func TestTheToolLoopIsBounded(t *testing.T) {
+	again := wants(call{"c", "calc__add", `{"a":1,"b":1}`})
+	s := newStand(t, openAI, again, again, again)
+	m := &memory{}
+	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_turns":2`, over(t, tools.HTTP)))
+	if got := summary(o); got != "failed "+CodeTurns || len(s.asked()) != 2 {
+		t.Errorf("got %s after %d questions", got, len(s.asked()))
+	}
+	if !strings.Contains(string(m.state), "[No answer: ") || strings.Count(string(m.state), `"type":"result"`) != 2 {
+		t.Errorf("kept %s", m.state)
+	}
+}
+
+func TestAToolThatTakesTooLong(t *testing.T) {
+	for _, transport := range []string{tools.HTTP, tools.Stdio} {
+		t.Run(transport, func(t *testing.T) {
+			s := newStand(t, openAI, wants(call{"c1", "calc__wait", `{}`}), say("too slow"))
+			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", `"tool_timeout_seconds":0.2`, over(t, transport)))
+			if got := summary(o); got != "completed too slow" || !strings.Contains(s.asked()[1], "did not answer within 200ms") {
+				t.Errorf("got %s %v %s", got, o.Error, s.asked())
+			}
+		})
+	}
+}
+
+func TestAStopWhileToolsRun(t *testing.T) {
+	for _, transport := range []string{tools.HTTP, tools.SSE, tools.Stdio} {
+		t.Run(transport, func(t *testing.T) {
+			s := newStand(t, openAI, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__wait", `{}`}), say("ok"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			m := &memory{on: func(kind, body string) {
+				if kind == run.EventPostTool && strings.Contains(body, `"3"`) {
+					cancel()
+				}
+			}}
+			began := time.Now()
+			if got := summary(playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, transport)))); got != "stopped" || time.Since(began) > 10*time.Second {
+				t.Fatalf("got %s after %s", got, time.Since(began))
+			}
+			play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", over(t, transport)))
+			want := `user:Go assistant:<c1 calc__add {"a":1,"b":2}><c2 calc__wait {}> user:<c1=3>` +
+				`<c2=Error: The run ended before this tool's result was known; what was asked for may or may not have been done> assistant:[No answer: the run was stopped] user:And?`
+			if got := roles(s.asked()[1]); got != want {
+				t.Errorf("the model was told\n%s, want\n%s", got, want)
+			}
+		})
+	}
+}
+
+// TestAWorkerThatDiesWhileToolsRun resumes from what was kept before the tools were called.
+func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
+		m := &memory{}
+		servers := over(t, tools.HTTP)
+		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", servers))
+		for i, kept := range m.kept { // wherever it died
+			other := &memory{state: []byte(kept)}
+			s.replies = []reply{say("ok")}
+			if o := play(t, other, s.invocation(executor.Resume, "run_2", "And?", "", servers)); o.Status != run.Completed {
+				t.Fatalf("after %d: %s %v", i, summary(o), o.Error)
+			}
+			asked := s.asked()
+			got := roles(asked[len(asked)-1])
+			if calls, results := strings.Count(got, "<c1 "), strings.Count(got, "<c1="); calls != results || !strings.HasSuffix(got, " user:And?") || strings.Contains(got, "user:Go user:") {
+				t.Errorf("after %d the model was told %s", i, got)
+			}
+		}
+	})
+}
+
+func TestWithoutToolsOldCallsAreTold(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
+		m := &memory{}
+		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, tools.HTTP)))
+		play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", "")) // the agent has no servers any more
+		want := `user:Go assistant:[Called the tool calc__add with {"a":1,"b":2}] user:[The tool's result: 3] assistant:3 user:And?`
+		if got := roles(s.asked()[2]); got != want {
+			t.Errorf("the model was told\n%s, want\n%s", got, want)
+		}
+	})
+}
+
+func TestServersThatCannotBeUsed(t *testing.T) {
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // else the server does not see that the client has gone
+		<-r.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	t.Cleanup(silent.CloseClientConnections)
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }))
+	t.Cleanup(page.Close)
+	for _, tt := range []struct{ name, servers, code, want string }{
+		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"), tools.CodeUnreachable, "connection refused"},
+		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, silent.URL), tools.CodeUnreachable, "did not answer within 1s"},
+		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), tools.CodeUnreachable, "did not answer within 1s"},
+		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), tools.CodeUnreachable, "check its url"},
+		{"a web page, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, page.URL), tools.CodeUnreachable, "check its url"},
+		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, tools.HTTP), "tool-secret", "tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), tools.CodeUnreachable, "Unauthorized"},
+		{"no such program", `{"command":"no-such-program"}`, tools.CodeUnreachable, "no such program on PATH"},
+		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`, tools.CodeUnreachable, "its program has ended: it is broken"},
+		{"a program that is silent", `{"command":"sleep","args":["100"]}`, tools.CodeUnreachable, "did not answer within 1s"},
+		{"a program that talks of something else", `{"command":"sh","args":["-c","while :; do echo hello; done"]}`, tools.CodeUnreachable, "check its command"},
+		{"a placeholder", `{"url":"${AGENT_ORCHESTRATOR_MCP_URL}"}`, tools.CodeBad, "url needs ${AGENT_ORCHESTRATOR_MCP_URL}"},
+		{"unknown field", `{"url":"http://x","colour":1}`, tools.CodeBad, `Unknown field "colour"`},
+		{"unknown type", `{"type":"pigeon","url":"http://x"}`, tools.CodeBad, `type "pigeon"`},
+		{"both", `{"command":"x","url":"http://x"}`, tools.CodeBad, "url and headers do not belong"},
+		{"neither", `{}`, tools.CodeBad, "url is required"},
+		{"no object", `7`, tools.CodeBad, "calc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStand(t, openAI)
+			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", `"mcp_connect_timeout_seconds":1`, `,"mcp_servers":{"calc":`+tt.servers+`}`))
+			if o.Error == nil || o.Error.Code != tt.code || !strings.Contains(o.Error.Message, tt.want) || !strings.Contains(o.Error.Message, `"calc"`) {
+				t.Fatalf("got %s %v, want %s %q", summary(o), o.Error, tt.code, tt.want)
+			}
+			for _, secret := range []string{"token-in-the-path", "tool-wrong"} {
+				if strings.Contains(o.Error.Error(), secret) {
+					t.Errorf("%s is shown: %v", secret, o.Error)
+				}
+			}
+		})
+	}
+}
+
+func TestAServersProgram(t *testing.T) {
+	t.Setenv("MCP_STRAY", "1")
+	s := newStand(t, openAI, wants(call{"c1", "calc__environment", `{}`}), wants(call{"c2", "calc__crash", `{}`}), wants(call{"c3", "calc__add", `{"a":1,"b":1}`}), say("done"))
+	m := &memory{env: []string{"PATH=" + os.Getenv("PATH"), "AGENT_SESSION_ID=ses_1", "LLM_TEST_KEY=" + key}} // a profile that allows the key
+	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, tools.Stdio)))
+	if got := summary(o); got != "completed done" {
+		t.Fatalf("got %s %v", got, o.Error)
+	}
+	got := roles(s.asked()[3])
+	if strings.Contains(got, "LLM_TEST_KEY") || strings.Contains(got, "MCP_STRAY") || !strings.Contains(got, "AGENT_SESSION_ID=ses_1") {
+		t.Errorf("its environment: %s", got)
+	}
+	if !strings.Contains(got, "<c2=Error: The tool failed: its program has ended: out of luck>") || !strings.Contains(got, "<c3=Error: The tool failed: ") {
+		t.Errorf("the model was told %s", got)
+	}
+}
+
+func TestNothingOfAProgramIsLeft(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "server")
+	os.WriteFile(script, []byte("#!/bin/sh\ntrap '' TERM\nsleep 100 &\necho $! >\"$0.pid.new\"\nmv \"$0.pid.new\" \"$0.pid\"\n"+os.Args[0]+"\nwait\n"), 0o700)
+	s := newStand(t, openAI, say("done"))
+	m := &memory{env: []string{"PATH=" + os.Getenv("PATH")}}
+	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "", fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"env":{"MCP_SERVER":"1"}}}`, script)))
+	if got := summary(o); got != "completed done" {
+		t.Fatalf("got %s %v", got, o.Error)
+	}
+	var pid int
+	text, err := os.ReadFile(script + ".pid")
+	if _, scan := fmt.Sscan(string(text), &pid); err != nil || scan != nil {
+		t.Fatal(err, scan)
+	}
+	if err := syscall.Kill(pid, 0); err == nil {
+		state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if !strings.Contains(string(state), ") Z ") {
+			t.Errorf("process %d is left: %s", pid, state)
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+)
+
+func TestOneAnswer(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		s := newStand(t, provider, say("Hel", "lo <b>\n", "you"))
+		m := &memory{}
+		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", `"max_tokens":77,"temperature":0.5,"headers":{"X-Team":"red"}`, `,"system_prompt":"Be brief."`))
+		if got := summary(o); got != "completed Hello <b>\nyou" {
+			t.Errorf("got %s (%v)", got, o.Error)
+		}
+		if got := m.texts("assistant"); len(got) != 1 || got[0] != "Hello <b>\nyou" {
+			t.Errorf("readers see %q", got)
+		}
+		request := s.asked()[0]
+		for _, want := range []string{`"model":"m"`, `"max_tokens":77`, `"temperature":0.5`, `"stream":true`, `Be brief.`, `"Hi"`} {
+			if !strings.Contains(request, want) {
+				t.Errorf("the request lacks %s: %s", want, request)
+			}
+		}
+		h := s.headers[0]
+		if credential := map[string]string{openAI: h.Get("Authorization"), claude: "Bearer " + h.Get("X-Api-Key")}[provider]; credential != "Bearer "+key || h.Get("X-Team") != "red" {
+			t.Errorf("headers %v", h)
+		}
+		want := `{"metadata":{"executor":"ao-llm-exec","model":"m-1","provider":"` + provider + `","retries":0,"tool_calls":0,"turns":1,"usage":{"input_tokens":10,"output_tokens":5,"cache_read_tokens":4}}}`
+		if got := m.told(run.EventMetadata); len(got) != 1 || strings.TrimSpace(got[0]) != want {
+			t.Errorf("metadata %s, want %s", got, want)
+		}
+	})
+}
+
+func TestNothingIsTakenFromTheEnvironment(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		for _, name := range []string{"OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"} {
+			t.Setenv(name, "http://127.0.0.1:1/elsewhere")
+		}
+		for _, name := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_ORG_ID"} {
+			t.Setenv(name, "stray-value")
+		}
+		t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Stray: stray-value")
+		s := newStand(t, provider, say("ok"))
+		inv := s.invocation(executor.Start, "run_1", "Hi", "", "")
+		inv.Config = json.RawMessage(strings.Replace(string(inv.Config), "LLM_TEST_KEY", "", 1)) // no key at all
+		if got := summary(play(t, &memory{}, inv)); got != "completed ok" {
+			t.Fatalf("got %s", got)
+		}
+		if h := fmt.Sprint(s.headers[0]); strings.Contains(h, "stray-value") || s.headers[0].Get("Authorization") != "" {
+			t.Errorf("headers %s", h)
+		}
+	})
+}
+
+func TestLongAnswersAreToldInPieces(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		line := strings.Repeat("é", 500) + "\n"
+		texts := []string{}
+		for range 40 {
+			texts = append(texts, line)
+		}
+		texts = append(texts, strings.Repeat("ü", 40_000)) // no end of a line for long
+		s := newStand(t, provider, say(texts...))
+		m := &memory{}
+		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+		whole := strings.Join(texts, "")
+		if o.Result == nil || *o.Result.Text != whole {
+			t.Fatalf("got %.100s", summary(o))
+		}
+		got := m.texts("assistant")
+		if strings.Join(got, "") != whole {
+			t.Error("the pieces are not the text")
+		}
+		if len(got) < 4 || len(got) > 8 || !strings.HasSuffix(got[0], "\n") {
+			t.Errorf("%d pieces, the first ends with %q", len(got), got[0][len(got[0])-3:])
+		}
+	})
+}
+
+func TestTheConversationGoesOnAnywhere(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		s := newStand(t, provider, say("I am Bob"), say("Bob, as I said"))
+		m := &memory{}
+		play(t, m, s.invocation(executor.Start, "run_1", "Who are you?", "", ""))
+		other := &memory{state: m.state} // another worker: it has nothing but the state
+		o := play(t, other, s.invocation(executor.Resume, "run_2", "Again?", "", ""))
+		if got := summary(o); got != "completed Bob, as I said" {
+			t.Fatalf("got %s %v", got, o.Error)
+		}
+		if got, want := roles(s.asked()[1]), "user:Who are you? assistant:I am Bob user:Again?"; got != want {
+			t.Errorf("the model was told %s, want %s", got, want)
+		}
+	})
+}
+
+// roles is a request's conversation on one line, without the system prompt.
+func roles(request string) string {
+	var r struct {
+		Messages []struct {
+			Role       string          `json:"role"`
+			Content    json.RawMessage `json:"content"`
+			ToolCallID string          `json:"tool_call_id"`
+			ToolCalls  []struct {
+				ID       string
+				Function struct{ Name, Arguments string }
+			} `json:"tool_calls"`
+		} `json:"messages"`
+	}
+	if err := json.Unmarshal([]byte(request), &r); err != nil {
+		return err.Error()
+	}
+	var all []string
+	for _, m := range r.Messages {
+		if m.Role == "system" {
+			continue
+		}
+		var text string
+		if json.Unmarshal(m.Content, &text) != nil {
+			var blocks []struct {
+				Type, Text, ID, Name string
+				Input                json.RawMessage
+				ToolUseID            string `json:"tool_use_id"`
+				IsError              bool   `json:"is_error"`
+				Content              []struct{ Text string }
+			}
+			json.Unmarshal(m.Content, &blocks)
+			for _, b := range blocks {
+				switch b.Type {
+				case "tool_use":
+					text += fmt.Sprintf("<%s %s %s>", b.ID, b.Name, b.Input)
+				case "tool_result":
+					failed := ""
+					if b.IsError {
+						failed = "Error: "
+					}
+					text += fmt.Sprintf("<%s=%s%s>", b.ToolUseID, failed, b.Content[0].Text)
+				case "text":
+					text += b.Text
+				default:
+					text += "<" + b.Type + ">"
+				}
+			}
+		}
+		for _, c := range m.ToolCalls {
+			text += fmt.Sprintf("<%s %s %s>", c.ID, c.Function.Name, c.Function.Arguments)
+		}
+		if m.ToolCallID != "" { // as Anthropic's API has it, for one expectation
+			m.Role, text = "user", fmt.Sprintf("<%s=%s>", m.ToolCallID, text)
+			if n := len(all) - 1; n >= 0 && strings.HasPrefix(all[n], "user:<") {
+				all[n] += text
+				continue
+			}
+		}
+		all = append(all, m.Role+":"+text)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestResumeWithoutHistory(t *testing.T) {
+	s := newStand(t, openAI)
+	for _, tt := range []struct {
+		name  string
+		m     *memory
+		host  func(executor.Host) executor.Host
+		want  string
+		hints string
+	}{
+		{"no gateway", &memory{}, func(h executor.Host) executor.Host { h.State, h.Keep = nil, nil; return h }, CodeHistory, "start a new session"},
+		{"gone", &memory{}, nil, CodeHistory, "start a new session"},
+		{"unavailable", &memory{fail: errors.New("away")}, nil, CodeHistory, "resume it again later"},
+		{"newer", &memory{state: []byte(`{"v":2}`)}, nil, CodeHistory, "version 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := tt.m.host()
+			if tt.host != nil {
+				host = tt.host(host)
+			}
+			o := Run(t.Context(), s.invocation(executor.Resume, "run_2", "Hi", "", ""), host)
+			if o.Status != run.Failed || o.Error.Code != tt.want || !strings.Contains(o.Error.Message, tt.hints) {
+				t.Errorf("got %s %v", summary(o), o.Error)
+			}
+		})
+	}
+	if n := len(s.asked()); n > 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
+	s := newStand(t, openAI, say("hello"))
+	m := &memory{}
+	host := m.host()
+	host.State, host.Keep = nil, nil
+	o := Run(t.Context(), s.invocation(executor.Start, "run_1", "Hi", "", ""), host)
+	if got := summary(o); got != "completed hello" {
+		t.Errorf("got %s", got)
+	}
+	if got := m.texts("system"); len(got) != 1 || !strings.Contains(got[0], "cannot be resumed") {
+		t.Errorf("told %q", got)
+	}
+}
+
+func TestAHistoryThatCannotBeKeptFailsTheRun(t *testing.T) {
+	s := newStand(t, openAI, say("hello"))
+	o := play(t, &memory{fail: errors.New("away")}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+	if got := summary(o); got != "failed "+CodeHistory || len(s.asked()) != 0 {
+		t.Errorf("got %s after %d questions", got, len(s.asked()))
+	}
+}
+
+func TestAStoppedRun(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		s := newStand(t, provider, stalls("Half an ans"), say("whole"))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		m := &memory{}
+		go func() {
+			for len(s.asked()) == 0 && ctx.Err() == nil {
+				time.Sleep(2 * time.Millisecond)
+			}
+			<-time.After(50 * time.Millisecond) // the text comes
+			cancel(errors.New("stopped"))
+		}()
+		began := time.Now()
+		o := playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+		if got := summary(o); got != "stopped Half an ans" || time.Since(began) > 3*time.Second {
+			t.Errorf("got %s after %s", got, time.Since(began))
+		}
+		o = play(t, &memory{state: m.state}, s.invocation(executor.Resume, "run_2", "Go on", "", ""))
+		if got, want := roles(s.asked()[1]), "user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
+			t.Errorf("the model was told %q, want %q (%s)", got, want, summary(o))
+		}
+	})
+}
+
+func TestAFailedRunCanBeResumed(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		s := newStand(t, provider, status(http.StatusUnauthorized, nil, `{"error":{"message":"bad key","type":"authentication_error"}}`), say("ok"))
+		m := &memory{}
+		play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
+		if got := summary(play(t, m, s.invocation(executor.Resume, "run_2", "Now?", "", ""))); got != "completed ok" {
+			t.Fatalf("got %s", got)
+		}
+		if got := roles(s.asked()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: The endpoint ") || !strings.HasSuffix(got, "] user:Now?") {
+			t.Errorf("the model was told %s", got)
+		}
+	})
+}
+
+func TestAnotherAttemptBeginsAnew(t *testing.T) {
+	s := newStand(t, openAI, say("one"), cutOff(), say("three"))
+	m := &memory{}
+	play(t, m, s.invocation(executor.Start, "run_1", "First", "", ""))
+	inv := s.invocation(executor.Resume, "run_2", "Second", `"max_retries":0`, "")
+	play(t, m, inv)
+	inv.Attempt = 2
+	play(t, m, inv)
+	if got, want := roles(s.asked()[2]), "user:First assistant:one user:Second"; got != want {
+		t.Errorf("the second attempt was told %s, want %s", got, want)
+	}
+}
+
+func TestALongConversationLosesItsOldestTurns(t *testing.T) {
+	both(t, func(t *testing.T, provider string) {
+		long := strings.Repeat("x", 900)
+		s := newStand(t, provider, say(long), say(long), say(long), say("end"))
+		m := &memory{}
+		play(t, m, s.invocation(executor.Start, "run_1", "one", `"max_history_bytes":2500`, ""))
+		for i, prompt := range []string{"two", "three", "four"} {
+			if o := play(t, m, s.invocation(executor.Resume, fmt.Sprint("run_", i+2), prompt, `"max_history_bytes":2500`, "")); o.Status != run.Completed {
+				t.Fatalf("got %s %v", summary(o), o.Error)
+			}
+		}
+		if got := roles(s.asked()[3]); !strings.HasPrefix(got, "user:[The first turn of this conversation was left out: it had become too long.]\n\ntwo ") {
+			t.Errorf("the model was told %.200s", got)
+		}
+		if got := m.texts("system"); len(got) != 1 || !strings.Contains(got[0], "left out from now on") {
+			t.Errorf("readers were told %q", got)
+		}
+		if len(m.state) > 2500 {
+			t.Errorf("%d bytes are kept", len(m.state))
+		}
+		o := play(t, m, s.invocation(executor.Resume, "run_9", strings.Repeat("y", 5000), `"max_history_bytes":2500`, ""))
+		if got := summary(o); got != "failed "+CodeTooLong {
+			t.Errorf("a prompt that is too long: %s", got)
+		}
+	})
+}

@@ -1,0 +1,252 @@
+// Package openai talks to endpoints that speak OpenAI's Chat Completions: OpenAI itself, Ollama, vLLM, llama.cpp and the
+// like. It streams.
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/openai/openai-go/v3/shared"
+
+	"ao/worker/llm/chat"
+	"ao/worker/llm/endpoint"
+)
+
+// BaseURL is OpenAI's own address.
+const BaseURL = "https://api.openai.com/v1"
+
+// Config says where the endpoint is. An empty key sends none.
+type Config struct {
+	BaseURL string // what /chat/completions is appended to
+	Key     string
+	Headers map[string]string
+	Client  *endpoint.Client
+}
+
+// New gives the model behind an endpoint. Nothing is taken from the environment, unlike with the SDK's own client: a variable
+// that is there by chance must not send conversations elsewhere.
+func New(c Config) chat.Model {
+	options := []option.RequestOption{
+		option.WithBaseURL(cmp.Or(c.BaseURL, BaseURL)), option.WithHTTPClient(c.Client.HTTP()), option.WithMaxRetries(0), option.WithAPIKey(c.Key),
+	}
+	for name, value := range c.Headers {
+		options = append(options, option.WithHeader(name, value))
+	}
+	own := false
+	if u, err := url.Parse(cmp.Or(c.BaseURL, BaseURL)); err == nil {
+		own = u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com")
+	}
+	return &model{sdk.NewChatCompletionService(options...), own}
+}
+
+type model struct {
+	completions sdk.ChatCompletionService
+	own         bool // OpenAI's own models refuse max_tokens; most other servers know nothing else
+}
+
+// Ask streams one answer.
+func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.Reply, error) {
+	stream := m.completions.NewStreaming(ctx, m.params(r))
+	defer stream.Close()
+	a := answer{listener: l}
+	for stream.Next() {
+		if err := a.add(stream.Current()); err != nil {
+			return a.reply(), err
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return a.reply(), endpoint.Explain(ctx, inStream(err))
+	}
+	if ctx.Err() != nil {
+		return a.reply(), context.Cause(ctx)
+	}
+	if a.finish == "" {
+		return a.reply(), &endpoint.Broken{Why: "the stream ended before the answer was finished"}
+	}
+	a.end()
+	return a.reply(), nil
+}
+
+// inStream makes a refusal of an error that came as an event of the stream.
+func inStream(err error) error {
+	e, ok := errors.AsType[*ssestream.StreamError](err)
+	if !ok {
+		return err
+	}
+	code, message, _ := endpoint.Words(e.Event.Data)
+	status := http.StatusInternalServerError
+	switch {
+	case strings.Contains(code, "rate_limit") || strings.Contains(code, "quota") || code == "429":
+		status = http.StatusTooManyRequests
+	case strings.Contains(code, "invalid_request") || strings.Contains(code, "context_length") || code == "400":
+		status = http.StatusBadRequest
+	}
+	return &endpoint.Refusal{Status: status, Code: code, Message: cmp.Or(message, endpoint.Quote(string(e.Event.Data))), API: true}
+}
+
+func (m *model) params(r chat.Request) sdk.ChatCompletionNewParams {
+	p := sdk.ChatCompletionNewParams{
+		Model:         r.Model,
+		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
+	}
+	if r.Temperature != nil {
+		p.Temperature = param.NewOpt(*r.Temperature)
+	}
+	switch {
+	case r.MaxTokens == 0:
+	case m.own:
+		p.MaxCompletionTokens = param.NewOpt(int64(r.MaxTokens))
+	default:
+		p.MaxTokens = param.NewOpt(int64(r.MaxTokens))
+	}
+	if r.System != "" {
+		p.Messages = append(p.Messages, sdk.SystemMessage(r.System))
+	}
+	for _, msg := range r.Messages {
+		p.Messages = append(p.Messages, message(msg)...)
+	}
+	for _, t := range r.Tools {
+		f := shared.FunctionDefinitionParam{Name: t.Name, Parameters: t.Schema}
+		if t.Description != "" {
+			f.Description = param.NewOpt(t.Description)
+		}
+		p.Tools = append(p.Tools, sdk.ChatCompletionFunctionTool(f))
+	}
+	return p
+}
+
+// message writes a message as this API has it; the answers of tools are a message each.
+func message(m chat.Message) []sdk.ChatCompletionMessageParamUnion {
+	switch m.Role {
+	case chat.User:
+		return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(m.Text())}
+	case chat.Tool:
+		var all []sdk.ChatCompletionMessageParamUnion
+		for _, b := range m.Blocks {
+			text := b.Text
+			if b.Failed { // the API has no other sign for it
+				text = "Error: " + text
+			}
+			all = append(all, sdk.ToolMessage(text, b.ID))
+		}
+		return all
+	}
+	var a sdk.ChatCompletionAssistantMessageParam
+	if text := m.Text(); text != "" || len(m.Calls()) == 0 {
+		a.Content.OfString = param.NewOpt(text)
+	}
+	for _, c := range m.Calls() {
+		a.ToolCalls = append(a.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
+			ID:       c.ID,
+			Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: string(c.Input)},
+		}})
+	}
+	return []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &a}}
+}
+
+// answer collects a stream.
+type answer struct {
+	listener chat.Listener
+	text     strings.Builder
+	open     bool // text was heard whose end was not
+	calls    []*call
+	size     int // bytes of the calls' arguments
+	refused  bool
+	finish   string
+	model    string
+	usage    chat.Usage
+}
+
+type call struct {
+	index    int64
+	id, name string
+	input    strings.Builder
+}
+
+func (a *answer) add(c sdk.ChatCompletionChunk) error {
+	a.model = cmp.Or(c.Model, a.model)
+	if u := c.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
+		cached := min(u.PromptTokensDetails.CachedTokens, u.PromptTokens)
+		a.usage = chat.Usage{Input: u.PromptTokens - cached, Output: u.CompletionTokens, CacheRead: cached}
+	}
+	for _, choice := range c.Choices {
+		if choice.Index != 0 { // one was asked for
+			continue
+		}
+		d := choice.Delta
+		a.refused = a.refused || d.Refusal != ""
+		if text := d.Content + d.Refusal; text != "" {
+			a.text.WriteString(text)
+			a.open = true
+			if err := a.listener.Text(text); err != nil {
+				return err
+			}
+		}
+		for _, t := range d.ToolCalls {
+			a.end()
+			if err := a.call(t); err != nil {
+				return err
+			}
+		}
+		a.finish = cmp.Or(choice.FinishReason, a.finish)
+	}
+	return nil
+}
+
+// call adds a piece of a call. Some servers give every call the index 0: another id with a name is another call.
+func (a *answer) call(t sdk.ChatCompletionChunkChoiceDeltaToolCall) error {
+	i := -1
+	for j, c := range slices.Backward(a.calls) {
+		if c.index == t.Index {
+			i = j
+			break
+		}
+	}
+	if i < 0 || t.Function.Name != "" && t.ID != "" && a.calls[i].id != "" && t.ID != a.calls[i].id {
+		a.calls = append(a.calls, &call{index: t.Index})
+		i = len(a.calls) - 1
+	}
+	c := a.calls[i]
+	c.id, c.name = cmp.Or(c.id, t.ID), cmp.Or(c.name, t.Function.Name)
+	c.input.WriteString(t.Function.Arguments)
+	if a.size += len(t.Function.Arguments); a.size > chat.MaxInput || len(a.calls) > chat.MaxCalls {
+		return &endpoint.Broken{Why: "the model's tool calls have no end"}
+	}
+	return nil
+}
+
+func (a *answer) end() {
+	if a.open {
+		a.open = false
+		a.listener.End()
+	}
+}
+
+// reply is what there is of the answer.
+func (a *answer) reply() chat.Reply {
+	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Stop: chat.StopEnd, Model: a.model, Usage: a.usage}
+	if a.text.Len() > 0 {
+		r.Message.Blocks = append(r.Message.Blocks, chat.Block{Type: chat.Text, Text: a.text.String()})
+	}
+	for _, c := range a.calls {
+		r.Message.Blocks = append(r.Message.Blocks, chat.NewCall(c.id, c.name, c.input.String()))
+	}
+	switch {
+	case a.finish == "content_filter" || a.refused:
+		r.Stop = chat.StopRefused
+	case a.finish == "length":
+		r.Stop = chat.StopLength
+	case len(a.calls) > 0: // whatever the reason is called: some say "stop"
+		r.Stop = chat.StopCalls
+	}
+	return r
+}

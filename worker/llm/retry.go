@@ -1,0 +1,121 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/worker/llm/chat"
+)
+
+// The pauses between tries where the endpoint names none: they double, from the first to the last.
+const (
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+)
+
+// longestWait is what a run without a time limit of its own waits for an endpoint.
+const longestWait = time.Hour
+
+// wait is when an answer's headers ask to be asked again: Retry-After-Ms, or Retry-After in seconds or as a date. 0: they don't.
+func wait(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(strings.TrimSpace(h.Get("Retry-After-Ms")), 64); err == nil && ms > 0 {
+		return bounded(ms / 1000)
+	}
+	text := strings.TrimSpace(h.Get("Retry-After"))
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 {
+		return bounded(n)
+	}
+	if t, err := http.ParseTime(text); err == nil && t.After(now) {
+		return t.Sub(now)
+	}
+	return 0
+}
+
+func bounded(seconds float64) time.Duration {
+	if seconds > math.MaxInt64/float64(time.Second) {
+		return math.MaxInt64
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// ask has the model answer, again and again while it may still succeed and nothing of the answer was told. The fault is why
+// it did not; it is nil, too, where ctx ended. What there is of the answer comes with it, and was told.
+func (c *conversation) ask(ctx context.Context, r chat.Request) (chat.Reply, *fault.Fault) {
+	for try := 0; ; try++ {
+		s := &speaker{tell: c.host.Tell}
+		reply, err := c.model.Ask(ctx, r, s)
+		c.usage.Add(reply.Usage)
+		if err == nil {
+			s.End()
+			c.answeredBy = cmp.Or(reply.Model, c.answeredBy)
+			return reply, nil
+		}
+		var f *fault.Fault
+		if ctx.Err() == nil {
+			v := c.settings.judge(err, time.Now())
+			f = v.Fault
+			if !s.told && v.again && c.mayWait(ctx, &v, try) {
+				if pause := v.after; pause >= 5*time.Second {
+					c.host.Tell(run.EventMessage, run.Say("system", f.Message+"; trying again in "+pause.Round(time.Second).String()))
+				}
+				c.retries++
+				if sleep(ctx, v.after) {
+					continue
+				}
+				return chat.Reply{}, nil
+			}
+		}
+		s.End()
+		return reply, f
+	}
+}
+
+// mayWait tells whether the call may be tried again, and when, in v.after; if not, the message says why.
+func (c *conversation) mayWait(ctx context.Context, v *verdict, try int) bool {
+	if try >= *c.settings.MaxRetries {
+		if try > 0 {
+			v.Message += fmt.Sprintf("; it was tried %d times", try+1)
+		}
+		return false
+	}
+	asked := v.after > 0
+	if !asked {
+		v.after = min(firstPause<<min(try, 10), lastPause)
+		v.after -= rand.N(v.after / 4)
+	}
+	left := longestWait
+	if end, ok := ctx.Deadline(); ok {
+		left = time.Until(end)
+	}
+	if v.after < left {
+		return true
+	}
+	what := "the next try would be in"
+	if asked {
+		what = "it asks to be tried again in"
+		v.With("retry_after_seconds", math.Ceil(v.after.Seconds()))
+	}
+	v.Message += fmt.Sprintf("; %s %s, and the run has %s left", what, v.after.Round(time.Second), max(left, 0).Round(time.Second))
+	return false
+}
+
+// sleep waits; false: ctx ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
