@@ -25,7 +25,7 @@ func staying(t *testing.T) func(*Config) {
 		"model": `#!/bin/sh
 while read -r line; do
   case "$line" in
-  *'"type":"shutdown"'*) exit 0;;
+  *'"type":"shutdown"'*) sleep 0.3; exit 0;;
   *"please wait"*) echo '{"type":"event","event_type":"message","role":"assistant","content":[]}'; sleep 100;;
   esac
   printf '{"type":"turn_complete","result":{"pid":%s,"first":"%s","line":%s}}\n' $$ "$AGENT_ORCHESTRATOR_RUN_ID" "$line"

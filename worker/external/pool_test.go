@@ -381,6 +381,16 @@ func TestDeafProcess(t *testing.T) {
 	}
 }
 
+// TestClosedStdin: a process that can hear no turn has not begun it; another does it.
+func TestClosedStdin(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, `read -r line; exec <&-; printf '{"type":"turn_complete","result":"%s 1 x"}\n' $$; sleep 100`, PoolConfig{})
+	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
+	if second, _, _ := answerOf(t, h.turn(t.Context(), "ok")); second == first || !dead(first) {
+		t.Errorf("process %d after %d, gone %v", second, first, dead(first))
+	}
+}
+
 // TestNoPersistentProgram: what cannot be started is told as with a oneshot one.
 func TestNoPersistentProgram(t *testing.T) {
 	t.Parallel()
