@@ -29,13 +29,13 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 	}
 	door := w.door.Open(r)
 	inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
-	if inv.Blueprint, err = w.filled(inv); err != nil {
+	host.Env = append(w.Profile.Environ(inv, os.LookupEnv), executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)
+	if inv.Blueprint, err = w.filled(inv, host.Env); err != nil {
 		door.Close()
 		return host, inv, nil, err
 	}
 	host.Tell = func(kind string, body json.RawMessage) { ev.emit(ctx, kind, body) }
 	host.URL, host.MCP, host.Listen = inv.APIURL, inv.MCPURL, t.listen
-	host.Env = append(w.Profile.Environ(inv, os.LookupEnv), executor.EnvAPIURL+"="+host.URL, executor.EnvMCPURL+"="+host.MCP)
 	return host, inv, door.Close, nil
 }
 

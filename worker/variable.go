@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"ao/shared/executor"
 	"ao/shared/fault"
@@ -19,15 +19,16 @@ const codeVariable = "unknown_variable"
 // reference is a variable in a string of a blueprint's mcp_servers.
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// filled is the run's blueprint with the variables in the strings of its mcp_servers put in: there alone, and in one pass, so that
-// no value is looked at again. Nothing that a caller sent is touched. A variable that is not known fails the run.
-func (w *Worker) filled(inv executor.Invocation) (json.RawMessage, error) {
+// filled is the run's blueprint with the variables in the strings of its mcp_servers put in, from the environment of its executor: there
+// alone, and in one pass, so that no value is looked at again. Nothing that a caller sent is touched. A variable that is not known
+// fails the run.
+func (w *Worker) filled(inv executor.Invocation, env []string) (json.RawMessage, error) {
 	members, err := wire.Members(inv.Blueprint)
 	i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == "mcp_servers" })
 	if err != nil || i < 0 || !bytes.Contains(members[i].Value, []byte("${")) {
 		return inv.Blueprint, nil
 	}
-	members[i].Value, err = w.fill(inv, "mcp_servers", members[i].Value)
+	members[i].Value, err = w.fill(inv, env, "mcp_servers", members[i].Value)
 	if err != nil {
 		return nil, err
 	}
@@ -35,19 +36,19 @@ func (w *Worker) filled(inv executor.Invocation) (json.RawMessage, error) {
 }
 
 // fill puts the variables into all strings of a value, which stands at path.
-func (w *Worker) fill(inv executor.Invocation, path string, raw json.RawMessage) (json.RawMessage, error) {
+func (w *Worker) fill(inv executor.Invocation, env []string, path string, raw json.RawMessage) (json.RawMessage, error) {
 	switch raw = bytes.TrimSpace(raw); raw[0] {
 	case '{':
 		members, err := wire.Members(raw)
 		for i := 0; err == nil && i < len(members); i++ {
-			members[i].Value, err = w.fill(inv, path+"."+members[i].Key, members[i].Value)
+			members[i].Value, err = w.fill(inv, env, path+"."+members[i].Key, members[i].Value)
 		}
 		return wire.Object(members), err
 	case '[':
 		var items []json.RawMessage
 		err := json.Unmarshal(raw, &items)
 		for i := 0; err == nil && i < len(items); i++ {
-			items[i], err = w.fill(inv, fmt.Sprintf("%s[%d]", path, i), items[i])
+			items[i], err = w.fill(inv, env, fmt.Sprintf("%s[%d]", path, i), items[i])
 		}
 		if err != nil {
 			return nil, err
@@ -60,7 +61,7 @@ func (w *Worker) fill(inv executor.Invocation, path string, raw json.RawMessage)
 		}
 		var unknown error
 		s = reference.ReplaceAllStringFunc(s, func(ref string) string {
-			value, err := w.variable(inv, path, ref[2:len(ref)-1])
+			value, err := w.variable(inv, env, path, ref[2:len(ref)-1])
 			if unknown == nil {
 				unknown = err
 			}
@@ -74,19 +75,15 @@ func (w *Worker) fill(inv executor.Invocation, path string, raw json.RawMessage)
 	return raw, nil
 }
 
-// variable is the value of one: the run's own, or the worker's where the profile allows it.
-func (w *Worker) variable(inv executor.Invocation, path, name string) (string, error) {
-	switch name {
-	case executor.EnvMCPURL:
-		return inv.MCPURL, nil
-	case executor.EnvSessionID:
-		return inv.SessionID, nil
+// variable is the value of one.
+func (w *Worker) variable(inv executor.Invocation, env []string, path, name string) (string, error) {
+	for _, e := range env {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
+			return value, nil
+		}
 	}
 	fix := fmt.Sprintf(`add %q to "env" of the profile %q, or take it out of the agent`, name, w.Profile.Name)
 	if slices.Contains(w.Profile.Env, name) {
-		if value, ok := os.LookupEnv(name); ok {
-			return value, nil
-		}
 		fix = fmt.Sprintf("it is in \"env\" of the profile %q; set it for the worker", w.Profile.Name)
 	}
 	return "", fault.New(fault.Internal, codeVariable, fmt.Sprintf("%s of agent %q names ${%s}, which is not known on this worker: %s", path, inv.AgentName, name, fix)).
