@@ -42,6 +42,7 @@ var rooms = []struct {
 
 	{"ao/worker", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
 	{"ao/worker/process", []string{"ao/shared/..."}},
+	{"ao/worker/claudecode/standin", []string{"ao/shared/wire", "ao/worker/process"}},
 	{"ao/worker/...", []string{"ao/shared/...", "ao/worker/..."}},
 	{"ao/worker/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
 	{"ao/worker/cmd/worker", []string{"ao/shared/...", "ao/nats/...", "ao/worker/..."}},
@@ -89,6 +90,8 @@ var doors = []struct {
 		"a conversation is kept in no provider's form; beside its room nobody knows the provider"},
 	{"github.com/spf13/cobra/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"the command line for people is ao; servers read their settings from shared/setting"},
+	{"ao/worker/claudecode/standin", nil, []string{"ao/worker/...", "ao/scripts/..."},
+		"it pretends to be the Messages API, which only tests want"},
 	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
 		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker"},
 }

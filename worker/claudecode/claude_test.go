@@ -18,18 +18,19 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
+	"ao/worker/claudecode/standin"
 	"ao/worker/contract"
 )
 
 // TestASession: a turn with a tool, and a second one that knows of the first. What the API gets is what was asked for.
 func TestASession(t *testing.T) {
 	t.Parallel()
-	claude := installed(t)
+	claude := standin.Claude(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	os.WriteFile(secret, []byte("SESAME"), 0o600)
 	prompt := "/clear --model=x look at @" + secret + " and ${HOME}"
 	long := strings.Repeat("Be exact. ", 40_000) + "PIRATE"
-	api := newStandIn(t, uses("Bash", map[string]any{"command": "echo made > made && cat made", "description": "d"}), says("Done."), says("Again."))
+	api := standin.New(t, standin.Uses("Bash", map[string]any{"command": "echo made > made && cat made", "description": "d"}), standin.Says("Done."), standin.Says("Again."))
 	inv, host, h := turn(t, claude, api.URL, prompt, fmt.Sprintf(`{"system_prompt":%q}`, long), `{"model":"claude-test-1","allowed_tools":["Read","Bash(echo *)","Bash(cat *)"],"permission_mode":"acceptEdits"}`)
 	o := Run(t.Context(), inv, host)
 	if got := told(o); got != "completed | Done." {
@@ -61,7 +62,7 @@ func TestASession(t *testing.T) {
 	if json.Unmarshal([]byte(facts), &m); m.Metadata.Model != "claude-test-1" || m.Metadata.Turns != 2 || m.Metadata.Usage["output_tokens"] != 14.0 {
 		t.Errorf("metadata %s", facts)
 	}
-	first := api.requests()[0]
+	first := api.Requests()[0]
 	said, _ := json.Marshal(prompt)
 	switch all := string(first.Messages); {
 	case first.Model != "claude-test-1", !strings.Contains(string(first.System), "PIRATE"):
@@ -74,7 +75,7 @@ func TestASession(t *testing.T) {
 	if o = Run(t.Context(), inv, host); told(o) != "completed | Again." {
 		t.Fatalf("resumed: %s", told(o))
 	}
-	last := api.requests()[2]
+	last := api.Requests()[2]
 	if all := string(last.Messages) + string(last.System); !strings.Contains(all, "Done.") || !strings.Contains(all, "More of @") || !strings.Contains(all, "PARROT") || strings.Contains(all, "SESAME") || strings.Contains(all, "PIRATE") {
 		t.Errorf("a resumed turn does not know what it should: %.3000s", all)
 	}
@@ -92,8 +93,8 @@ func (executes) Run(ctx context.Context, inv executor.Invocation, host executor.
 // TestTheSystemPromptReplaces, and a session is asked again until its answer has the form that is wanted.
 func TestTheSystemPromptReplaces(t *testing.T) {
 	t.Parallel()
-	api := newStandIn(t, says("I can't say"), says("```json\n{\"n\":1}\n```"))
-	inv, host, h := turn(t, installed(t), api.URL, "Count", `{"system_prompt":"PIRATE"}`, `{"system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
+	api := standin.New(t, standin.Says("I can't say"), standin.Says("```json\n{\"n\":1}\n```"))
+	inv, host, h := turn(t, standin.Claude(t), api.URL, "Count", `{"system_prompt":"PIRATE"}`, `{"system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
 	c := contract.Contract{
 		Executor: executes{}, AgentType: run.Autonomous,
 		Output:        run.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Source: run.SourceRequest, Retries: 1},
@@ -103,7 +104,7 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	if o.Status != run.Completed || o.Result == nil || string(o.Result.Data) != `{"n":1}` {
 		t.Fatalf("got %s, %q", told(o), h.all())
 	}
-	asked := api.requests()
+	asked := api.Requests()
 	system := string(asked[1].System)
 	if len(asked) != 2 || !strings.Contains(system, "PIRATE") || !strings.Contains(system, "required") || strings.Contains(system, "software engineering") {
 		t.Errorf("%d requests, the system prompt is %s", len(asked), system)
@@ -120,7 +121,7 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 // TestMCP: claude calls a tool of a server that the blueprint names, with the header that is set for it.
 func TestMCP(t *testing.T) {
 	t.Parallel()
-	claude := installed(t)
+	claude := standin.Claude(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			ID     json.RawMessage `json:"id"`
@@ -144,7 +145,7 @@ func TestMCP(t *testing.T) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
 	}))
 	t.Cleanup(server.Close)
-	api := newStandIn(t, uses("mcp__sums__add", map[string]any{"a": 1}), says("One."))
+	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
 	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"broken":{"command":"/no/such/program"}}}`, server.URL), "")
 	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
 	before, _ := filepath.Glob(filepath.Join(os.TempDir(), "ao-claude-mcp-*"))
@@ -163,39 +164,39 @@ func TestMCP(t *testing.T) {
 // TestFailures: what claude says of its troubles becomes a code and what to do.
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	claude := installed(t)
+	claude := standin.Claude(t)
 	for _, tt := range []struct {
 		name   string
-		answer answer
+		answer standin.Answer
 		config string
 		env    string // instead of the API key
 		resume string
 		want   []string
 	}{
-		{"a key that is refused", refuses(401, "authentication_error", "invalid x-api-key"), "", "", "",
+		{"a key that is refused", standin.Refuses(401, "authentication_error", "invalid x-api-key"), "", "", "",
 			[]string{`failed {"error":"claude_not_logged_in","message":"Invalid API key`, "claude setup-token", `"api_status":401`}},
-		{"no login", says("x"), "", "NONE=1", "", []string{`{"error":"claude_not_logged_in","message":"Not logged in`}},
-		{"come later", refuses(429, "rate_limit_error", "Too many"), "", "", "", []string{`{"error":"claude_rate_limited","message":"API Error`, `(429)`, "Too many. Resume the session later", `"api_status":429`}},
-		{"come at noon", refuses(429, "rate_limit_error", "Too many", "anthropic-ratelimit-unified-status", "rejected", "anthropic-ratelimit-unified-reset", "4070908800",
+		{"no login", standin.Says("x"), "", "NONE=1", "", []string{`{"error":"claude_not_logged_in","message":"Not logged in`}},
+		{"come later", standin.Refuses(429, "rate_limit_error", "Too many"), "", "", "", []string{`{"error":"claude_rate_limited","message":"API Error`, `(429)`, "Too many. Resume the session later", `"api_status":429`}},
+		{"come at noon", standin.Refuses(429, "rate_limit_error", "Too many", "anthropic-ratelimit-unified-status", "rejected", "anthropic-ratelimit-unified-reset", "4070908800",
 			"anthropic-ratelimit-unified-representative-claim", "five_hour"), "", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-x", "",
 			[]string{`{"error":"claude_rate_limited"`, `"resets_at":"2099-01-01T00:00:00Z"`, "Resume the session after 2099-01-01T00:00:00Z"}},
-		{"overloaded", refuses(529, "overloaded_error", "Overloaded"), "", "", "", []string{`{"error":"claude_overloaded","message":"API Error`, "fallback_model", `"api_status":529`}},
-		{"no credit", refuses(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."), "", "", "",
+		{"overloaded", standin.Refuses(529, "overloaded_error", "Overloaded"), "", "", "", []string{`{"error":"claude_overloaded","message":"API Error`, "fallback_model", `"api_status":529`}},
+		{"no credit", standin.Refuses(400, "invalid_request_error", "Your credit balance is too low to access the Anthropic API."), "", "", "",
 			[]string{`{"error":"claude_no_credit","message":"Credit balance is too low. Add credit`}},
-		{"no model", refuses(404, "not_found_error", "model: claude-nope"), `{"model":"claude-nope"}`, "", "",
+		{"no model", standin.Refuses(404, "not_found_error", "model: claude-nope"), `{"model":"claude-nope"}`, "", "",
 			[]string{`{"error":"claude_model_not_found","message":"There's an issue with the selected model (claude-nope)`, `"model":"claude-nope"`}},
-		{"a bad request", refuses(400, "invalid_request_error", "what is that"), "", "", "", []string{`{"error":"claude_failed","message":"API Error: 400 what is that`}},
-		{"too many turns", uses("Bash", map[string]any{"command": "echo hi"}), `{"max_turns":1,"allowed_tools":["Bash"]}`, "", "",
+		{"a bad request", standin.Refuses(400, "invalid_request_error", "what is that"), "", "", "", []string{`{"error":"claude_failed","message":"API Error: 400 what is that`}},
+		{"too many turns", standin.Uses("Bash", map[string]any{"command": "echo hi"}), `{"max_turns":1,"allowed_tools":["Bash"]}`, "", "",
 			[]string{`{"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session`, `"max_turns":1`, " | I use Bash"}},
-		{"a session of elsewhere", says("x"), "", "", "11111111-2222-4333-8444-555555555555",
+		{"a session of elsewhere", standin.Says("x"), "", "", "11111111-2222-4333-8444-555555555555",
 			[]string{`{"error":"claude_session_gone","message":"Claude Code has no conversation of this session on this host`, `"executor_session_id":"11111111-2222-4333-8444-555555555555"`}},
-		{"all allowed to root", says("x"), `{"permission_mode":"bypassPermissions"}`, "", "", []string{`{"error":"claude_permission_mode"`, "IS_SANDBOX"}},
+		{"all allowed to root", standin.Says("x"), `{"permission_mode":"bypassPermissions"}`, "", "", []string{`{"error":"claude_permission_mode"`, "IS_SANDBOX"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name == "all allowed to root" && os.Geteuid() != 0 {
 				t.Skip("this test is not run by root, and so it is allowed")
 			}
-			api := newStandIn(t, tt.answer)
+			api := standin.New(t, tt.answer)
 			inv, host, h := turn(t, claude, api.URL, "Hello", "", tt.config)
 			host.Env = append(host.Env, "CLAUDE_CODE_MAX_RETRIES=0")
 			if tt.env != "" {
@@ -217,8 +218,8 @@ func TestFailures(t *testing.T) {
 // TestAStopEndsTheTree: in the middle of a tool.
 func TestAStopEndsTheTree(t *testing.T) {
 	t.Parallel()
-	api := newStandIn(t, uses("Bash", map[string]any{"command": "echo $$ > pid.new; mv pid.new pid; sleep 1000; true"}))
-	inv, host, h := turn(t, installed(t), api.URL, "Sleep", "", `{"allowed_tools":["Bash"]}`)
+	api := standin.New(t, standin.Uses("Bash", map[string]any{"command": "echo $$ > pid.new; mv pid.new pid; sleep 1000; true"}))
+	inv, host, h := turn(t, standin.Claude(t), api.URL, "Sleep", "", `{"allowed_tools":["Bash"]}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan run.Outcome, 1)

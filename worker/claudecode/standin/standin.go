@@ -1,0 +1,178 @@
+// Package standin is a local stand-in of the Messages API, for tests that drive the real claude program: it speaks the API's event
+// stream, and what it answers is the test's affair. No product code uses it.
+package standin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"ao/shared/wire"
+)
+
+// Answer is what the API says to one request.
+type Answer func(http.ResponseWriter, Request)
+
+// Request is what claude asked.
+type Request struct {
+	N        int             `json:"-"` // the first one is 1
+	Model    string          `json:"model"`
+	System   json.RawMessage `json:"system"`
+	Messages json.RawMessage `json:"messages"`
+	Tools    []struct {
+		Name string `json:"name"`
+	} `json:"tools"`
+}
+
+// Has tells whether the model may use a tool.
+func (r Request) Has(tool string) bool {
+	return slices.ContainsFunc(r.Tools, func(t struct {
+		Name string `json:"name"`
+	}) bool {
+		return t.Name == tool
+	})
+}
+
+// Last is what the newest message says: its texts and what tools gave back, one after the other.
+func (r Request) Last() string {
+	var all []struct {
+		Content json.RawMessage `json:"content"`
+	}
+	if json.Unmarshal(r.Messages, &all) != nil || len(all) == 0 {
+		return ""
+	}
+	return text(all[len(all)-1].Content)
+}
+
+// text is that of a message's or a tool result's content: a string, or blocks.
+func text(content json.RawMessage) string {
+	var s string
+	if json.Unmarshal(content, &s) == nil {
+		return s
+	}
+	var blocks []struct {
+		Text    string          `json:"text"`
+		Content json.RawMessage `json:"content"` // of a tool_result
+	}
+	json.Unmarshal(content, &blocks)
+	var all []string
+	for _, b := range blocks {
+		all = append(all, b.Text+text(b.Content))
+	}
+	return strings.Join(all, "\n")
+}
+
+// API is a stand-in; it ends with its test.
+type API struct {
+	URL string
+
+	decide func(Request) Answer
+	mu     sync.Mutex
+	asked  []Request
+}
+
+// New gives one that says the answers one after the other, and the last one for ever.
+func New(t testing.TB, answers ...Answer) *API {
+	return Decide(t, func(r Request) Answer { return answers[min(r.N, len(answers))-1] })
+}
+
+// Decide gives one that asks what to answer; several requests may be under way at once.
+func Decide(t testing.TB, decide func(Request) Answer) *API {
+	a := &API{decide: decide}
+	server := httptest.NewServer(a)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	a.URL = server.URL
+	return a
+}
+
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || r.URL.Path != "/v1/messages" {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	raw, _ := io.ReadAll(r.Body)
+	var req Request
+	if err := json.Unmarshal(raw, &req); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a.mu.Lock()
+	req.N = len(a.asked) + 1
+	a.asked = append(a.asked, req)
+	a.mu.Unlock()
+	a.decide(req)(w, req)
+}
+
+// Requests are all that were made so far.
+func (a *API) Requests() []Request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.asked)
+}
+
+// Says ends the turn with a text.
+func Says(text string) Answer {
+	return reply("end_turn", map[string]any{"type": "text", "text": text})
+}
+
+// Uses calls a tool, with a thought and a text before.
+func Uses(tool string, input any) Answer {
+	return reply("tool_use", map[string]any{"type": "thinking", "thinking": "which tool?"}, map[string]any{"type": "text", "text": "I use " + tool},
+		map[string]any{"type": "tool_use", "name": tool, "input": input})
+}
+
+// Refuses answers with an error.
+func Refuses(status int, kind, message string, header ...string) Answer {
+	return func(w http.ResponseWriter, _ Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"type":"error","error":{"type":%q,"message":%q}}`, kind, message)
+	}
+}
+
+// reply answers with content blocks, as the event stream that the API sends.
+func reply(stop string, blocks ...map[string]any) Answer {
+	return func(w http.ResponseWriter, r Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		send := func(kind string, body map[string]any) {
+			body["type"] = kind
+			raw, _ := wire.Encode(body)
+			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, raw)
+			w.(http.Flusher).Flush()
+		}
+		send("message_start", map[string]any{"message": map[string]any{
+			"id": fmt.Sprintf("msg_%d", r.N), "type": "message", "role": "assistant", "model": r.Model, "content": []any{},
+			"stop_reason": nil, "stop_sequence": nil, "usage": map[string]any{"input_tokens": 10, "output_tokens": 1},
+		}})
+		for i, b := range blocks {
+			begin, delta := map[string]any{"type": b["type"]}, map[string]any{}
+			switch b["type"] {
+			case "text":
+				begin["text"], delta = "", map[string]any{"type": "text_delta", "text": b["text"]}
+			case "thinking":
+				begin["thinking"], begin["signature"], delta = "", "", map[string]any{"type": "thinking_delta", "thinking": b["thinking"]}
+			case "tool_use":
+				raw, _ := json.Marshal(b["input"])
+				begin["id"], begin["name"], begin["input"] = fmt.Sprintf("toolu_%d_%d", r.N, i), b["name"], map[string]any{}
+				delta = map[string]any{"type": "input_json_delta", "partial_json": string(raw)}
+			}
+			send("content_block_start", map[string]any{"index": i, "content_block": begin})
+			send("content_block_delta", map[string]any{"index": i, "delta": delta})
+			send("content_block_stop", map[string]any{"index": i})
+		}
+		send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": map[string]any{"output_tokens": 7}})
+		send("message_stop", map[string]any{})
+	}
+}

@@ -1,0 +1,98 @@
+package claudecode
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// fake is a claude program in sh.
+func fake(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "claude")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// heard is what an executor told, as text: one line for each event, in order.
+type heard struct {
+	mu    sync.Mutex
+	lines []string
+	tell  func(kind string, body json.RawMessage) // called, too; may be nil
+}
+
+func (h *heard) take(kind string, body json.RawMessage) {
+	h.mu.Lock()
+	h.lines = append(h.lines, kind+" "+string(body))
+	h.mu.Unlock()
+	if h.tell != nil {
+		h.tell(kind, body)
+	}
+}
+
+func (h *heard) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string(nil), h.lines...)
+}
+
+// session is claude's, as it was bound.
+func (h *heard) session() string {
+	for _, l := range h.all() {
+		if raw, ok := strings.CutPrefix(l, executor.LineBind+" "); ok {
+			b, _, _ := executor.ReadLine([]byte(raw))
+			return b.Session
+		}
+	}
+	return ""
+}
+
+// turn is one run of an agent: everything it needs, with an empty home.
+func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor.Invocation, executor.Host, *heard) {
+	t.Helper()
+	var members []wire.Member
+	if config != "" {
+		var err error
+		if members, err = wire.Members(json.RawMessage(config)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if claude != "" {
+		raw, _ := json.Marshal(claude)
+		members = append(members, wire.Member{Key: "claude", Value: raw})
+	}
+	if blueprint == "" {
+		blueprint = "{}"
+	}
+	h := &heard{}
+	home, dir := t.TempDir(), t.TempDir()
+	return executor.Invocation{
+			SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: "any", Prompt: prompt, ProjectDir: dir,
+			Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(blueprint), Config: wire.Object(members),
+		}, executor.Host{Tell: h.take, Env: []string{
+			"HOME=" + home, "PATH=" + os.Getenv("PATH"), "ANTHROPIC_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + api,
+			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		}}, h
+}
+
+// told is an outcome as text.
+func told(o run.Outcome) string {
+	text := string(o.Status)
+	if o.Error != nil {
+		raw, _ := wire.Encode(o.Error)
+		text += " " + string(raw)
+	}
+	if o.Result != nil && o.Result.Text != nil {
+		text += " | " + *o.Result.Text
+	}
+	return text
+}
