@@ -92,6 +92,9 @@ func remember(ctx context.Context, v executor.Invocation, host executor.Host) ru
 		if err := host.Keep(ctx, state); err != nil {
 			return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 		}
+		if now, err := host.State(ctx); err != nil || !bytes.Equal(now, state) {
+			return run.Outcome{Status: run.Failed, Error: fault.Newf(fault.Internal, "just kept %d bytes, got %d, %v", len(state), len(now), err)}
+		}
 	}
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: was}}
 }
