@@ -115,14 +115,15 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 		return true, nil
 	}
 	select {
-	case err := <-written:
-		if err != nil && ctx.Err() == nil { // it has closed its stdin and hears nothing any more
-			l.cancel(err)
-			return false, nil
-		}
+	case err = <-written:
 	case <-t.done: // it answers before it has read: that is found elsewhere
 	case <-ctx.Done():
 	case <-l.over:
+		err = <-written // told before
+	}
+	if err != nil && ctx.Err() == nil { // it has closed its stdin and hears nothing any more
+		l.cancel(err)
+		return false, nil
 	}
 	return true, nil
 }

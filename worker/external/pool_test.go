@@ -242,6 +242,26 @@ func TestStrays(t *testing.T) {
 	}
 }
 
+// TestAnAnswerIsTheLastWord: what comes over the gateway after a turn's answer, even at the same moment, neither undoes nor replaces it.
+func TestAnAnswerIsTheLastWord(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{`{"type":"turn_complete","result":"the answer"}`, `{"type":"turn_complete"}`, `{"type":"turn_complete","result":`} {
+		tr := newTurn(Job{Invocation: executor.Invocation{RunID: "run_1"}}, 1<<10)
+		early, late := "early", "late"
+		tr.hear(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &early}})
+		tr.line([]byte(answer))
+		_, unread := tr.ended()
+		before := told(tr.outcome(1<<10), nil)
+		tr.hear(executor.Line{Type: executor.LineResult, Result: &run.Result{Text: &late}})
+		if answered, still := tr.ended(); !answered || still != unread {
+			t.Errorf("%s: answered %v, unread %v after %v", answer, answered, still, unread)
+		}
+		if got := told(tr.outcome(1<<10), nil); got != before || strings.Contains(got, late) {
+			t.Errorf("%s: it became %s, was %s", answer, got, before)
+		}
+	}
+}
+
 // TestDiesBetweenTurns: a process that is gone is simply followed by another, which resumes.
 func TestDiesBetweenTurns(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func (t *transcript) line(raw []byte) {
 		t.own.Add([]byte{'\n'})
 		return
 	case err != nil && (l.Type == executor.LineResult || answers(l.Type)):
-		t.answered = answers(l.Type)
+		t.answered = t.answered || answers(l.Type)
 		t.misread(l.Type, fault.Of(err), raw)
 		return
 	case err != nil:
@@ -88,10 +88,13 @@ func (t *transcript) line(raw []byte) {
 	t.take(l)
 }
 
-// hear takes what the program tells over the gateway.
+// hear takes what the program tells over the gateway. A result that comes after the turn's answer is too late.
 func (t *transcript) hear(l executor.Line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.answered && l.Type == executor.LineResult {
+		return
+	}
 	t.take(l)
 }
 
@@ -105,7 +108,7 @@ func (t *transcript) take(l executor.Line) {
 			t.tell(executor.LineBind, bytes.TrimSpace(raw))
 		}
 	case executor.LineResult, executor.LineTurnComplete, executor.LineTurnFailed:
-		t.answered = answers(l.Type)
+		t.answered = t.answered || answers(l.Type)
 		if l.Result == nil && l.Error == nil { // what the turn told before counts
 			return
 		}
