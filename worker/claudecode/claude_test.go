@@ -118,6 +118,19 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	}
 }
 
+// TestNoTools: lists that are empty are none to the real program, too.
+func TestNoTools(t *testing.T) {
+	t.Parallel()
+	api := standin.New(t, standin.Says("Hi"))
+	inv, host, h := turn(t, standin.Claude(t), api.URL, "Hello", "", `{"tools":[],"setting_sources":[]}`)
+	if got := told(Run(t.Context(), inv, host)); got != "completed | Hi" {
+		t.Fatalf("got %s, %q", got, h.all())
+	}
+	if asked := api.Requests(); len(asked) == 0 || len(asked[0].Tools) > 0 {
+		t.Errorf("tools %v", asked)
+	}
+}
+
 // TestMCP: claude calls a tool of a server that the blueprint names, with the header that is set for it.
 func TestMCP(t *testing.T) {
 	t.Parallel()

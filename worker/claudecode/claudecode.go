@@ -77,7 +77,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 
 	turn, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := stream{host: host, config: c, giveUp: cancel, longest: maxLine}
+	s := stream{host: host, config: c, stopped: ctx.Err, giveUp: cancel, longest: maxLine}
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
 		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in,

@@ -28,11 +28,11 @@ type config struct {
 	PermissionMode   string   `json:"permission_mode"`    // default claude's own: what its settings do not allow is refused
 	MaxTurns         int      `json:"max_turns"`          // default no limit
 	MaxRetries       *int     `json:"max_retries"`        // of a request to the API, 0 to 15; default claude's own, 10
-	Tools            []string `json:"tools"`              // the built-in tools that there are; default all
+	Tools            []string `json:"tools"`              // the built-in tools that there are; default all, [] none
 	AllowedTools     []string `json:"allowed_tools"`      // rules of what needs no permission: Read, Bash(git log *), mcp__name
 	DisallowedTools  []string `json:"disallowed_tools"`   // rules of what is refused, whatever else allows it
 	AllowMCPTools    *bool    `json:"allow_mcp_tools"`    // tools of the blueprint's MCP servers need no permission; default true
-	SettingSources   []string `json:"setting_sources"`    // user, project, local; default all of them
+	SettingSources   []string `json:"setting_sources"`    // user, project, local; default all of them, [] none
 	AddDirs          []string `json:"add_dirs"`           // folders beside the working directory that tools may use
 	SystemPromptMode string   `json:"system_prompt_mode"` // append, which is the default, or replace
 
@@ -219,7 +219,12 @@ func (c config) args(inv executor.Invocation) []string {
 	if c.MaxTurns > 0 {
 		set("--max-turns", fmt.Sprint(c.MaxTurns))
 	}
-	set("--tools", strings.Join(c.Tools, ","))
+	list := func(flag string, values []string) { // an empty one is none, not all
+		if values != nil {
+			args = append(args, flag+"="+strings.Join(values, ","))
+		}
+	}
+	list("--tools", c.Tools)
 	for _, rule := range c.AllowedTools {
 		set("--allowed-tools", rule)
 	}
@@ -231,7 +236,7 @@ func (c config) args(inv executor.Invocation) []string {
 	for _, rule := range c.DisallowedTools {
 		set("--disallowed-tools", rule)
 	}
-	set("--setting-sources", strings.Join(c.SettingSources, ","))
+	list("--setting-sources", c.SettingSources)
 	for _, dir := range c.AddDirs {
 		set("--add-dir", dir)
 	}

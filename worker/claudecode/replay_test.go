@@ -216,3 +216,42 @@ while :; do sleep 1; done`), "", "Hello", "", "")
 		t.Errorf("%q is left", raw)
 	}
 }
+
+// TestAStopThatClaudeTellsOf: what claude says of a stop is not the run's end, and what it came to before it is.
+func TestAStopThatClaudeTellsOf(t *testing.T) {
+	for _, tt := range []struct{ first, late, want string }{
+		{"", `{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["Interrupted"]}`, "stopped | Half"},
+		{"", `{"type":"result","subtype":"success","is_error":false,"result":"Done"}`, "completed | Done"},
+		{`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Too many"]}`, "", `failed {"error":"claude_max_turns"`},
+	} {
+		inv, host, h := turn(t, fake(t, `late() { echo '`+tt.late+`'; exit 1; }
+trap late TERM
+cat >/dev/null
+echo '`+tt.first+`'
+echo '{"type":"assistant","message":{"model":"m","content":[{"type":"text","text":"Half"}]}}'
+while :; do sleep 0.05; done`), "", "Hello", "", "")
+		ctx, cancel := context.WithCancel(t.Context())
+		h.tell = func(kind string, _ json.RawMessage) {
+			if kind == run.EventMessage {
+				cancel()
+			}
+		}
+		if got := told(Run(ctx, inv, host)); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+		cancel()
+	}
+}
+
+// TestAnEmptyListIsNotAll: who lists no tools gets none, and who lists no settings has none read.
+func TestAnEmptyListIsNotAll(t *testing.T) {
+	inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do echo "$a"; done >args; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
+		"", "Hello", "", `{"tools":[],"setting_sources":[],"allowed_tools":[],"add_dirs":[]}`)
+	if got := told(Run(t.Context(), inv, host)); got != "completed | ok" {
+		t.Fatal(got)
+	}
+	raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "args"))
+	if got := string(raw); !strings.Contains(got, "\n--tools=\n--setting-sources=\n") || strings.Contains(got, "--allowed-tools") || strings.Contains(got, "--add-dir") {
+		t.Errorf("arguments %s", got)
+	}
+}

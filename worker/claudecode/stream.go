@@ -19,9 +19,10 @@ import (
 type stream struct {
 	host     executor.Host
 	config   config
-	deadline time.Time // of the run; zero: none
-	giveUp   func()    // ends claude
-	longest  int       // bytes of a line; the rest is cut
+	deadline time.Time    // of the run; zero: none
+	stopped  func() error // not nil once the run is to end
+	giveUp   func()       // ends claude
+	longest  int          // bytes of a line; the rest is cut
 
 	bound   string
 	version string
@@ -29,6 +30,7 @@ type stream struct {
 	calls   map[string]call // under way
 	last    string          // what the model said last
 	end     *resultLine
+	cut     bool // a stop made it end
 	trouble trouble
 	gaveUp  bool         // claude would wait beyond the run's end
 	own     process.Text // what is not of its format
@@ -238,7 +240,7 @@ func (s *stream) ended(raw []byte) {
 	if json.Unmarshal(raw, &l); l.Subtype == "" {
 		return
 	}
-	s.end = &l
+	s.end, s.cut = &l, s.stopped() != nil
 	facts := []wire.Member{}
 	for _, f := range []struct {
 		key   string
@@ -276,7 +278,7 @@ func (s *stream) outcome(ctx context.Context, inv executor.Invocation, exit proc
 		}
 		return run.Outcome{Status: run.Completed, Result: result}
 	case s.gaveUp:
-	case s.end == nil && ctx.Err() != nil:
+	case s.end == nil && ctx.Err() != nil, s.cut:
 		if s.last == "" {
 			result = nil
 		}
