@@ -105,7 +105,7 @@ func (a *API) ofSession(g *gin.Context, own string, right access.Right) error {
 		if session == "" || err != nil { // there is none like that; the route says so
 			return err
 		}
-		return a.within(g.Request.Context(), session, own, right == access.Reads)
+		return a.c.Within(g.Request.Context(), session, own, right == access.Reads)
 	}
 	return access.ErrNotForSessions
 }
@@ -125,16 +125,8 @@ func (a *API) sessionOf(ctx context.Context, id string) (string, error) {
 	return r.SessionID, err
 }
 
-// within refuses a session what is not its own; what does not exist, its route tells.
-func (a *API) within(ctx context.Context, session, own string, itself bool) error {
-	err := a.c.Within(ctx, session, own, itself)
-	if err != nil && fault.KindOf(err) == fault.NotFound {
-		return nil
-	}
-	return err
-}
-
-// family keeps a session's lists to what it may read: a list that names no session is that of its children.
+// family keeps a session's lists to what it may read: a list that names no session is that of its children. A session that does not
+// exist is refused here, lest a stream waits for a stranger's that begins later under that id.
 func (a *API) family(g *gin.Context, own string) error {
 	u := g.Request.URL
 	values, err := url.ParseQuery(u.RawQuery)
@@ -143,14 +135,15 @@ func (a *API) family(g *gin.Context, own string) error {
 	}
 	named := false
 	for _, name := range []string{"session_id", "parent_session_id"} {
-		for _, id := range values[name] {
-			named = true
-			if run.CheckSessionID(id) != nil {
-				continue // the route says so
-			}
-			if err := a.within(g.Request.Context(), id, own, true); err != nil {
-				return err
-			}
+		id := values.Get(name)
+		if id == "" { // names none, as routes read it
+			continue
+		}
+		if named = true; run.CheckSessionID(id) != nil {
+			continue // the route says so
+		}
+		if err := a.c.Within(g.Request.Context(), id, own, true); err != nil {
+			return err
 		}
 	}
 	switch {
