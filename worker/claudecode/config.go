@@ -246,6 +246,9 @@ func (c config) args(inv executor.Invocation) []string {
 // environ are the variables that claude gets where the run's environment does not have them.
 func (c config) environ() []string {
 	env := []string{"DISABLE_AUTOUPDATER=1"}
+	if len(c.names) > 0 { // or the model is asked at once, and does not know of tools whose servers are still being connected to
+		env = append(env, "MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=30000")
+	}
 	if c.MaxRetries != nil {
 		env = append(env, fmt.Sprintf("CLAUDE_CODE_MAX_RETRIES=%d", *c.MaxRetries))
 	}

@@ -94,8 +94,11 @@ func (s *stream) init(raw []byte) {
 		s.host.Tell(executor.LineBind, bind)
 	}
 	for _, m := range l.Servers {
-		if m.Status == "failed" || m.Status == "needs-auth" {
+		switch m.Status {
+		case "failed", "needs-auth":
 			s.say(fmt.Sprintf("The MCP server %q is of no use in this turn: claude says %s", cutText(m.Name, 200), cutText(m.Status, 200)))
+		case "pending":
+			s.say(fmt.Sprintf("The MCP server %q has not answered yet; Claude Code begins without it", cutText(m.Name, 200)))
 		}
 	}
 }

@@ -39,15 +39,20 @@ func (r Request) Has(tool string) bool {
 	})
 }
 
-// Last is what the newest message says: its texts and what tools gave back, one after the other.
+// Last is what the user's newest message says: its texts and what tools gave back, one after the other. Claude's own notes of the role
+// system may follow it.
 func (r Request) Last() string {
 	var all []struct {
+		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}
-	if json.Unmarshal(r.Messages, &all) != nil || len(all) == 0 {
-		return ""
+	json.Unmarshal(r.Messages, &all)
+	for _, m := range slices.Backward(all) {
+		if m.Role == "user" {
+			return text(m.Content)
+		}
 	}
-	return text(all[len(all)-1].Content)
+	return ""
 }
 
 // text is that of a message's or a tool result's content: a string, or blocks.
