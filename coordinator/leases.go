@@ -44,7 +44,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			superseded = false
 		}
 	}
-	reply := fleet.BeatReply{Known: known || b.Draining, Superseded: superseded, Drain: r.Draining}
+	reply := fleet.BeatReply{Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL}
 	if known && !superseded {
 		reply.Lanes = l.c.fleet.lanesOf(r)
 	}

@@ -91,6 +91,7 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 
 // obey does what the answer to a beat says.
 func (w *Worker) obey(r fleet.BeatReply) {
+	w.reachAt(r.APIURL)
 	leaving := w.leaving.Load() // then a successor may be there already, and what is to be killed is named
 	for _, key := range r.GivenUp {
 		w.giveUp(key)

@@ -39,6 +39,13 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 	return host, inv, door.Close, nil
 }
 
+// reachAt notes where the coordinator that answered last has its API: that one is there.
+func (w *Worker) reachAt(url string) {
+	if url != "" {
+		w.api.Store(&url)
+	}
+}
+
 // apiURL is where the orchestrator's HTTP API is; empty: not known.
 func (w *Worker) apiURL() string {
 	if w.APIURL != "" {

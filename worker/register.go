@@ -77,9 +77,7 @@ func (w *Worker) registerOnce() error {
 	if r.Lease > 0 {
 		w.lease.Store(int64(r.Lease))
 	}
-	if r.APIURL != "" {
-		w.api.Store(&r.APIURL)
-	}
+	w.reachAt(r.APIURL)
 	w.lanes.set(r.Lanes)
 	select {
 	case <-w.ready:

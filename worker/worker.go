@@ -48,7 +48,7 @@ type Config struct {
 	RequireMatchingTags bool          // take only runs with a tag in common
 	Grace               time.Duration // how long runs may go on when the worker is told to end; 0: default 30 s, negative: none
 	MaxPayload          int64         // largest result in bytes, default 16 MiB
-	APIURL              string        // where the orchestrator's HTTP API is; default what a coordinator says at the registration
+	APIURL              string        // where the orchestrator's HTTP API is; default what the coordinator says that answered last
 	Log                 *slog.Logger  // default slog.Default()
 
 	// Gateway is the door of the whole process, for the programs of its runs; default one of the worker's own, while Run runs.

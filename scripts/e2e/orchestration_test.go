@@ -151,3 +151,17 @@ func TestCallersSchemas(t *testing.T) {
 	strict := s.ended(s.run(`{"agent_name":"researcher","parameters":` + good + `,"output_schema":` + findings + `,"output_schema_options":{"strict_json_only":true,"max_retries":0}}`))
 	s.has(strict, 200, `"message":"Output validation failed after 0 retries"`)
 }
+
+// The coordinator that a worker registered with dies for good: its agents start their children over the other one.
+func TestChildrenStartOverAnyCoordinator(t *testing.T) {
+	t.Parallel()
+	a := up(t)
+	a.minds("minds")
+	b := a.another()
+	a.coordinator.kill()
+	b.until("a child is started and waited for", func() bool {
+		top := b.ended(b.run(`{"agent_name":"orchestrator","parameters":` + prompted("@child researcher sync @say here\n@data $CHILD") + `}`))
+		return top.at("status") == "completed" && b.get("/runs/"+top.at("run_id")+"/result").at("result_data") == "here"
+	})
+	b.verified()
+}

@@ -51,13 +51,14 @@ type Attempt struct {
 
 // BeatReply tells a worker what it does not know yet.
 type BeatReply struct {
-	Known      bool     `json:"known"`            // false: register again
-	Superseded bool     `json:"superseded"`       // another process is this runner now: end everything
-	GivenUp    []string `json:"given_up"`         // keys of attempts that are over for the coordinator: kill them
-	Stop       []string `json:"stop"`             // keys of attempts that somebody wants stopped
-	Forget     []string `json:"forget,omitempty"` // sessions of Idle that are deleted: end their processes
-	Drain      bool     `json:"drain"`            // take no more, finish, go
-	Lanes      []string `json:"lanes"`            // all queues the runner takes from
+	Known      bool     `json:"known"`             // false: register again
+	Superseded bool     `json:"superseded"`        // another process is this runner now: end everything
+	GivenUp    []string `json:"given_up"`          // keys of attempts that are over for the coordinator: kill them
+	Stop       []string `json:"stop"`              // keys of attempts that somebody wants stopped
+	Forget     []string `json:"forget,omitempty"`  // sessions of Idle that are deleted: end their processes
+	Drain      bool     `json:"drain"`             // take no more, finish, go
+	Lanes      []string `json:"lanes"`             // all queues the runner takes from
+	APIURL     string   `json:"api_url,omitempty"` // where the coordinator that answers has its HTTP API
 }
 
 // What a coordinator asks of one worker, on ao.commands.<runner>.
