@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"ao/shared/fault"
@@ -38,12 +40,12 @@ func child(ctx context.Context, t *turn, text string) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.host.URL+"/api/runs", bytes.NewReader(body))
 	if err != nil {
-		return err
+		return notStarted(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "child_not_started", "The child could not be started: "+err.Error(), err)
+		return notStarted(err)
 	}
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
@@ -64,4 +66,12 @@ func child(ctx context.Context, t *turn, text string) error {
 		t.child = bytes.TrimSpace(t.child)
 	}
 	return err
+}
+
+// notStarted is why the gateway could not be asked, without its URL, which is a secret.
+func notStarted(err error) error {
+	if bad, ok := errors.AsType[*url.Error](err); ok {
+		err = bad.Err
+	}
+	return fault.Wrap(fault.Internal, "child_not_started", "The child could not be started: "+err.Error(), err)
 }

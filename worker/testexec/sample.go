@@ -20,7 +20,7 @@ func (t *turn) improvise() *string {
 	_ = json.Unmarshal(t.inv.Blueprint, &blueprint)
 	for _, text := range []string{blueprint.SystemPrompt, t.inv.Prompt} {
 		if schema := required(text); schema != nil {
-			made := string(sample(schema, schema, 0))
+			made := string(sample(schema, schema))
 			return &made
 		}
 	}
@@ -72,22 +72,40 @@ type shape struct {
 	Multiple   float64           `json:"multipleOf"`
 }
 
-// sample is a value for a schema: the same one each time. Schemas that ask for more than shape knows may refuse it.
-func sample(schema, root json.RawMessage, depth int) json.RawMessage {
+// maxSample is about how large a sample becomes, in bytes, and maxSteps how many values are made for it, whatever its schema asks for.
+const (
+	maxSample = 256 << 10
+	maxSteps  = 2_000
+)
+
+// sample is a value for a schema: the same one each time. Schemas that ask for more than shape knows, or for a larger one, may refuse it.
+func sample(schema, root json.RawMessage) json.RawMessage {
+	m := maker{root, maxSteps, maxSample}
+	return m.sample(schema, 0)
+}
+
+// maker makes one sample.
+type maker struct {
+	root        json.RawMessage
+	steps, room int // what is left
+}
+
+func (m *maker) sample(schema json.RawMessage, depth int) json.RawMessage {
+	m.steps--
 	var s shape
-	if depth > 12 || json.Unmarshal(schema, &s) != nil {
+	if depth > 12 || m.steps < 0 || m.room < 0 || json.Unmarshal(schema, &s) != nil {
 		return json.RawMessage("null")
 	}
 	choices := slices.Concat(s.AnyOf, s.OneOf)
 	switch {
 	case s.Ref != "":
-		return sample(pointed(root, s.Ref), root, depth+1)
+		return m.sample(pointed(m.root, s.Ref), depth+1)
 	case s.Const != nil:
 		return s.Const
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	case len(choices) > 0:
-		return sample(choices[0], root, depth+1)
+		return m.sample(choices[0], depth+1)
 	}
 	kind := strings.Trim(string(s.Type), `"`)
 	var kinds []string
@@ -99,14 +117,16 @@ func sample(schema, root json.RawMessage, depth int) json.RawMessage {
 	}
 	switch kind {
 	case "object":
-		return s.object(root, depth)
+		return m.object(s, depth)
 	case "array":
 		items := s.Items
 		if items == nil {
 			items = json.RawMessage(`{"type":"string"}`)
 		}
-		one := string(sample(items, root, depth+1))
-		return json.RawMessage("[" + strings.TrimSuffix(strings.Repeat(one+",", max(s.MinItems, 1)), ",") + "]")
+		one := string(m.sample(items, depth+1)) + ","
+		n := max(min(s.MinItems, m.room/len(one)), 1)
+		m.room -= n * len(one)
+		return json.RawMessage("[" + strings.TrimSuffix(strings.Repeat(one, n), ",") + "]")
 	case "integer", "number":
 		return json.RawMessage(s.number(kind == "integer"))
 	case "boolean":
@@ -114,15 +134,17 @@ func sample(schema, root json.RawMessage, depth int) json.RawMessage {
 	case "null":
 		return json.RawMessage("null")
 	}
-	raw, _ := json.Marshal(s.text())
+	raw, _ := json.Marshal(s.text(m.room))
+	m.room -= len(raw)
 	return raw
 }
 
 // object has every property that the schema names.
-func (s shape) object(root json.RawMessage, depth int) json.RawMessage {
+func (m *maker) object(s shape, depth int) json.RawMessage {
 	members, _ := wire.Members(s.Properties)
-	for i, m := range members {
-		members[i].Value = sample(m.Value, root, depth+1)
+	for i := range members {
+		members[i].Value = m.sample(members[i].Value, depth+1)
+		m.room -= len(members[i].Key)
 	}
 	for _, name := range s.Required {
 		if !slices.ContainsFunc(members, func(m wire.Member) bool { return m.Key == name }) {
@@ -152,14 +174,14 @@ func (s shape) number(whole bool) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// text is as long as it must be, and no longer than it may.
-func (s shape) text() string {
+// text is as long as it must be, and no longer than it may or there is room.
+func (s shape) text(room int) string {
 	if v, ok := formats[s.Format]; ok {
 		return v
 	}
 	v := "sample"
-	for len(v) < s.MinLength {
-		v += " text"
+	if short := min(s.MinLength, room) - len(v); short > 0 {
+		v += strings.Repeat(" text", (short+4)/5)
 	}
 	if s.MaxLength != nil && len(v) > *s.MaxLength {
 		v = v[:max(*s.MaxLength, 0)]

@@ -84,7 +84,11 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		if !ok {
 			return failed(ctx, bad("unknown_directive", "there is no directive @%s; there are @%s", d.name, strings.Join(names(), ", @")))
 		}
-		if err := do(ctx, &t, t.filled(d.text)); err != nil {
+		text, err := t.filled(d.text)
+		if err == nil {
+			err = do(ctx, &t, text)
+		}
+		if err != nil {
 			o := failed(ctx, err)
 			o.Result = t.end(nil).Result
 			return o
@@ -149,8 +153,16 @@ func reaction(prompt string) bool {
 	return strings.HasPrefix(prompt, "<agent-callback") || strings.HasPrefix(prompt, "Your previous response did not match")
 }
 
+// maxFilled is how much of what a child came to is put into one text, in bytes.
+const maxFilled = 32 << 20
+
 // filled puts what the last child came to into a text.
-func (t *turn) filled(text string) string { return strings.ReplaceAll(text, "$CHILD", string(t.child)) }
+func (t *turn) filled(text string) (string, error) {
+	if strings.Count(text, "$CHILD")*len(t.child) > maxFilled {
+		return "", bad("bad_directive", "$CHILD has %d bytes and is there too often; texts may have %d MiB of it", len(t.child), maxFilled>>20)
+	}
+	return strings.ReplaceAll(text, "$CHILD", string(t.child)), nil
+}
 
 // end is the outcome of a turn that came to its end; answer, where given, is what it says at last.
 func (t *turn) end(answer *string) run.Outcome {

@@ -150,7 +150,7 @@ func TestSamplesFitTheirSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := sample(json.RawMessage(raw), json.RawMessage(raw), 0)
+		got := sample(json.RawMessage(raw), json.RawMessage(raw))
 		if wrong := s.Check(got); len(wrong) > 0 {
 			t.Errorf("%s\ngives %s: %v", raw, got, wrong)
 		}
@@ -162,5 +162,46 @@ func TestSamplesFitTheirSchema(t *testing.T) {
 		t.Errorf("got %+v", o.Result)
 	}
 	deep := `{"$ref":"#/definitions/d","definitions":{"d":{"type":"object","properties":{"d":{"$ref":"#/definitions/d"}}}}}`
-	sample(json.RawMessage(deep), json.RawMessage(deep), 0) // ends
+	sample(json.RawMessage(deep), json.RawMessage(deep)) // ends
+}
+
+// TestSamplesAreBounded: a caller's schema cannot have the worker make more than a little, nor take long for it.
+func TestSamplesAreBounded(t *testing.T) {
+	tree := `{"$ref":"#/definitions/d","definitions":{"d":{"type":"object","properties":{"a":{"$ref":"#/definitions/d"},"b":{"$ref":"#/definitions/d"},"c":{"$ref":"#/definitions/d"},"d":{"$ref":"#/definitions/d"},"e":{"$ref":"#/definitions/d"},"f":{"$ref":"#/definitions/d"}}}}}`
+	for _, raw := range []string{
+		`{"type":"string","minLength":1000000000}`, `{"type":"array","minItems":1000000000}`, tree,
+		`{"type":"array","minItems":3000,"items":{"type":"array","minItems":3000,"items":{"type":"array","minItems":3000}}}`,
+		`{"type":"array","minItems":-5}`, `{"type":"string","maxLength":-5}`,
+	} {
+		begin := time.Now()
+		got := sample(json.RawMessage(raw), json.RawMessage(raw))
+		if took := time.Since(begin); len(got) > 4*maxSample || took > 5*time.Second || !json.Valid(got) {
+			t.Errorf("%s gives %d bytes in %s, JSON %v", raw, len(got), took, json.Valid(got))
+		}
+	}
+}
+
+// TestAChildIsNotMultiplied: what a child says is not put in as often as to fill the worker's memory.
+func TestAChildIsNotMultiplied(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"result":{"result_data":%q}}`, strings.Repeat("x", 1<<20))
+	}))
+	defer api.Close()
+	s := stage{url: api.URL}
+	if got := s.turn(t.Context(), executor.Start, "@child a sync x\n@say "+strings.Repeat("$CHILD", 100)); !strings.Contains(got, `"bad_directive"`) {
+		t.Errorf("got %.300s", got)
+	}
+}
+
+// TestTheGatewayIsNotTold: the URL of a run's gateway holds its token; no error shows it.
+func TestTheGatewayIsNotTold(t *testing.T) {
+	api := httptest.NewServer(nil)
+	api.Close()
+	for _, url := range []string{api.URL + "/TOKEN", "http://127.0.0.1:x/TOKEN"} {
+		s := stage{url: url}
+		got := s.turn(t.Context(), executor.Start, "@child a sync x")
+		if !strings.Contains(got, `"child_not_started"`) || strings.Contains(got, "TOKEN") {
+			t.Errorf("got %s", got)
+		}
+	}
 }
