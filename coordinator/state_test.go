@@ -69,6 +69,15 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s gets %q, %v", what, body, err)
 		}
 	}
+	// Nor does who binds it get it: a worker writes that record as it likes.
+	put(t, f.c.bus, subject.Bound(subject.Partition(other.Spec.SessionID), other.Spec.ID, other.Key),
+		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt, Model: fleet.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
+	if err := f.c.caughtUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if body, err := get(part(other, name, "")); fault.KindOf(err) != fault.Forbidden {
+		t.Errorf("a run that binds another session's state gets %q, %v", body, err)
+	}
 	own, _ := fleet.StateName(fleet.StatePointer(next.Spec.ID, next.Attempt))
 	for what, p := range map[string]fleet.PartRequest{
 		"the earlier run's": part(next, name, "x"), "by an attempt that is over": part(first, name, "x"),

@@ -8,6 +8,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -190,6 +191,9 @@ func (f *fold) bind(ch *Change, rec subject.Record, m bus.Message) (int, error) 
 	}
 	r := f.runs[identOf(runPrefix, rec.Run)]
 	if r == nil || r.live == nil || r.live.snap.Key != rec.Key || r.live.snap.Claim == nil || r.session.bond == (bond{b.Model, b.Hostname, b.Profile}) {
+		return b.V, nil
+	}
+	if fleet.IsStatePointer(b.Model) && b.Model != fleet.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
 		return b.V, nil
 	}
 	r.session.bond = bond{b.Model, f.name([]byte(b.Hostname)), f.name([]byte(b.Profile))}
