@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -9,8 +10,13 @@ import (
 type bond struct{ model, host, profile string }
 
 // bondOf is what a queued record says of that: it is all that is left once the record that bound it is no longer kept. Such a run
-// was demanded to go where the session is.
-func bondOf(s *run.Spec) bond { return bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile} }
+// was demanded to go where the session is; a state is everywhere, whatever else was demanded of that one run.
+func bondOf(s *run.Spec) bond {
+	if fleet.IsStatePointer(s.Model) {
+		return bond{model: s.Model}
+	}
+	return bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}
+}
 
 // Model is what the session's executor bound last; empty: nothing.
 func (j *Journal) Model(session string) string {
