@@ -234,7 +234,13 @@ func (s *stack) ready() {
 // until polls until ok, for half a minute at most, on a rolling cluster for a minute: several leaders change in that time.
 func (s *stack) until(what string, ok func() bool) {
 	s.t.Helper()
-	end := time.Now().Add(30*time.Second + 3*stall())
+	s.within(30*time.Second+3*stall(), what, ok)
+}
+
+// within polls until ok, for so long at most.
+func (s *stack) within(limit time.Duration, what string, ok func() bool) {
+	s.t.Helper()
+	end := time.Now().Add(limit)
 	for !ok() {
 		if time.Now().After(end) {
 			s.t.Fatalf("waited in vain: %s", what)
