@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 
+	"ao/coordinator/access"
 	"ao/shared/agent"
 
 	"github.com/gin-gonic/gin"
@@ -11,6 +12,9 @@ import (
 
 func (a *API) listAgents(g *gin.Context, q query) (any, error) {
 	if q.text("status") == agent.Broken {
+		if caller(g).Session != "" { // where files lie, and what is in them
+			return nil, access.ErrNotForSessions
+		}
 		return map[string][]agent.Bad{"agents": orEmpty(a.c.BrokenAgents())}, nil
 	}
 	list, err := a.c.Agents(q.text("status"))

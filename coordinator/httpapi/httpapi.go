@@ -62,7 +62,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())
-	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Beat: cfg.Beat, Log: a.log})
+	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Seat: a.seat, Beat: cfg.Beat, Log: a.log})
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false

@@ -25,9 +25,10 @@ import (
 
 // Config is how the side behaves; its zero value works.
 type Config struct {
-	Waiting context.Context // its end ends every wait for a run, never a run; default: nothing does
-	Beat    time.Duration   // default 15 s: rhythm of signs of life while a call waits
-	Log     *slog.Logger    // default slog.Default()
+	Waiting context.Context                  // its end ends every wait for a run, never a run; default: nothing does
+	Seat    func() (leave func(), err error) // asked before a run's events are followed; an error: they are not; default: nobody is
+	Beat    time.Duration                    // default 15 s: rhythm of signs of life while a call waits
+	Log     *slog.Logger                     // default slog.Default()
 }
 
 // API answers MCP requests for one coordinator.
@@ -46,6 +47,9 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
 	if cfg.Waiting == nil {
 		cfg.Waiting = context.Background()
+	}
+	if cfg.Seat == nil {
+		cfg.Seat = func() (func(), error) { return func() {}, nil }
 	}
 	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
 	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator", Version: "1.0.0"}, &mcp.ServerOptions{

@@ -15,7 +15,7 @@ import (
 )
 
 // progress tells a client that asked for it what a run does, until ctx ends; the function that it gives waits for that. It says
-// something at every beat, since clients take silence for a hang.
+// something at every beat, since clients take silence for a hang. What happens in the run it tells where there is a seat for a live stream.
 func (a *API) progress(ctx context.Context, x *call, session, id string) (stop func()) {
 	token := x.req.Params.GetProgressToken()
 	if token == nil {
@@ -48,11 +48,14 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 			}
 		}
 	})
-	wg.Go(func() {
-		if err := a.follow(ctx, session, id, say); err != nil && ctx.Err() == nil {
-			a.log.Debug("progress not told", "run", id, "err", err)
-		}
-	})
+	if leave, err := a.cfg.Seat(); err == nil {
+		wg.Go(func() {
+			defer leave()
+			if err := a.follow(ctx, session, id, say); err != nil && ctx.Err() == nil {
+				a.log.Debug("progress not told", "run", id, "err", err)
+			}
+		})
+	}
 	return func() { cancel(); wg.Wait() }
 }
 

@@ -386,6 +386,7 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 		{"stop a grandchild", mine, "POST", "/sessions/" + grandchild.SessionID + "/stop", "", 200, ""},
 		{"delete a child", mine, "DELETE", "/sessions/" + child.SessionID, "", 403, "nothing else"},
 		{"make an agent", mine, "POST", "/agents", `{"name":"b"}`, 403, "nothing else"},
+		{"files that are broken", mine, "GET", "/agents?status=broken", "", 403, "nothing else"},
 		{"runners", mine, "GET", "/runners", "", 403, "nothing else"},
 		{"the ledger", mine, "GET", "/ledger", "", 403, "nothing else"},
 		{"callbacks", mine, "GET", "/callbacks", "", 403, "nothing else"},

@@ -350,6 +350,28 @@ func TestMCPProgress(t *testing.T) {
 }
 
 // rpc posts one message as a client does that knows no SDK.
+// TestMCPProgressTakesASeat: to follow a run costs what a live stream does, and counts among them; where all seats are taken a client
+// is told that the run goes on, and no more.
+func TestMCPProgressTakesASeat(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) { c.HTTP.Beat, c.HTTP.Streams = 20*time.Millisecond, 1 })
+	think(s)
+	next, hangUp := s.listen("GET", "/sse/sessions", "")
+	defer hangUp()
+	if e, ok := next(); !ok || e.name != "init" {
+		t.Fatalf("got %v", e)
+	}
+	c := s.speak(versions[0])
+	if doc, isError := c.callWith(t.Context(), "start_agent_session", `{"agent_name":"mind","prompt":"hold and tell","wait_seconds":2}`, "p"); isError || !strings.Contains(doc, "It has not ended within 2s") {
+		t.Errorf("got %s", doc)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if told := strings.Join(c.told, "\n"); strings.Contains(told, "I am at it") || !strings.Contains(told, "goes on, for ") {
+		t.Errorf("told %s", told)
+	}
+}
+
 func (s *stack) rpc(body string, headers ...string) got {
 	s.t.Helper()
 	return s.post("/mcp", body, append([]string{"Content-Type: application/json", "Accept: application/json, text/event-stream"}, headers...)...)
