@@ -1,11 +1,13 @@
 package natstest
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -164,8 +166,23 @@ func (p *Process) Stop() {
 	}
 }
 
-// Pause stops the process without ending it; Resume lets it go on.
-func (p *Process) Pause()  { p.cmd.Process.Signal(syscall.SIGSTOP) }
+// Pause stops the process without ending it, and returns when none of its threads goes on; Resume lets it go on.
+func (p *Process) Pause() {
+	p.cmd.Process.Signal(syscall.SIGSTOP)
+	stopped := func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid)) // where there is no /proc, nobody can tell
+		for _, file := range threads {
+			stat, err := os.ReadFile(file)
+			if _, state, ok := bytes.Cut(stat, []byte(") ")); err == nil && ok && state[0] != 'T' {
+				return false
+			}
+		}
+		return true
+	}
+	for end := time.Now().Add(10 * time.Second); !stopped() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+}
+
 func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Conn is a connection to the server, as our programs make it; it ends with the test.
