@@ -97,8 +97,9 @@ func (b *bond) reserve(pointer string) (free func(), err error) {
 func (e *events) writeBond(model string) {
 	defer close(e.bond.done)
 	r := run.Bound{V: run.Version, SessionID: e.a.SessionID, RunnerID: e.w.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()}
-	if !fleet.IsStatePointer(model) { // the model side has it, here
-		r.Hostname, r.Profile = e.w.Host, e.w.Profile.Name
+	r.Profile = e.w.Profile.Name                                     // another executor would not know what that is
+	if !fleet.IsStatePointer(model) && !e.w.Profile.ResumeAnywhere { // the model side has it, here
+		r.Hostname = e.w.Host
 	}
 	body, err := wire.Encode(r)
 	if err != nil {

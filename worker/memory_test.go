@@ -74,7 +74,7 @@ func TestMemory(t *testing.T) {
 			}
 			var bound run.Bound
 			s.record(subject.Bound(subject.Partition(q.SessionID), q.ID, q.Key), &bound)
-			if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "state:" + q.ID + ".1", At: bound.At}); bound != want {
+			if want := (run.Bound{V: 1, SessionID: q.SessionID, RunnerID: w.ID(), Attempt: 1, Model: "state:" + q.ID + ".1", Profile: w.Profile.Name, At: bound.At}); bound != want {
 				t.Errorf("bound %+v, want %+v", bound, want)
 			}
 			w.end(t)

@@ -5,15 +5,15 @@ import (
 	"ao/shared/run"
 )
 
-// bond is what an executor bound: the model side's own session id and, where the model side has that session in one place alone,
-// the host and the profile.
+// bond is what an executor bound: the model side's own session id, the profile that knows it and, where the model side has that
+// session in one place alone, the host.
 type bond struct{ model, host, profile string }
 
 // bondOf is what a queued record says of that: it is all that is left once the record that bound it is no longer kept. Such a run
-// was demanded to go where the session is; a state is everywhere, whatever else was demanded of that one run.
+// was demanded to go where the session is; a state is on every host, whatever else was demanded of that one run.
 func bondOf(s *run.Spec) bond {
 	if fleet.IsStatePointer(s.Model) {
-		return bond{model: s.Model}
+		return bond{model: s.Model, profile: s.Demands.ExecutorProfile}
 	}
 	return bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}
 }
@@ -28,7 +28,8 @@ func (j *Journal) Model(session string) string {
 	return ""
 }
 
-// Home is where alone the session can go on, as its executor has it there; empty: anywhere.
+// Home is where alone the session can go on: with the profile that has begun it and, where the executor has it there, on that
+// host. Empty: anywhere.
 func (j *Journal) Home(session string) run.Demands {
 	j.mu.RLock()
 	defer j.mu.RUnlock()

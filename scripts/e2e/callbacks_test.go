@@ -51,13 +51,20 @@ func (s *stack) child(parent, prompt string) string {
 	return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"mode":"async_callback","parent_session_id":%q}`, prompt, parent))
 }
 
-// told are the turns of a parent that its program was given, as JSON documents.
+// told are the turns of a parent that its program was given, as JSON documents, without the prompt: that is said in the parameters.
 func (s *stack) told(parent string) []string {
 	raw, err := os.ReadFile(filepath.Join(s.dir, "told-"+parent))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return slices.DeleteFunc(strings.Split(string(raw), "\n"), func(line string) bool { return line == "" })
+	lines := slices.DeleteFunc(strings.Split(string(raw), "\n"), func(line string) bool { return line == "" })
+	for i, line := range lines {
+		head, rest, _ := strings.Cut(line, `,"prompt":`)
+		if _, tail, ok := strings.Cut(rest, `","attempt":`); ok {
+			lines[i] = head + `,"attempt":` + tail
+		}
+	}
+	return lines
 }
 
 // Between the end of a child and its delivery everything is killed and started again.

@@ -249,7 +249,7 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 func TestAnExecutorOfOnesOwn(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.write("profiles/own.json", `{"type":"autonomous","command":"./own","config":{"model":"m-1"}}`)
+	s.write("profiles/own.json", `{"type":"autonomous","command":"./own","config":{"model":"m-1"},"resume_anywhere":true}`)
 	s.write("profiles/own", `#!/bin/sh
 in=$(cat)
 case $in in *'"mode":"start"'*) echo '{"type":"bind","executor_session_id":"model-'$AGENT_SESSION_ID'"}';; esac

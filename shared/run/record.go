@@ -107,8 +107,8 @@ type Bound struct {
 	RunnerID  string    `json:"runner_id"`
 	Attempt   int       `json:"attempt"`
 	Model     string    `json:"executor_session_id"`
-	Hostname  string    `json:"hostname,omitempty"`         // where alone the model side has the session; with
-	Profile   string    `json:"executor_profile,omitempty"` // its profile; empty: it can go on anywhere
+	Hostname  string    `json:"hostname,omitempty"`         // where alone the model side has the session; empty: it can go on anywhere
+	Profile   string    `json:"executor_profile,omitempty"` // whose executor knows it
 	At        time.Time `json:"at"`
 }
 

@@ -44,6 +44,7 @@ type Profile struct {
 	Env               []string        `json:"env"`                 // names of variables of the worker's that executors may see
 	MaxConcurrentRuns int             `json:"max_concurrent_runs"` // 0: the worker's default
 	TimeoutSeconds    int             `json:"timeout_seconds"`     // upper bound of a run's time; 0: none of its own
+	ResumeAnywhere    bool            `json:"resume_anywhere"`     // autonomous: what its program binds can go on on every host
 	SystemPrompts     bool            `json:"system_prompts"`      // autonomous: its program gives the blueprint's system_prompt to its model
 }
 
@@ -103,6 +104,7 @@ func (p Profile) check() error {
 		{"agents_dir", p.Type == run.Autonomous && p.AgentsDir != "", "belongs to procedural profiles; autonomous agents lie with the coordinator"},
 		{"agents_dir", p.Type == run.Procedural && p.AgentsDir == "", "is required in a procedural profile: the folder of its agents"},
 		{"system_prompts", p.Type == run.Procedural && p.SystemPrompts, "belongs to autonomous profiles; a procedural agent has no model"},
+		{"resume_anywhere", p.Type == run.Procedural && p.ResumeAnywhere, "belongs to autonomous profiles; a procedural agent has no sessions that go on"},
 		{"config", len(p.Config) > 0 && p.Config[0] != '{' && string(p.Config) != "null", "must be an object"},
 		{"lifecycle", !slices.Contains([]string{"", "oneshot", "persistent"}, p.Lifecycle), "must be oneshot or persistent"},
 		{"lifecycle", p.Lifecycle == executor.Persistent && (p.Type == run.Procedural || p.Inside()), "persistent belongs to autonomous profiles whose command is a program of your own"},

@@ -27,7 +27,7 @@ func TestRead(t *testing.T) {
 		{"absolute", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"/a"}`, `procedural ao-procedural-exec /a   [] 0 0`},
 		{"autonomous", `{"type":"autonomous","command":"ao-claude-code-exec","config":{"model":"m"}}`, `autonomous ao-claude-code-exec  {"model":"m"}  [] 0 0`},
 		{"syntax", `{"type":`, `profile file DIR/syntax.json: The body is not JSON: it ends too early`},
-		{"unknown", `{` + ok + `,"comand":"x"}`, `profile file DIR/unknown.json: Unknown field "comand"; known are type, command, agents_dir, config, lifecycle, idle_seconds, max_sessions, env, max_concurrent_runs, timeout_seconds, system_prompts`},
+		{"unknown", `{` + ok + `,"comand":"x"}`, `profile file DIR/unknown.json: Unknown field "comand"; known are type, command, agents_dir, config, lifecycle, idle_seconds, max_sessions, env, max_concurrent_runs, timeout_seconds, resume_anywhere, system_prompts`},
 		{"twice", `{` + ok + `,"type":"x"}`, `profile file DIR/twice.json: $ has the key "type" twice; send each key once`},
 		{"no-type", `{"command":"x"}`, `profile file DIR/no-type.json: type must be autonomous or procedural`},
 		{"no-command", `{"type":"autonomous"}`, `profile file DIR/no-command.json: command is required: the executor's program, for procedural agents ao-procedural-exec`},
