@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"ao/shared/executor"
+	"ao/shared/fault"
 )
 
 // Config is what a Gateway is made of; its zero value works.
@@ -39,6 +40,8 @@ const (
 	maxBody  = 1 << 20   // bytes of a request's body, but for those that MaxState is for
 	maxEvent = 500 << 10 // bytes of an event: with what is added to it, it fits into a message
 	atOnce   = 64        // requests of one run that are under way
+
+	largeAtOnce = 4 // MaxState so many times is what the larger bodies of one run may have together
 )
 
 // Run is what a door leads to.
@@ -129,6 +132,7 @@ type Door struct {
 	mu     sync.Mutex
 	closed bool
 	inside int
+	held   int64          // bytes of larger bodies
 	gone   sync.WaitGroup // requests under way
 }
 
@@ -191,6 +195,19 @@ func (d *Door) leave() {
 	d.mu.Unlock()
 	d.gone.Done()
 }
+
+// hold counts bytes of a larger body in; false: there are too many already. Negative ones go.
+func (d *Door) hold(n int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n > 0 && d.held+n > largeAtOnce*d.g.MaxState {
+		return false
+	}
+	d.held += n
+	return true
+}
+
+var errFull = fault.New(fault.Busy, "too_many_requests", "The run has too many large requests under way; wait for some to be answered").After(time.Second)
 
 // limited has so many connections at once; others wait in the system's queue.
 type limited struct {

@@ -167,7 +167,19 @@ func (d *Door) do(w http.ResponseWriter, r *http.Request, path []string, t route
 	if t.large {
 		limit = d.g.MaxState
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	from := http.MaxBytesReader(w, r.Body, limit)
+	body, err := io.ReadAll(io.LimitReader(from, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		if !d.hold(limit) { // what it can have
+			w.Header().Set("Connection", "close")
+			refuse(w, errFull)
+			return
+		}
+		defer d.hold(-limit)
+		var more []byte
+		more, err = io.ReadAll(from)
+		body = append(body, more...)
+	}
 	if err != nil {
 		if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			err = fault.Newf(fault.TooLarge, "The body may have %d bytes", over.Limit)

@@ -298,6 +298,10 @@ func (c call) state() (any, error) {
 	if c.run.State == nil {
 		return nil, errNoState
 	}
+	if !c.hold(c.g.MaxState) {
+		return nil, errFull
+	}
+	defer c.hold(-c.g.MaxState)
 	state, err := c.run.State(c.ctx)
 	if err != nil {
 		return nil, err
