@@ -37,6 +37,7 @@ type boss struct {
 	answer  func(fleet.Beat) fleet.BeatReply
 	parts   map[string][]byte
 	noParts error
+	onPart  func(name string) error // before a part is stored; where it is refused, it is not
 	api     string             // where the HTTP API is
 	lease   time.Duration      // default 10 s
 	mute    context.CancelFunc // from then on beats are not answered
@@ -104,6 +105,11 @@ func (s *boss) hear(_ context.Context, subj string, body []byte) ([]byte, error)
 		return nil, nil
 	case subject.Fleet(fleet.OpPutPart):
 		p, name := part()
+		if s.onPart != nil {
+			if err := s.onPart(name); err != nil {
+				return nil, err
+			}
+		}
 		s.parts[name] = p.Body
 		return nil, s.noParts
 	}

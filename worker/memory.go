@@ -26,8 +26,9 @@ type memory struct {
 	ev *events
 
 	mu   sync.Mutex
-	kept bool // this attempt has
-	next int  // which of the two bodies the next one is to be
+	kept bool   // this attempt has
+	next int    // which of the two bodies the next one is to be
+	open []byte // names the body that was stored last, where nobody said that it is named; nil: that is known
 }
 
 // own is what the attempt is bound to once it has kept something.
@@ -101,16 +102,19 @@ func (m *memory) keep(ctx context.Context, state []byte) error {
 	ctx, cancel := m.wanted(ctx)
 	defer cancel()
 	name, _ := fleet.StateName(m.own())
+	if m.open != nil { // before a body is written anew, it must be surely the other one that counts
+		if err := m.named(ctx, name); err != nil {
+			return err
+		}
+	}
 	p, err := m.w.storeAs(ctx, m.ev.a, fleet.StateBody(name, m.next), state)
 	if err != nil {
 		return err
 	}
-	raw, err := wire.Encode(p)
-	if err != nil {
+	if m.open, err = wire.Encode(p); err != nil {
 		return err
 	}
-	m.next++ // even if nobody says that it is named now: it may be
-	if err := m.w.storePart(ctx, m.ev.a, name, 0, raw); err != nil {
+	if err := m.named(ctx, name); err != nil {
 		return err
 	}
 	m.kept = true
@@ -122,6 +126,15 @@ func (m *memory) keep(ctx context.Context, state []byte) error {
 		return errors.New("the attempt was given up before its state was bound")
 	}
 	return context.Cause(ctx)
+}
+
+// named has the body count that was stored last; the other one is free then.
+func (m *memory) named(ctx context.Context, name string) error {
+	if err := m.w.storePart(ctx, m.ev.a, name, 0, m.open); err != nil {
+		return err
+	}
+	m.open, m.next = nil, m.next+1
+	return nil
 }
 
 // wanted is a context that ends with ctx, and when nothing of the attempt is wanted any more.

@@ -191,3 +191,44 @@ func TestMemoryLimits(t *testing.T) {
 	}
 	natstest.Until(t, "the older states are removed", func() bool { return len(s.names()) == 4 }) // the first run's stays: nobody names it any more
 }
+
+// TestMemoryIsWholeAtAnyMoment: where nobody said which body is named, none is written anew before that is known.
+func TestMemoryIsWholeAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	for _, landed := range []bool{false, true} {
+		s := newBoss(t, natstest.Bus(t))
+		var name string
+		lost := 0
+		s.onPart = func(part string) error {
+			if part == name+".state/0" && lost > 0 {
+				if lost--; landed {
+					s.parts[part] = []byte(fmt.Sprintf(`{"name":%q}`, name+".1.state"))
+				}
+				return fault.New(fault.Internal, "", "nobody knows")
+			}
+			var p run.Payload
+			json.Unmarshal(s.parts[name+".state/0"], &p)
+			if strings.HasPrefix(part, p.Name+"/") && p.Name != "" {
+				t.Errorf("landed %v: %s is written while it is the one that is named", landed, part)
+			}
+			return nil
+		}
+		start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+			s.with(func() { name = v.RunID + ".1" })
+			for i, state := range []string{"one", "two", "three", "four"} {
+				if s.with(func() { lost = 0 }); i == 1 {
+					s.with(func() { lost = 3 })
+				}
+				if err := host.Keep(ctx, []byte(state)); (err != nil) != (i == 1) {
+					return run.Outcome{Status: run.Failed, Error: fault.Newf(fault.Internal, "%s: %v", state, err)}
+				}
+			}
+			state, err := host.State(ctx)
+			raw, _ := json.Marshal(string(state))
+			return run.Outcome{Status: run.Completed, Error: fault.Of(err), Result: &run.Result{Type: run.Autonomous, Data: raw}}
+		})
+		if e := s.ended(s.queue(adding())); answer(e) != `"four"` {
+			t.Errorf("landed %v: %s", landed, answer(e))
+		}
+	}
+}
