@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -26,10 +27,13 @@ func (c *Coordinator) SessionOf(ctx context.Context, token string) (session stri
 		return session, nil
 	}
 	c.current(ctx) // its claim may be a moment old, and another coordinator's news
-	if session, ok = c.underWay(id, attempt); !ok {
-		return "", fault.New(fault.Unauthorized, "", "The run of this session token is over; the token ended with it").With("run_id", id)
+	if session, ok = c.underWay(id, attempt); ok {
+		return session, nil
 	}
-	return session, nil
+	if err := c.Journal.Ready(); err != nil { // nothing is known of any run
+		return "", fault.Wrap(fault.Unavailable, "", "Not ready to check who asks", err).After(time.Second)
+	}
+	return "", fault.New(fault.Unauthorized, "", "The run of this session token is over; the token ended with it").With("run_id", id)
 }
 
 // underWay gives the session of an attempt that is begun and not ended.

@@ -94,11 +94,12 @@ func (s *sse) opened() bool {
 // soon is how long a stream that has nothing to say keeps its reader without an answer; until then an error has a status.
 const soon = 100 * time.Millisecond
 
-// live runs f with a stream to the caller: heartbeats go out meanwhile, and f's context ends with the caller, with us, or with
-// a connection that takes no more. An error before the first piece is an ordinary answer.
+// live runs f with a stream to the caller: heartbeats go out meanwhile, and f's context ends with the caller, with its token, with us,
+// or with a connection that takes no more. An error before the first piece is an ordinary answer.
 func (a *API) live(g *gin.Context, f func(context.Context, *sse) error) (any, error) {
 	s := &sse{w: g.Writer}
-	ctx, cancel := context.WithCancel(g.Request.Context())
+	ctx, end := context.WithCancelCause(g.Request.Context())
+	cancel := func() { end(nil) }
 	defer cancel()
 	defer context.AfterFunc(a.streaming, cancel)()
 	var beats sync.WaitGroup
@@ -115,11 +116,18 @@ func (a *API) live(g *gin.Context, f func(context.Context, *sse) error) (any, er
 				cancel()
 				return
 			}
+			if _, err := a.identify(g.Request); fault.KindOf(err) == fault.Unauthorized {
+				end(err)
+				return
+			}
 		}
 	})
 	err := f(ctx, s)
 	cancel()
 	beats.Wait()
+	if over := context.Cause(ctx); err != nil && fault.KindOf(over) == fault.Unauthorized {
+		err = over
+	}
 	switch {
 	case err == nil, g.Request.Context().Err() != nil:
 		return written{}, nil

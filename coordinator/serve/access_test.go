@@ -304,6 +304,44 @@ func (m *minds) tokenOf(id string, attempt int) string {
 	return fleet.SessionToken(q.ID, q.Attempt, q.Key)
 }
 
+// TestALiveStreamEndsWithItsToken: who reads on with a token that is over, or was revoked, is told so at the next sign of life.
+func TestALiveStreamEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	s := secure(t, func(c *serve.Config) { c.HTTP.Beat = 20 * time.Millisecond })
+	m := think(s.stack, s.admin)
+	top := m.submit(`{"agent_name":"mind","prompt":"hold"}`, s.admin)
+	mine := bearer(m.token(top.RunID))
+	child := m.submit(`{"agent_name":"mind","prompt":"hold"}`, mine)
+	for _, tt := range []struct {
+		path, header, say string
+		end               func()
+	}{
+		{"/sse/sessions?session_id=" + child.SessionID, mine, "is over; the token ended with it", func() { m.post("/runs/"+top.RunID+"/stop", "", s.admin).want(200) }},
+		{"/sse/sessions", s.read, "is revoked", func() {
+			if err := access.Revoke(s.file, "the-read"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		next, hangUp := s.listen("GET", tt.path, "", tt.header)
+		time.AfterFunc(20*time.Second, hangUp)
+		e, ok := next()
+		if !ok || e.name != "init" {
+			t.Fatalf("%s begins with %v", tt.path, e)
+		}
+		tt.end()
+		for ok && e.name != "error" {
+			e, ok = next()
+		}
+		if !ok || !strings.Contains(e.data, `"unauthorized"`) || !strings.Contains(e.data, tt.say) {
+			t.Errorf("%s ends with %v", tt.path, e)
+		}
+		if e, ok := next(); ok {
+			t.Errorf("%s goes on with %v", tt.path, e)
+		}
+	}
+}
+
 // TestSessionTokens: a session may start children, read and stop those and theirs, and nothing else, while its run goes on; also
 // where nobody else is asked for a token.
 func TestSessionTokens(t *testing.T) {
