@@ -268,22 +268,28 @@ func (c *Coordinator) endUnoffered(ctx context.Context, a journal.Active, e bus.
 	return c.say(ctx, a, e) // what stands in the offer's place is none
 }
 
-// say appends the last word of a begun attempt.
+// say appends the last word of a begun attempt. Who came first keeps it.
 func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) error {
-	if err := c.appendRecord(ctx, e); err != nil {
-		return err
-	}
-	m, err := c.bus.Last(ctx, e.Subject)
-	if errors.Is(err, bus.ErrNone) || err == nil && m.Seq >= a.FirstSeq {
+	seq, err := c.bus.Append(ctx, e)
+	if err == nil { // nearly always, and there is nothing more to ask
+		c.written(seq)
 		return nil
 	}
-	if err == nil {
-		err = c.bus.Purge(ctx, subject.Runs, e.Subject, a.FirstSeq)
+	m, readErr := c.bus.Last(ctx, e.Subject)
+	switch taken := errors.Is(err, bus.ErrTaken); {
+	case readErr == nil && m.Seq >= a.FirstSeq: // somebody's, or this one, and its answer was lost
+		return nil
+	case readErr == nil: // it precedes the run
+		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, a.FirstSeq); err != nil {
+			return unavailable(err)
+		}
+		return c.appendRecord(ctx, e)
+	case taken && errors.Is(readErr, bus.ErrNone):
+		return nil
+	case taken:
+		return unavailable(readErr)
 	}
-	if err != nil {
-		return unavailable(err)
-	}
-	return c.appendRecord(ctx, e)
+	return unavailable(err)
 }
 
 // ended is the coordinator's last word on an attempt. Of a begun one it names the last event, so that readers get all of them
