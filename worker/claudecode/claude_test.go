@@ -4,15 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -129,85 +125,6 @@ func TestNoTools(t *testing.T) {
 	}
 	if asked := api.Requests(); len(asked) == 0 || len(asked[0].Tools) > 0 {
 		t.Errorf("tools %v", asked)
-	}
-}
-
-// sums is an MCP server with the tool add; begin is called before it says who it is. It gives the URL.
-func sums(t *testing.T, begin func()) string {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var q struct {
-			ID     json.RawMessage `json:"id"`
-			Method string          `json:"method"`
-			Params struct {
-				Version string          `json:"protocolVersion"`
-				Args    json.RawMessage `json:"arguments"`
-			} `json:"params"`
-		}
-		raw, _ := io.ReadAll(r.Body)
-		if json.Unmarshal(raw, &q); r.Method != http.MethodPost || len(q.ID) == 0 {
-			w.WriteHeader(map[bool]int{true: http.StatusAccepted, false: http.StatusMethodNotAllowed}[r.Method == http.MethodPost])
-			return
-		}
-		result := map[string]string{
-			"initialize": fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}`, q.Params.Version),
-			"tools/list": `{"tools":[{"name":"add","description":"adds","inputSchema":{"type":"object"}}]}`,
-			"tools/call": fmt.Sprintf(`{"content":[{"type":"text","text":"%s for %s"}]}`, strings.ReplaceAll(string(q.Params.Args), `"`, "'"), r.Header.Get("X-Key")),
-		}[q.Method]
-		if q.Method == "initialize" {
-			begin()
-		}
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-// TestMCP: claude calls a tool of a server that the blueprint names, with the header that is set for it.
-func TestMCP(t *testing.T) {
-	t.Parallel()
-	claude := standin.Claude(t)
-	server := sums(t, func() {})
-	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
-	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"broken":{"command":"/no/such/program"}}}`, server), "")
-	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
-	o := Run(t.Context(), inv, host)
-	if got := told(o); got != "completed | One." || !slices.Contains(h.all(), `post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
-		t.Errorf("got %s, %q", got, h.all())
-	}
-	if !strings.Contains(strings.Join(h.all(), "\n"), `The MCP server \"broken\" is of no use in this turn: claude says failed`) {
-		t.Errorf("nothing is told of the server that is broken: %q", h.all())
-	}
-	files, _ := filepath.Glob(filepath.Join(os.TempDir(), "ao-claude-mcp-*"))
-	for _, file := range files {
-		if raw, _ := os.ReadFile(file); strings.Contains(string(raw), server) {
-			t.Errorf("left: %s", file)
-		}
-	}
-}
-
-// TestMCPServersAreWaitedFor: the model is not asked before a server has answered that takes its time.
-func TestMCPServersAreWaitedFor(t *testing.T) {
-	t.Parallel()
-	claude := standin.Claude(t)
-	asked := make(chan struct{}) // the model was
-	var once sync.Once
-	server := sums(t, func() {
-		select {
-		case <-asked:
-		case <-time.After(3 * time.Second):
-		}
-	})
-	api := standin.Decide(t, func(standin.Request) standin.Answer {
-		once.Do(func() { close(asked) })
-		return standin.Says("Fine.")
-	})
-	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
-	if got := told(Run(t.Context(), inv, host)); got != "completed | Fine." {
-		t.Fatalf("got %s, %q", got, h.all())
-	}
-	if r := api.Requests()[0]; !r.Has("mcp__sums__add") {
-		t.Errorf("the model was asked without the server's tools: %v", r.Tools)
 	}
 }
 

@@ -36,6 +36,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"ao/shared/executor"
 	"ao/shared/fault"
@@ -65,19 +66,20 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 	if err != nil {
 		return failed(fault.Of(err))
 	}
-	args := c.args(inv)
+	args, begun := c.args(inv), func() {}
 	if len(c.servers) > 0 {
 		path, err := servers(c.servers)
 		if err != nil {
 			return failed(fault.Wrap(fault.Internal, CodeFailed, "The file of the MCP servers cannot be written: "+err.Error(), err))
 		}
-		defer os.Remove(path)
+		begun = sync.OnceFunc(func() { os.Remove(path) }) // claude has read it by then, and who is killed removes nothing
+		defer begun()
 		args = append(args, "--mcp-config="+path)
 	}
 
 	turn, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := stream{host: host, config: c, stopped: ctx.Err, giveUp: cancel, longest: maxLine}
+	s := stream{host: host, config: c, stopped: ctx.Err, begun: begun, giveUp: cancel, longest: maxLine}
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
 		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in,

@@ -21,6 +21,7 @@ type stream struct {
 	config   config
 	deadline time.Time    // of the run; zero: none
 	stopped  func() error // not nil once the run is to end
+	begun    func()       // called when claude has read all it was started with, again with each of its turns
 	giveUp   func()       // ends claude
 	longest  int          // bytes of a line; the rest is cut
 
@@ -58,6 +59,7 @@ func (s *stream) line(raw []byte) {
 	}
 	switch head.Type + "/" + head.Subtype {
 	case "system/init":
+		s.begun()
 		s.init(raw)
 	case "system/api_retry":
 		s.retry(raw)

@@ -1,0 +1,268 @@
+package claudecode
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"ao/shared/run"
+	"ao/worker/claudecode/standin"
+)
+
+// TestMain turns the test binary into an MCP server on stdin and stdout where MCP_SERVER is set.
+func TestMain(m *testing.M) {
+	if pid := os.Getenv("MCP_SERVER"); pid != "" {
+		serveMCP(pid)
+	}
+	os.Exit(m.Run())
+}
+
+// serveMCP writes its process id to a file and serves the tools add, and wait, which never answers. It is of the stubborn sort: neither
+// the end of its stdin nor a signal that it may ignore ends it.
+func serveMCP(pid string) {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	write := func(path string) {
+		os.WriteFile(path+".new", []byte(strconv.Itoa(os.Getpid())), 0o600)
+		os.Rename(path+".new", path)
+	}
+	write(pid)
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), `"name":"wait"`) {
+			write(pid + ".waits")
+		} else if _, answer := answerMCP(lines.Bytes(), os.Getenv("SUMS_KEY")); answer != "" {
+			fmt.Println(answer)
+		}
+	}
+	select {}
+}
+
+// answerMCP answers what an MCP client asks; a notification has no answer. The tool add says what it was called with, and the key.
+func answerMCP(raw []byte, key string) (method, answer string) {
+	var q struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Version string          `json:"protocolVersion"`
+			Args    json.RawMessage `json:"arguments"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(raw, &q); len(q.ID) == 0 {
+		return q.Method, ""
+	}
+	result := map[string]string{
+		"initialize": fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}`, q.Params.Version),
+		"tools/list": `{"tools":[{"name":"add","description":"adds","inputSchema":{"type":"object"}},{"name":"wait","description":"waits","inputSchema":{"type":"object"}}]}`,
+		"tools/call": fmt.Sprintf(`{"content":[{"type":"text","text":"%s for %s"}]}`, strings.ReplaceAll(string(q.Params.Args), `"`, "'"), key),
+	}[q.Method]
+	return q.Method, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, result)
+}
+
+// sums is an MCP server over HTTP; begin is called before it says who it is. It gives the URL.
+func sums(t *testing.T, begin func()) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		method, answer := answerMCP(raw, r.Header.Get("X-Key"))
+		if r.Method != http.MethodPost || answer == "" {
+			w.WriteHeader(map[bool]int{true: http.StatusAccepted, false: http.StatusMethodNotAllowed}[r.Method == http.MethodPost])
+			return
+		}
+		if method == "initialize" {
+			begin()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// ownServer is the definition of the MCP server that this test binary is, and the file where it says its process id.
+func ownServer(t *testing.T) (definition, pid string) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid = filepath.Join(t.TempDir(), "pid")
+	return fmt.Sprintf(`{"command":%q,"env":{"MCP_SERVER":%q,"SUMS_KEY":"${SUMS_KEY}"}}`, self, pid), pid
+}
+
+// pidIn gives the process id that is in a file, which may not be there yet.
+func pidIn(t *testing.T, file string) int {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		raw, _ := os.ReadFile(file)
+		if pid, _ := strconv.Atoi(string(raw)); pid > 0 {
+			return pid
+		}
+	}
+	t.Fatalf("there is no %s", file)
+	return 0
+}
+
+// TestMCP: claude calls a tool of a server that the blueprint names, with the header that is set for it.
+func TestMCP(t *testing.T) {
+	t.Parallel()
+	claude := standin.Claude(t)
+	server := sums(t, func() {})
+	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
+	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"broken":{"command":"/no/such/program"}}}`, server), "")
+	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
+	o := Run(t.Context(), inv, host)
+	if got := told(o); got != "completed | One." || !slices.Contains(h.all(), `post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
+		t.Errorf("got %s, %q", got, h.all())
+	}
+	if !strings.Contains(strings.Join(h.all(), "\n"), `The MCP server \"broken\" is of no use in this turn: claude says failed`) {
+		t.Errorf("nothing is told of the server that is broken: %q", h.all())
+	}
+}
+
+// TestMCPServersAreWaitedFor: the model is not asked before a server has answered that takes its time.
+func TestMCPServersAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	claude := standin.Claude(t)
+	asked := make(chan struct{}) // the model was
+	var once sync.Once
+	server := sums(t, func() {
+		select {
+		case <-asked:
+		case <-time.After(3 * time.Second):
+		}
+	})
+	api := standin.Decide(t, func(standin.Request) standin.Answer {
+		once.Do(func() { close(asked) })
+		return standin.Says("Fine.")
+	})
+	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
+	if got := told(Run(t.Context(), inv, host)); got != "completed | Fine." {
+		t.Fatalf("got %s, %q", got, h.all())
+	}
+	if r := api.Requests()[0]; !r.Has("mcp__sums__add") {
+		t.Errorf("the model was asked without the server's tools: %v", r.Tools)
+	}
+}
+
+// TestMCPOnStdio: claude starts a server that the blueprint names with the environment that is set for it, calls its tool, and no
+// process of it is left, though it would stay.
+func TestMCPOnStdio(t *testing.T) {
+	t.Parallel()
+	claude := standin.Claude(t)
+	server, file := ownServer(t)
+	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
+	inv, host, h := turn(t, claude, api.URL, "Add", `{"mcp_servers":{"sums":`+server+`}}`, "")
+	host.Env = append(host.Env, "SUMS_KEY=open")
+	if got := told(Run(t.Context(), inv, host)); got != "completed | One." {
+		t.Errorf("got %s, %q", got, h.all())
+	}
+	tool := `{"tool_name":"mcp__sums__add","tool_input":{"a":1}`
+	got := slices.DeleteFunc(h.all(), func(l string) bool { return !strings.Contains(l, "_tool ") })
+	if want := []string{"pre_tool " + tool + "}", "post_tool " + tool + `,"tool_output":"{'a':1} for open"}`}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if pid := pidIn(t, file); syscall.Kill(pid, 0) == nil {
+		t.Errorf("%d is left", pid)
+	}
+}
+
+// TestAStopEndsAnMCPServer: in the middle of a call.
+func TestAStopEndsAnMCPServer(t *testing.T) {
+	t.Parallel()
+	claude := standin.Claude(t)
+	server, file := ownServer(t)
+	api := standin.New(t, standin.Uses("mcp__sums__wait", map[string]any{}))
+	inv, host, h := turn(t, claude, api.URL, "Wait", `{"mcp_servers":{"sums":`+server+`}}`, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan run.Outcome, 1)
+	go func() { done <- Run(ctx, inv, host) }()
+	pid := pidIn(t, file+".waits")
+	cancel()
+	if got := told(<-done); got != "stopped | I use mcp__sums__wait" || !slices.Contains(h.all(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
+		t.Errorf("got %s, %q", got, h.all())
+	}
+	if syscall.Kill(pid, 0) == nil {
+		t.Errorf("%d is left", pid)
+	}
+}
+
+// TestTheServersFileIsGoneEarly: the file of the MCP servers, which may hold keys, is there until claude has read it and no longer, so
+// that it isn't left where the worker is killed; calls of all sorts of servers are as they would be.
+func TestTheServersFileIsGoneEarly(t *testing.T) {
+	claude := standin.Claude(t)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp) // this process's, where the file is written
+	files := func() []string {
+		all, _ := filepath.Glob(filepath.Join(temp, "ao-claude-mcp-*"))
+		return all
+	}
+	web := sums(t, func() {
+		if all := files(); len(all) != 1 {
+			t.Errorf("claude reads %q", all)
+		}
+	})
+	server, _ := ownServer(t)
+	answers := []standin.Answer{
+		standin.Uses("mcp__web__add", map[string]any{"a": 1}), standin.Uses("mcp__sums__add", map[string]any{"a": 2}), standin.Says("Two."),
+	}
+	api := standin.Decide(t, func(r standin.Request) standin.Answer {
+		for end := time.Now().Add(10 * time.Second); len(files()) > 0; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Errorf("claude runs, and there is %q", files())
+				break
+			}
+		}
+		return answers[min(r.N, len(answers))-1]
+	})
+	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"web":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"sums":%s}}`, web, server), "")
+	host.Env = append(host.Env, "SUMS_KEY=open")
+	if got := told(Run(t.Context(), inv, host)); got != "completed | Two." {
+		t.Errorf("got %s, %q", got, h.all())
+	}
+	for _, want := range []string{
+		`post_tool {"tool_name":"mcp__web__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`,
+		`post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":2},"tool_output":"{'a':2} for open"}`,
+	} {
+		if !slices.Contains(h.all(), want) {
+			t.Errorf("got %q, want %s", h.all(), want)
+		}
+	}
+}
+
+// TestTheServersFileOfAnyClaude is the same without the real program: until it says that it has begun it has the file, and it is gone
+// while it still runs; one that ends before leaves none, either.
+func TestTheServersFileOfAnyClaude(t *testing.T) {
+	for script, want := range map[string]string{
+		`[ -s "$file" ] || exit 7
+echo '{"type":"system","subtype":"init","session_id":"s"}'
+for i in $(seq 1000); do
+	[ -e "$file" ] || { echo '{"type":"result","subtype":"success","is_error":false,"result":"gone"}'; exit; }
+	sleep 0.01
+done`: "completed | gone",
+		`[ -s "$file" ] && echo no luck >&2; exit 7`: `failed {"error":"claude_failed","message":"Claude Code ended without a result: no luck","exit_code":7}`,
+	} {
+		temp := t.TempDir()
+		t.Setenv("TMPDIR", temp)
+		inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) file="${a#*=}";; esac; done
+`+script), "", "Hello", `{"mcp_servers":{"a":{"url":"http://h"}}}`, "")
+		if got := told(Run(t.Context(), inv, host)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if left, _ := os.ReadDir(temp); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+}
