@@ -223,6 +223,11 @@ func (a *agents) usable(ctx context.Context, name string) (known, error) {
 	k, ok := a.look(ctx, name)
 	switch {
 	case !ok:
+		for _, b := range a.c.BrokenAgents() {
+			if b.Name == name {
+				return k, fault.Newf(fault.NotFound, "Agent %q cannot be used, its file is broken: %s; GET /agents?status=broken lists such files", name, b.Reason).With("agent_name", name).With("field", "agent_name")
+			}
+		}
 		return k, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name).With("field", "agent_name")
 	case k.Status == agent.Inactive:
 		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+name+" is inactive; set its status to active first").With("agent_name", name)

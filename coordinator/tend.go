@@ -51,8 +51,8 @@ func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
 		c.log.Warn("history not truncated; trying again", "before", before, "err", err)
 		return
 	}
-	c.Journal.Forget(before) // another coordinator may have done the rest
-	if state.First < before {
+	c.Journal.Forget(before)                    // another coordinator may have done the rest
+	if state.First < before && state.Msgs > 0 { // an empty stream begins at 0
 		c.log.Info("history truncated", "before", before)
 	}
 }

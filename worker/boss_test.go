@@ -38,9 +38,9 @@ type boss struct {
 	parts   map[string][]byte
 	noParts error
 	onPart  func(name string) error // before a part is stored; where it is refused, it is not
-	api     string             // where the HTTP API is
-	lease   time.Duration      // default 10 s
-	mute    context.CancelFunc // from then on beats are not answered
+	api     string                  // where the HTTP API is
+	lease   time.Duration           // default 10 s
+	mute    context.CancelFunc      // from then on beats are not answered
 }
 
 // newBoss answers on a bus until the test ends.

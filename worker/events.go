@@ -3,7 +3,9 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +40,8 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	}
 	if !slices.Contains(eventKinds, kind) {
 		e.w.log.Warn("an executor's event is of no known kind and left out", "run", e.a, "kind", kind)
-		return
+		say := fmt.Sprintf("An event of the kind %.80q is left out: executors tell %s", kind, strings.Join(eventKinds, ", "))
+		kind, body = run.EventMessage, run.Say("system", say)
 	}
 	ev := run.Event{Type: kind, SessionID: e.a.SessionID, RunID: e.a.ID, At: time.Now().UTC(), Body: body}
 	raw, err := json.Marshal(ev)

@@ -10,6 +10,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/prompt"
 	"ao/shared/run"
 	"ao/worker/contract"
@@ -155,11 +156,19 @@ func (w *Worker) invocation(a *attempt) (executor.Invocation, error) {
 	}
 	inv := executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt, Parameters: a.Parameters,
-		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config, ExecutorSession: a.Model, After: a.After,
+		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config, ExecutorSession: modelOf(a.Model), After: a.After,
 	}
 	var err error
 	if a.AgentType == run.Autonomous {
 		inv.Prompt, err = prompt.Text(a.Blueprint, mode, a.Parameters)
 	}
 	return inv, err
+}
+
+// modelOf is what an executor is told that an earlier run bound: a kept state is none of its sessions, and read by another way.
+func modelOf(bound string) string {
+	if fleet.IsStatePointer(bound) {
+		return ""
+	}
+	return bound
 }

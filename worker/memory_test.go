@@ -100,6 +100,25 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestAStateIsNoModelsSession: what a run kept is nothing that an executor could take for a session it has bound.
+func TestAStateIsNoModelsSession(t *testing.T) {
+	t.Parallel()
+	s := newBoss(t, natstest.Bus(t))
+	start(t, s.b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+		if v.Mode == executor.Start {
+			if err := host.Keep(ctx, []byte("kept")); err != nil {
+				t.Error(err)
+			}
+		}
+		return done(fmt.Sprintf("%q", v.ExecutorSession))
+	}, func(c *Config) { c.Profile.Type = run.Autonomous })
+	q := s.queue(adding())
+	s.ended(q)
+	if e := s.ended(s.queue(s.after(q), adding())); answer(e) != `""` {
+		t.Errorf("the next run is told of the session %s", answer(e))
+	}
+}
+
 // TestMemoryLost: a state that is gone, or damaged, is said to be.
 func TestMemoryLost(t *testing.T) {
 	t.Parallel()

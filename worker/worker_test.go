@@ -44,8 +44,11 @@ func TestARunsWay(t *testing.T) {
 		t.Errorf("claim %+v, ended %+v", c, e)
 	}
 	all, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
-	if err != nil || len(all) != 3 || all[2].Seq != e.Events {
-		t.Errorf("got %d events, %v, last word says %d", len(all), err, e.Events)
+	if err != nil || len(all) != 4 || all[3].Seq != e.Events {
+		t.Fatalf("got %d events, %v, last word says %d", len(all), err, e.Events)
+	}
+	if !strings.Contains(string(all[2].Body)+string(all[3].Body), `An event of the kind \"nonsense\" is left out`) {
+		t.Errorf("the event of no kind is told of as %s and %s", all[2].Body, all[3].Body)
 	}
 	s.settled()
 	w.end(t)

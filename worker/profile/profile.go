@@ -79,6 +79,16 @@ func Read(dir, name string) (Profile, error) {
 	return p, nil
 }
 
+// Default is the profile of a worker that was told none (contract section 11): Claude Code, as the folder's file of that name has
+// it, else as it is.
+func Default(dir string) (Profile, error) {
+	const name = "claude-code"
+	if _, err := os.Stat(filepath.Join(dir, name+".json")); dir == "" || errors.Is(err, fs.ErrNotExist) {
+		return Profile{Name: name, Type: run.Autonomous, Command: ClaudeCodeExec}, nil
+	}
+	return Read(dir, name)
+}
+
 // others says which profiles there are instead.
 func others(dir string) string {
 	var names []string

@@ -43,8 +43,9 @@ func (c *Config) Settings() []setting.Bound {
 
 // Read reads the profiles to run: what is wrong with them is told before anything is connected to.
 func (c Config) Read() ([]profile.Profile, error) {
-	if len(c.Profiles) == 0 {
-		return nil, errors.New("no profile to run: this version has no default one; name it, for example worker -x procedural, or AO_PROFILES=procedural")
+	if len(c.Profiles) == 0 { // the default autonomous one (seed S003)
+		p, err := profile.Default(c.ProfilesDir)
+		return []profile.Profile{p}, err
 	}
 	if c.ProfilesDir == "" {
 		return nil, errors.New("AO_PROFILES_DIR is not set: where do the profiles lie? for example AO_PROFILES_DIR=worker/profiles")

@@ -98,7 +98,7 @@ func profiles(t *testing.T) string {
 	dir := t.TempDir()
 	write(t, dir+"/procedural.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"agents"}`)
 	write(t, dir+"/typo.json", `{"type":"procedural","comand":"x"}`)
-	write(t, dir+"/model.json", `{"type":"autonomous","command":"sh","lifecycle":"persistent"}`)
+	write(t, dir+"/model.json", `{"type":"autonomous","command":"sh","lifecycle":"eternal"}`)
 	write(t, dir+"/nofolder.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"nowhere"}`)
 	write(t, dir+"/agents/wait/agent.json", `{"name":"wait","command":"./wait.sh"}`)
 	write(t, dir+"/agents/wait/wait.sh", "#!/bin/sh\nwhile [ ! -e \"$2\" ]; do sleep 0.02; done\necho '{\"waited\":true}'\n")
@@ -120,12 +120,12 @@ func TestWhatStopsIt(t *testing.T) {
 		{"help", nil, "--help", 0, "AO_DRAIN_GRACE"},
 		{"unknown flag", nil, "--frobnicate", 2, "there is no flag -frobnicate"},
 		{"a bad value", []string{"AO_DRAIN_GRACE=soon"}, "", 2, `AO_DRAIN_GRACE: "soon" is no duration`},
-		{"no profile", nil, "", 1, "worker -x procedural"},
+		{"no profile: the default one", []string{away}, "", 0, "waiting for NATS: start one with"},
 		{"no folder of profiles", nil, "-x procedural", 1, "AO_PROFILES_DIR is not set"},
 		{"a folder that is not there", []string{"AO_PROFILES_DIR=/no/such"}, "-x procedural", 2, `AO_PROFILES_DIR: "/no/such" cannot be used`},
 		{"unknown profile", []string{"AO_PROFILES_DIR=" + dir}, "-x procedura", 1, "there are model, nofolder, procedural, typo"},
 		{"a profile with a typo", []string{"AO_PROFILES_DIR=" + dir}, "-x typo", 1, `"comand"`},
-		{"a profile of a later version", []string{"AO_PROFILES_DIR=" + dir}, "-x model", 1, "not supported by this version"},
+		{"a lifecycle that there is not", []string{"AO_PROFILES_DIR=" + dir}, "-x model", 1, "lifecycle must be oneshot or persistent"},
 		{"one bad of two", []string{"AO_PROFILES_DIR=" + dir}, "-x procedural,typo", 1, `"comand"`},
 		{"embed", []string{"AO_NATS_URL=embed", "AO_PROFILES_DIR=" + dir}, "-x procedural", 1, "a worker needs an address"},
 		{"NATS that never comes", []string{away, "AO_PROFILES_DIR=" + dir}, "-x procedural", 0, "waiting for NATS: start one with"},
@@ -133,7 +133,7 @@ func TestWhatStopsIt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := start(t, tt.env, strings.Fields(tt.args)...)
-			if tt.name == "NATS that never comes" {
+			if tt.code == 0 && tt.args != "--help" {
 				natstest.Until(t, "it says so", func() bool { return p.said(tt.want) })
 				p.cmd.Process.Signal(syscall.SIGTERM)
 			}

@@ -178,10 +178,13 @@ func (a *app) outcome(r run.Run, doc json.RawMessage, said string) error {
 	}
 	var exitCode *int
 	if o.Result != nil {
-		if err := a.showResult(*o.Result); err != nil {
-			return err
+		// What an agent said before its run failed is no answer, and whoever takes stdout for one must not get it. A program's
+		// output belongs to its exit code.
+		if exitCode = o.Result.ExitCode; r.Status == run.Completed || exitCode != nil {
+			if err := a.showResult(*o.Result); err != nil {
+				return err
+			}
 		}
-		exitCode = o.Result.ExitCode
 	}
 	if r.Error != nil && strings.HasSuffix(said, "\n"+strings.TrimLeft(r.Error.Message, "…\n")) {
 		known := *r.Error

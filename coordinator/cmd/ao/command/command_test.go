@@ -271,6 +271,7 @@ func TestExitCodes(t *testing.T) {
 		{"completed, false", ending(run.Completed, `"result":{"result_type":"procedural","result_text":null,"result_data":false}`), "false\n", "completed", exitDone},
 		{"failed with a result", ending(run.Failed, `"error":{"error":"executor_failed","message":"no such file"},"result":{"result_type":"procedural","result_text":null,"result_data":{"a":1},"exit_code":3}`),
 			"{\n  \"a\": 1\n}\n", "failed in 3.1s, exit code 3: no such file (executor_failed)", exitFailed},
+		{"failed after an agent's words", ending(run.Failed, `"error":{"error":"my_code","message":"it broke"},"result":{"result_type":"autonomous","result_text":"half an answer","result_data":null}`), "", "failed in 3.1s: it broke (my_code)", exitFailed},
 		{"failed without", ending(run.Failed, `"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"},"result":null`), "", "failed in 3.1s: Runner disconnected during execution", exitFailed},
 		{"output that does not match", ending(run.Failed, `"error":{"error":"OutputSchemaValidationError","message":"Output validation failed","errors":[{"path":"$.summary","message":"'summary' is a required property"}]},"result":null`),
 			"", "  $.summary: 'summary' is a required property", exitFailed},
