@@ -91,14 +91,15 @@ func sums(t *testing.T, begin func()) string {
 	return server.URL
 }
 
-// ownServer is the definition of the MCP server that this test binary is, and the file where it says its process id.
+// ownServer is the definition of the MCP server that this test binary is, and the file where it says its process id. A launcher starts
+// it, as npx would: claude ends no more than that one.
 func ownServer(t *testing.T) (definition, pid string) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pid = filepath.Join(t.TempDir(), "pid")
-	return fmt.Sprintf(`{"command":%q,"env":{"MCP_SERVER":%q,"SUMS_KEY":"${SUMS_KEY}"}}`, self, pid), pid
+	return fmt.Sprintf(`{"command":"/bin/sh","args":["-c","exec 3<&0; \"$0\" <&3 & wait",%q],"env":{"MCP_SERVER":%q,"SUMS_KEY":"${SUMS_KEY}"}}`, self, pid), pid
 }
 
 // pidIn gives the process id that is in a file, which may not be there yet.
