@@ -44,7 +44,7 @@ func serveMCP(pid string) {
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), `"name":"wait"`) {
 			write(pid + ".waits")
-		} else if _, answer := answerMCP(lines.Bytes(), os.Getenv("SUMS_KEY")); answer != "" {
+		} else if _, answer := answerMCP(lines.Bytes(), os.Getenv("MCP_KEY")); answer != "" {
 			fmt.Println(answer)
 		}
 	}
@@ -99,7 +99,7 @@ func ownServer(t *testing.T) (definition, pid string) {
 		t.Fatal(err)
 	}
 	pid = filepath.Join(t.TempDir(), "pid")
-	return fmt.Sprintf(`{"command":"/bin/sh","args":["-c","exec 3<&0; \"$0\" <&3 & wait",%q],"env":{"MCP_SERVER":%q,"SUMS_KEY":"${SUMS_KEY}"}}`, self, pid), pid
+	return fmt.Sprintf(`{"command":"/bin/sh","args":["-c","exec 3<&0; \"$0\" <&3 & wait",%q],"env":{"MCP_SERVER":%q,"MCP_KEY":"${SUMS_KEY}"}}`, self, pid), pid
 }
 
 // pidIn gives the process id that is in a file, which may not be there yet.
