@@ -9,13 +9,21 @@ import (
 // session in one place alone, the host.
 type bond struct{ model, host, profile string }
 
+// bond is what the session's executor bound last; none where it bound nothing.
+func (s *session) bond() bond {
+	if s.bound == nil {
+		return bond{}
+	}
+	return *s.bound
+}
+
 // bondOf is what a queued record says of that: it is all that is left once the record that bound it is no longer kept. Such a run
 // was demanded to go where the session is; a state is on every host, whatever else was demanded of that one run.
-func bondOf(s *run.Spec) bond {
+func bondOf(s *run.Spec) *bond {
 	if fleet.IsStatePointer(s.Model) {
-		return bond{model: s.Model, profile: s.Demands.ExecutorProfile}
+		return &bond{model: s.Model, profile: s.Demands.ExecutorProfile}
 	}
-	return bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}
+	return &bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}
 }
 
 // Model is what the session's executor bound last; empty: nothing.
@@ -23,7 +31,7 @@ func (j *Journal) Model(session string) string {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
-		return s.bond.model
+		return s.bond().model
 	}
 	return ""
 }
@@ -34,7 +42,7 @@ func (j *Journal) Home(session string) run.Demands {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
-		return run.Demands{Hostname: s.bond.host, ExecutorProfile: s.bond.profile}
+		return run.Demands{Hostname: s.bond().host, ExecutorProfile: s.bond().profile}
 	}
 	return run.Demands{}
 }

@@ -190,13 +190,13 @@ func (f *fold) bind(ch *Change, rec subject.Record, m bus.Message) (int, error) 
 		return b.V, err
 	}
 	r := f.runs[identOf(runPrefix, rec.Run)]
-	if r == nil || r.live == nil || r.live.snap.Key != rec.Key || r.live.snap.Claim == nil || r.session.bond == (bond{b.Model, b.Hostname, b.Profile}) {
+	if r == nil || r.live == nil || r.live.snap.Key != rec.Key || r.live.snap.Claim == nil || r.session.bond() == (bond{b.Model, b.Hostname, b.Profile}) {
 		return b.V, nil
 	}
 	if fleet.IsStatePointer(b.Model) && b.Model != fleet.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
 		return b.V, nil
 	}
-	r.session.bond = bond{b.Model, f.name([]byte(b.Hostname)), f.name([]byte(b.Profile))}
+	r.session.bound = &bond{b.Model, f.name([]byte(b.Hostname)), f.name([]byte(b.Profile))}
 	ch.Moved = true
 	return b.V, nil
 }

@@ -163,7 +163,7 @@ func promises(f *fold) string {
 	j := &Journal{fold: f}
 	var lines []string
 	for r := f.head; r != nil; r = r.live.next {
-		lines = append(lines, r.runID()+" goes on with "+r.session.bond.model)
+		lines = append(lines, r.runID()+" goes on with "+r.session.bond().model)
 	}
 	for _, o := range j.Owing() {
 		for _, c := range o.Children {

@@ -357,8 +357,8 @@ func (f *family) check(t *testing.T, fold *fold) {
 		if s == nil {
 			continue
 		}
-		if s.bond.model != m.model {
-			t.Fatalf("session %s: model %q, want %q", m.id, s.bond.model, m.model)
+		if s.bond().model != m.model {
+			t.Fatalf("session %s: model %q, want %q", m.id, s.bond().model, m.model)
 		}
 		o, due := fold.owingOf(s)
 		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due && (len(o.Children) != len(m.owed) || o.Told != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {

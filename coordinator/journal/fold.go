@@ -152,8 +152,8 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 	}
 	if rec.Kind == subject.QueuedKind {
 		f.queue(ch, r, rec, q.Key)
-		if q.Model != "" && r.session.bond.model == "" { // the record that bound it is no longer kept
-			r.session.bond = bondOf(&q.Spec)
+		if q.Model != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
+			r.session.bound = bondOf(&q.Spec)
 		}
 	}
 	ch.after(r)

@@ -192,7 +192,10 @@ func (l *loading) session() {
 		if len(l.owed[s]) == 0 {
 			delete(l.owed, s)
 		}
-		s.bond, s.misses = bond{l.text(), l.name(), l.name()}, int32(l.u())
+		if b := (bond{l.text(), l.name(), l.name()}); b != (bond{}) {
+			s.bound = &b
+		}
+		s.misses = int32(l.u())
 		s.runs = 1 // it is there
 	}
 	all := l.f.sorder

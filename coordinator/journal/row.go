@@ -132,7 +132,7 @@ type session struct {
 	lastEnded      *row
 	live           []*row // those that have not ended, in that order
 	owed           []*row // ended children that it is yet to be told of, in the order of their ends
-	bond           bond   // what its executor bound last
+	bound          *bond  // what its executor bound last, nil: nothing
 	open           int32  // how many of these are queued or claimed
 	runs           int32
 	due            bool  // noted as ready to be told

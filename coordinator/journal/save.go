@@ -310,9 +310,9 @@ func (e *encoder) session(s *session) {
 	}
 	e.opt(int64(lastEnded), int64(s.first))
 	e.rows(s.owed, s.first)
-	e.text(s.bond.model)
-	e.name(s.bond.host)
-	e.name(s.bond.profile)
+	e.text(s.bond().model)
+	e.name(s.bond().host)
+	e.name(s.bond().profile)
 	e.u(uint64(s.misses))
 }
 

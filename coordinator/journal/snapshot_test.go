@@ -59,8 +59,8 @@ func whole(f *fold) string {
 			continue
 		}
 		o := *s
-		o.firstRow, o.last, o.lastEnded, o.live, o.owed, o.due = nil, nil, nil, nil, nil, false
-		lines = append(lines, fmt.Sprintf("session %+v %d %d %d live %v owed %v owing %t at %t", o, first(s.firstRow), first(s.last), first(s.lastEnded),
+		o.firstRow, o.last, o.lastEnded, o.live, o.owed, o.due, o.bound = nil, nil, nil, nil, nil, false, nil
+		lines = append(lines, fmt.Sprintf("session %+v %+v %d %d %d live %v owed %v owing %t at %t", o, s.bond(), first(s.firstRow), first(s.last), first(s.lastEnded),
 			firsts(s.live), firsts(s.owed), f.owing[s] && len(firsts(s.owed)) > 0, f.sessions[s.id] == s))
 	}
 	for id, seq := range f.deleted {
@@ -282,7 +282,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode hook callback told begun gone live", "next"},
 		{live{}, "snap children", "prev next fresh"},
 		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq Lane Attempt Key Claim Stopping NotBefore", "Status FirstSeq Started"},
-		{session{}, "id agent agentType parent dir first modified lastEnded owed bond misses", "firstRow last live open runs due"},
+		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs due"},
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},

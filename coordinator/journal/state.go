@@ -8,8 +8,8 @@ func (j *Journal) States() map[string]bool {
 	defer j.mu.RUnlock()
 	all := map[string]bool{}
 	for _, s := range j.fold.sessions {
-		if fleet.IsStatePointer(s.bond.model) {
-			all[s.bond.model] = true
+		if fleet.IsStatePointer(s.bond().model) {
+			all[s.bond().model] = true
 		}
 	}
 	return all

@@ -155,7 +155,7 @@ func draw(f *fold) string {
 	for _, s := range f.sessions {
 		lines = append(lines, string(must(json.Marshal(f.viewOf(s)))))
 		if s.began() || len(s.live) > 0 { // no other session can go on
-			lines = append(lines, s.sessionID()+" model="+fmt.Sprint(s.bond))
+			lines = append(lines, s.sessionID()+" model="+fmt.Sprint(s.bond()))
 		}
 	}
 	for id := range f.deleted {

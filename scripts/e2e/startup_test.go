@@ -86,7 +86,6 @@ func TestSettings(t *testing.T) {
 			program, env string
 			want         []string
 		}{
-			{"worker", "AO_PROFILES=", []string{"no profile to run", "AO_PROFILES="}},
 			{"worker", "AO_PROFILES=nothere", []string{`profile "nothere": there is no file`, "there are broken, noagents, other, test, typo"}},
 			{"worker", "AO_PROFILES=test,../x", []string{`profile "../x"`}},
 			{"worker", "AO_PROFILES=broken", []string{"profiles/broken.json", "The body is not JSON: it ends too early"}},
