@@ -114,14 +114,14 @@ func (s *connection) open(ctx context.Context, c Config) error {
 	if err == nil && timer.Stop() {
 		return nil
 	}
-	cancel(nil)
+	var ended string
 	if context.Cause(ctx) == late {
 		err = late
+	} else if s.program != nil { // before it is ended by us
+		ended = s.program.why()
 	}
-	why := endpoint.Trouble(err)
-	if s.program != nil {
-		why = cmp.Or(s.program.why(), why)
-	}
+	cancel(nil)
+	why := cmp.Or(ended, endpoint.Trouble(err))
 	advice := "check its url in the agent's mcp_servers, and whether it runs"
 	if s.Type == Stdio {
 		advice = "check its command in the agent's mcp_servers"

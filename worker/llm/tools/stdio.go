@@ -27,7 +27,7 @@ type program struct {
 	writing sync.Mutex
 
 	mu     sync.Mutex
-	failed string // why it ended, where it was not asked to
+	failed string // why it ended, where it was not asked to, or not well
 }
 
 // begin starts the server's program. It ends with ctx.
@@ -54,7 +54,7 @@ func (s Server) begin(ctx context.Context, c Config) (*program, error) {
 			OnStdout: func(line []byte) { w.Write(append(line, '\n')) }, // an error: nobody reads any more
 		})
 		p.mu.Lock()
-		if !p.leaving() && ctx.Err() == nil {
+		if ctx.Err() == nil && (err != nil || exit.Code != 0 || !p.leaving()) { // who could not talk to it has asked it to leave
 			if p.failed = exit.Why(); err != nil {
 				p.failed = err.Error()
 			}
@@ -70,7 +70,7 @@ func (s Server) begin(ctx context.Context, c Config) (*program, error) {
 func (p *program) why() string {
 	select {
 	case <-p.over:
-	case <-time.After(100 * time.Millisecond): // a broken pipe is seen before its cause is
+	case <-time.After(time.Second): // a broken pipe is seen before its cause is
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
