@@ -51,9 +51,10 @@ func TestTheServiceIsDiscoverable(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	var info micro.Info
-	natstest.Until(t, "the service answers", func() bool {
+	natstest.Until(t, "the service answers, with all that it will have", func() bool { // it is there before its endpoints are
+		info = micro.Info{}
 		r, err := s.nc.Request("$SRV.INFO.ao", nil, time.Second)
-		return err == nil && json.Unmarshal(r.Data, &info) == nil
+		return err == nil && json.Unmarshal(r.Data, &info) == nil && len(info.Endpoints) == 4
 	})
 	var subjects []string
 	for _, e := range info.Endpoints {

@@ -152,6 +152,7 @@ func TestNATSGoesAndComes(t *testing.T) {
 	s.has(s.post("/agents", `{"name":"plain"}`), 201)
 	done := s.sync("tool", `{}`)
 	waits := s.run(`{"agent_name":"plain","prompt":"x"}`)
+	s.status(waits, "pending") // the coordinator has read it
 	s.whole.Kill()
 	at := s.once // that it is refused is the point
 	s.until("the coordinator notices", func() bool { return at("GET", "/ready", "").code == 503 })
