@@ -169,7 +169,7 @@ func (m *memory) tidy() {
 			_, err = m.w.bus.Request(ctx, subject.Fleet(fleet.OpDropState), ask)
 		}
 		if err != nil {
-			m.w.log.Debug("an older state of the session stays for now", "run", a, "err", err)
+			m.w.log.Debug("an older state of the session is not removed yet", "run", a, "err", err)
 		}
 	}
 }

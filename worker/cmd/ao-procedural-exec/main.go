@@ -37,18 +37,7 @@ program on PATH. Exit codes: 0 completed, 1 failed, 2 the document cannot be rea
 `
 
 func main() {
-	if args := os.Args[1:]; len(args) > 0 {
-		if args[0] == "--help" || args[0] == "-h" || args[0] == "-help" {
-			fmt.Print(help)
-			return
-		}
-		fmt.Fprintf(os.Stderr, "unexpected argument %q; ao-procedural-exec --help tells what it reads\n", args[0])
-		os.Exit(executor.CodeInvalid)
-	}
-	if err := process.Guard(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(executor.CodeFailed)
-	}
+	process.Begin("ao-procedural-exec", help)
 	executor.Main(do)
 }
 

@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"ao/shared/executor"
 	"ao/worker/process"
 	"ao/worker/testexec"
@@ -23,17 +20,6 @@ Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
 `
 
 func main() {
-	if args := os.Args[1:]; len(args) > 0 {
-		if args[0] == "--help" || args[0] == "-h" || args[0] == "-help" {
-			fmt.Print(help)
-			return
-		}
-		fmt.Fprintf(os.Stderr, "unexpected argument %q; ao-test-exec --help tells what it reads\n", args[0])
-		os.Exit(executor.CodeInvalid)
-	}
-	if err := process.Guard(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(executor.CodeFailed)
-	}
+	process.Begin("ao-test-exec", help)
 	executor.Program(testexec.Run)
 }
