@@ -120,9 +120,13 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		if err := c.settled(ctx); err != nil {
 			return nil // ctx ended
 		}
+		serve, err := c.openFleet()
+		if err != nil {
+			return err
+		}
 		c.started.Store(true)
 		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
-		g.Go(func() error { return c.serveFleet(ctx) })
+		g.Go(func() error { return serve(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
 		g.Go(func() error { defer c.tellings.wg.Wait(); defer c.offers.wg.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })

@@ -307,8 +307,17 @@ func (c *Coordinator) endOld(ctx context.Context, id, instance string) {
 	}
 }
 
-// serveFleet answers workers.
-func (c *Coordinator) serveFleet(ctx context.Context) error {
+// openFleet makes workers find us; what it returns answers them.
+func (c *Coordinator) openFleet() (serve func(context.Context) error, err error) {
+	beats, err := c.bus.Open(subject.AllBeats, "") // every coordinator hears every beat
+	if err != nil {
+		return nil, err
+	}
+	asks, err := c.bus.Open(subject.AllFleet, subject.Coordinators)
+	return func(ctx context.Context) error { return c.serveFleet(ctx, beats, asks) }, err
+}
+
+func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) error {
 	ops := map[string]func(context.Context, []byte) ([]byte, error){
 		fleet.OpRegister:   answer(func(ctx context.Context, r fleet.Registration) (any, error) { return c.Register(ctx, r.Runner) }),
 		fleet.OpDeregister: answer(func(ctx context.Context, f fleet.Farewell) (any, error) { return struct{}{}, c.Deregister(ctx, f) }),
@@ -316,20 +325,20 @@ func (c *Coordinator) serveFleet(ctx context.Context) error {
 		fleet.OpPutPart:    bytesOf(c.putPart),
 		fleet.OpDropState:  bytesOf(c.dropState),
 	}
-	beats := make(chan error, 1)
-	go func() { // every coordinator hears every beat
-		beats <- c.bus.Serve(ctx, subject.AllBeats, "", func(ctx context.Context, _ string, body []byte) ([]byte, error) {
+	heard := make(chan error, 1)
+	go func() {
+		heard <- beats.Serve(ctx, func(ctx context.Context, _ string, body []byte) ([]byte, error) {
 			return answer(func(ctx context.Context, b fleet.Beat) (any, error) { return c.leases.beat(ctx, b), nil })(ctx, body)
 		})
 	}()
-	err := c.bus.Serve(ctx, subject.AllFleet, subject.Coordinators, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
+	err := asks.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
 		op, ok := ops[strings.TrimPrefix(subj, subject.Fleet(""))]
 		if !ok {
 			return nil, fault.Newf(fault.NotFound, "no operation %q", subj)
 		}
 		return op(ctx, body)
 	})
-	return errors.Join(err, <-beats)
+	return errors.Join(err, <-heard)
 }
 
 // answer reads a request of type T and writes what f makes of it.

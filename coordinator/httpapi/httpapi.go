@@ -28,6 +28,7 @@ type Config struct {
 	Public  string         // the host in the address that others are told: ours too
 	Tokens  *access.Tokens // who may do what; nil: whoever reaches the address may do everything
 	NATSURL string         // told to runners that register over HTTP
+	Ready   func() error   // what /ready says, default that of the coordinator
 	Streams int            // live streams at a time, default 256
 	Beat    time.Duration  // rhythm of comments on a quiet stream, default 15 s
 	Log     *slog.Logger   // default slog.Default()
@@ -59,6 +60,9 @@ const slack = 1 << 20
 func New(c *coordinator.Coordinator, cfg Config) *API {
 	cfg.Streams = cmp.Or(cfg.Streams, 256)
 	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
+	if cfg.Ready == nil {
+		cfg.Ready = c.Ready
+	}
 	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())

@@ -94,7 +94,7 @@ type state struct {
 func (a *API) health(*gin.Context, query) (any, error) { return state{"ok"}, nil }
 
 func (a *API) ready(*gin.Context, query) (any, error) {
-	if err := a.c.Ready(); err != nil {
+	if err := a.cfg.Ready(); err != nil {
 		return nil, err
 	}
 	return state{"ready"}, nil

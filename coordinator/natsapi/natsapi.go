@@ -34,6 +34,7 @@ var status = map[fault.Kind]int{
 type Config struct {
 	Wait    time.Duration // default 30 s: how long mode sync waits where a request does not say
 	Version string        // default 1.0.0: shown by nats micro
+	Serving func()        // called once when requests are answered
 	Log     *slog.Logger  // default slog.Default()
 }
 
@@ -107,7 +108,11 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordina
 			return errors.Join(err, svc.Stop())
 		}
 	}
+	_ = nc.FlushTimeout(time.Second) // now the server knows of the endpoints; a server that just went hears of them when it is back
 	s.log.Info("NATS service ready", "service", "ao", "id", svc.Info().ID)
+	if cfg.Serving != nil {
+		cfg.Serving()
+	}
 	err = b.Inbox(ctx, s.inbox)
 	return errors.Join(quiet(ctx, err), s.close(svc))
 }

@@ -3,6 +3,7 @@ package serve_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fleet"
 	"ao/shared/run"
 
 	"github.com/nats-io/nats.go"
@@ -335,5 +337,24 @@ func TestAnEmbeddedNATSIsNotOpenToAll(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "AO_NATS_LISTEN") || !strings.Contains(err.Error(), "AO_INSECURE_LISTEN=yes") {
 			t.Errorf("%s: %v", listen, err)
 		}
+	}
+}
+
+// TestServingMeansOverNATSToo: who is told that a coordinator serves is answered over NATS at once.
+func TestServingMeansOverNATSToo(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.stop()
+	asked := make(chan error, 1)
+	start(t, func(c *serve.Config) {
+		c.Server = s.nats
+		c.Serving = func(string) {
+			_, err := s.nc.Request(subject.APIAgentsList, nil, 10*time.Second)
+			_, other := s.nc.Request(subject.Fleet(fleet.OpGetPart), []byte("{}"), 10*time.Second)
+			asked <- errors.Join(err, other)
+		}
+	})
+	if err := <-asked; err != nil {
+		t.Error(err)
 	}
 }

@@ -57,7 +57,13 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 		t.Cleanup(n.Close)
 	}
 	serving := make(chan string, 1)
-	cfg.Server, cfg.Serving = n, func(url string) { serving <- url }
+	told := cfg.Serving
+	cfg.Server, cfg.Serving = n, func(url string) {
+		if told != nil {
+			told(url)
+		}
+		serving <- url
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- serve.Run(ctx, cfg) }()

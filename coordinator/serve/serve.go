@@ -121,6 +121,13 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.HTTP.Public = u.Hostname()
 	}
 	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Log = open, n.URL(), log
+	var answers atomic.Bool // over NATS too
+	cfg.HTTP.Ready = func() error {
+		if err := c.Ready(); err != nil || answers.Load() {
+			return err
+		}
+		return fault.New(fault.Unavailable, "", "starting: the NATS service is being registered").After(time.Second)
+	}
 	f.api.Store(httpapi.New(c, cfg.HTTP))
 
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -144,12 +151,14 @@ func Run(ctx context.Context, cfg Config) error {
 		if !ready(gone, c) {
 			return nil
 		}
-		url := "http://" + l.Addr().String()
-		log.Info("serving", "http", url, "nats", n.URL())
-		if cfg.Serving != nil {
-			cfg.Serving(url)
-		}
-		return natsapi.Run(gone, nc, b, c, natsapi.Config{Log: log})
+		return natsapi.Run(gone, nc, b, c, natsapi.Config{Log: log, Serving: func() {
+			answers.Store(true)
+			url := "http://" + l.Addr().String()
+			log.Info("serving", "http", url, "nats", n.URL())
+			if cfg.Serving != nil {
+				cfg.Serving(url)
+			}
+		}})
 	})
 	err = g.Wait()
 	stop()

@@ -56,20 +56,40 @@ func readFault(kind string, body []byte) error {
 // with the same queue share them; with an empty queue each process gets all. f runs in many goroutines; its
 // error goes back as a fault.
 func (b *Bus) Serve(ctx context.Context, subject, queue string, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	slots := make(chan struct{}, serving)
-	in := make(chan *nats.Msg, 16384)
-	var sub *nats.Subscription
-	var err error
-	if queue == "" {
-		sub, err = b.nc.ChanSubscribe(subject, in)
-	} else {
-		sub, err = b.nc.ChanQueueSubscribe(subject, queue, in)
-	}
+	d, err := b.Open(subject, queue)
 	if err != nil {
 		return away(ctx, err)
 	}
+	return d.Serve(ctx, f)
+}
+
+// Door is a subject whose requests already come here; they wait for Serve.
+type Door struct {
+	b   *Bus
+	sub *nats.Subscription
+	in  chan *nats.Msg
+}
+
+// Open is the first half of Serve: when it returns without an error, who asks finds somebody.
+func (b *Bus) Open(subject, queue string) (d *Door, err error) {
+	d = &Door{b: b, in: make(chan *nats.Msg, 16384)}
+	if queue == "" {
+		d.sub, err = b.nc.ChanSubscribe(subject, d.in)
+	} else {
+		d.sub, err = b.nc.ChanQueueSubscribe(subject, queue, d.in)
+	}
+	if err == nil {
+		_ = b.nc.FlushTimeout(time.Second) // a server that just went hears of it when it is back
+	}
+	return d, err
+}
+
+// Serve answers what comes; see Bus.Serve.
+func (d *Door) Serve(ctx context.Context, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
+	b, in := d.b, d.in
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, serving)
 	under := context.WithoutCancel(ctx)
 	serve := func(m *nats.Msg) {
 		slots <- struct{}{}
@@ -84,7 +104,7 @@ func (b *Bus) Serve(ctx context.Context, subject, queue string, f func(ctx conte
 		case m := <-in:
 			serve(m)
 		case <-ctx.Done():
-			b.drain(sub)
+			b.drain(d.sub)
 			for {
 				select {
 				case m := <-in:
