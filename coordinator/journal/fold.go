@@ -52,6 +52,9 @@ type fold struct {
 	hooks    map[*row]*hook    // HTTP callbacks of ended runs that are not delivered
 	hosts    receivers         // of these: those with tries left
 	past     map[*row][]past   // of runs that were queued more than once
+	lanes    map[string]*line  // those that wait in a lane
+	apart    line              // those that are not queued
+	underway line              // those that are begun
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
 	names    map[string]string // shared strings
 	seq      uint64
@@ -69,7 +72,7 @@ type fold struct {
 func newFold(key func(string, int) string) *fold {
 	return &fold{
 		key: key, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
-		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{},
+		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{}, lanes: map[string]*line{},
 	}
 }
 
@@ -151,7 +154,7 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 		ch.before(r)
 	}
 	if rec.Kind == subject.QueuedKind {
-		f.queue(ch, r, rec, q.Key)
+		f.queue(ch, r, rec, q.Key, m.Time)
 		if q.Model != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
 			r.session.bound = bondOf(&q.Spec)
 		}
@@ -190,6 +193,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 		f.tail.live.next = r
 	}
 	f.tail = r
+	f.apart.enter(r, m.Time.UnixNano())
 	f.runs[id] = r
 	f.order = append(f.order, r)
 	f.waiting++
@@ -208,14 +212,15 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 }
 
 // queue makes an attempt the current one.
-func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
+func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string, at time.Time) {
 	if r.live == nil || rec.N < r.live.snap.Attempt {
 		return
 	}
 	if now := r.live.snap; rec.N == now.Attempt {
 		if now.Claim == nil && now.Key != "" && rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
-			a := f.change(r)
-			a.Lane, a.QueuedSeq = strings.Clone(rec.Lane), ch.Seq
+			a, l := f.change(r), f.lane(rec.Lane)
+			l.into(r, at.UnixNano())
+			a.Lane, a.QueuedSeq = l.lane, ch.Seq
 			f.past[r] = append(f.past[r], past{r.whole, false})
 			r.whole = ch.Seq
 			ch.Moved = true
@@ -225,11 +230,12 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string) {
 	if now := r.live.snap; now.Key != "" || now.Claim != nil || r.base() != run.Pending {
 		return // the attempt before is under way, or the run is being ended
 	}
-	a := f.change(r)
+	a, l := f.change(r), f.lane(rec.Lane)
 	if !a.open() {
 		r.session.open++
 	}
-	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = strings.Clone(rec.Lane), key, rec.N, ch.Seq, time.Time{}
+	l.into(r, at.UnixNano())
+	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, key, rec.N, ch.Seq, time.Time{}
 	r.whole, r.attempt = ch.Seq, uint16(min(rec.N, 1<<16-1))
 	ch.Moved = true
 }
@@ -251,6 +257,7 @@ func (f *fold) claim(ch *Change, rec subject.Record, m bus.Message) (int, error)
 	}
 	f.waiting--
 	f.begun++
+	f.underway.into(r, m.Time.UnixNano())
 	a.Attempt = a.Next()
 	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
 	r.claim, r.claimed, r.runner = m.Seq, nanos(c.At), c.RunnerID
@@ -345,6 +352,7 @@ func (f *fold) retry(r *row, m bus.Message) {
 	r.claim, r.claimed, r.runner = 0, 0, ""
 	f.past[r] = append(f.past[r], past{r.whole, true})
 	f.waiting++
+	f.apart.into(r, m.Time.UnixNano())
 	f.move(r, run.MoveRetried)
 }
 
@@ -438,6 +446,7 @@ func (f *fold) settle(s *session) {
 
 func (f *fold) unlink(r *row) {
 	l := r.live
+	r.quit()
 	if l.prev != nil {
 		l.prev.live.next = l.next
 	} else {

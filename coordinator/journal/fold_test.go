@@ -99,6 +99,7 @@ func agree(t *testing.T, f *fold) {
 	if waiting != f.waiting || begun != f.begun || ended != f.ended {
 		t.Fatalf("counts are %d %d %d, want %d %d %d", f.waiting, f.begun, f.ended, waiting, begun, ended)
 	}
+	lined(t, f)
 	if len(bySession) != len(f.sessions) {
 		t.Fatalf("%d sessions, want %d", len(f.sessions), len(bySession))
 	}

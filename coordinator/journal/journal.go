@@ -51,6 +51,7 @@ type Journal struct {
 	waiters map[ident]chan struct{} // closed at the end of a run
 	starts  starts
 	idle    idles
+	totals  Totals
 }
 
 // New makes a Journal; Run makes it work.
@@ -133,7 +134,9 @@ func (j *Journal) apply(m bus.Message) {
 	live := j.live.Load()
 	j.mu.Lock()
 	ch, err := j.fold.apply(m)
-	ch.Live = live
+	if ch.Live = live; live && ch.Moved {
+		j.totals.count(ch)
+	}
 	j.reached()
 	if ch.Moved && ch.After.Final() && ch.RunID != "" {
 		id := identOf(runPrefix, ch.RunID)
@@ -282,9 +285,15 @@ func (j *Journal) Pending(f func(Active) bool) {
 	}, f)
 }
 
-// Begun is Actives of those that a runner has begun.
+// Begun is Actives of those that a runner has begun, in the order in which they were. It costs what these are, however many wait.
 func (j *Journal) Begun(f func(Active) bool) {
-	j.each(func(r *row) bool { return r.live.snap.Claim != nil }, f)
+	var all []*Active
+	j.mu.RLock()
+	for r := j.fold.underway.first; r != nil; r = r.live.behind {
+		all = append(all, r.live.snap)
+	}
+	j.mu.RUnlock()
+	tell(all, f)
 }
 
 func (j *Journal) each(want func(*row) bool, f func(Active) bool) {
@@ -296,6 +305,10 @@ func (j *Journal) each(want func(*row) bool, f func(Active) bool) {
 		}
 	}
 	j.mu.RUnlock()
+	tell(all, f)
+}
+
+func tell(all []*Active, f func(Active) bool) {
 	for _, a := range all {
 		if !f(*a) {
 			return

@@ -346,6 +346,7 @@ func (l *loading) join() error {
 			}
 		}
 	}
+	f.lineUp()
 	for i, s := range f.sorder {
 		if f.sessions[s.id] != s {
 			continue

@@ -102,9 +102,14 @@ type row struct {
 // live is what a run has as long as it has not ended.
 type live struct {
 	snap       *Active
-	prev, next *row   // all of them, by first
-	fresh      bool   // noted as eligible
-	children   []*row // of a callback turn that nobody has begun: what it reports
+	prev, next *row // all of them, by first
+	fresh      bool // noted as eligible
+
+	in             *line // where it stands, between these, since then (nanoseconds since 1970)
+	before, behind *row
+	since          int64
+
+	children []*row // of a callback turn that nobody has begun: what it reports
 }
 
 func (r *row) runID() string { return r.id.text(runPrefix) }

@@ -1,0 +1,167 @@
+package journal
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ao/shared/run"
+)
+
+// line is runs that stand one behind the other for the same thing: for their turn or a runner, in one lane, or under way. Every run
+// that has not ended is in exactly one, so that a look at one costs what is in it.
+type line struct {
+	lane        string
+	n           int
+	first, last *row
+}
+
+// maxLines is how many lanes are remembered of which nothing waits in any more.
+const maxLines = 1024
+
+// enter puts a run at the end of a line.
+func (l *line) enter(r *row, at int64) {
+	p := r.live
+	p.in, p.before, p.behind, p.since = l, l.last, nil, at
+	if l.last == nil {
+		l.first = r
+	} else {
+		l.last.live.behind = r
+	}
+	l.last = r
+	l.n++
+}
+
+// quit takes a run out of the line that it is in.
+func (r *row) quit() {
+	p, l := r.live, r.live.in
+	if p.before != nil {
+		p.before.live.behind = p.behind
+	} else {
+		l.first = p.behind
+	}
+	if p.behind != nil {
+		p.behind.live.before = p.before
+	} else {
+		l.last = p.before
+	}
+	l.n--
+	p.in, p.before, p.behind = nil, nil, nil
+}
+
+// into moves a run into another line.
+func (l *line) into(r *row, at int64) {
+	r.quit()
+	l.enter(r, at)
+}
+
+// lane is the line of those that wait in a lane; its name is kept once.
+func (f *fold) lane(name string) *line {
+	if l := f.lanes[name]; l != nil {
+		return l
+	}
+	if len(f.lanes) >= maxLines {
+		for other, l := range f.lanes {
+			if l.n == 0 {
+				delete(f.lanes, other)
+			}
+		}
+	}
+	l := &line{lane: string([]byte(name))} // without the subject that it is a part of
+	f.lanes[l.lane] = l
+	return l
+}
+
+// lineUp puts the runs of a snapshot into their lines, in the order in which they came there.
+func (f *fold) lineUp() {
+	came := func(r *row) uint64 { return max(r.live.snap.QueuedSeq, r.live.snap.ClaimSeq, r.first) }
+	var all []*row
+	for r := f.head; r != nil; r = r.live.next {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(came(a), came(b)) })
+	for _, r := range all {
+		l := &f.apart
+		switch a := r.live.snap; {
+		case a.Claim != nil:
+			l = &f.underway
+		case a.Lane != "":
+			l = f.lane(a.Lane)
+		}
+		l.enter(r, r.created)
+	}
+}
+
+// Line is what waits for one thing.
+type Line struct {
+	Lane    string // empty: nobody has queued it, since it is not its turn, or no runner matches
+	Waiting int
+	RunID   string    // the one that waits there for longest
+	Since   time.Time // … since then; of runs that a snapshot had, since they were accepted
+}
+
+func (l *line) shown() Line {
+	s := Line{Lane: l.lane, Waiting: l.n}
+	if l.first != nil {
+		s.RunID, s.Since = l.first.runID(), moment(l.first.live.since)
+	}
+	return s
+}
+
+// Lines are the lanes in which runs wait, in no order, and what is not queued yet. It costs what there are of lanes.
+func (j *Journal) Lines() (lanes []Line, apart Line) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	for _, l := range j.fold.lanes {
+		if l.n > 0 {
+			lanes = append(lanes, l.shown())
+		}
+	}
+	return lanes, j.fold.apart.shown()
+}
+
+// Ahead is how many runs wait before this one in its lane, and since when it waits there; not ok: it is in none.
+func (j *Journal) Ahead(id string) (n int, since time.Time, ok bool) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	r := j.fold.runs[identOf(runPrefix, id)]
+	if r == nil || r.live == nil || r.live.in.lane == "" {
+		return 0, since, false
+	}
+	for b := r.live.before; b != nil; b = b.live.before {
+		n++
+	}
+	return n, moment(r.live.since), true
+}
+
+// Totals are what this journal has seen since it had caught up.
+type Totals struct {
+	Accepted  uint64 `json:"accepted"`
+	Retried   uint64 `json:"retried"` // attempts that failed with another to follow
+	Completed uint64 `json:"completed"`
+	Failed    uint64 `json:"failed"`
+	Stopped   uint64 `json:"stopped"`
+}
+
+// count takes a change into the totals.
+func (t *Totals) count(ch Change) {
+	switch {
+	case ch.Before == "" && ch.RunID != "":
+		t.Accepted++
+	case ch.After == run.Pending && ch.Before != run.Pending:
+		t.Retried++
+	case ch.After == run.Completed:
+		t.Completed++
+	case ch.After == run.Failed:
+		t.Failed++
+	case ch.After == run.Stopped:
+		t.Stopped++
+	}
+}
+
+// Totals counts what happened since the history was read.
+func (j *Journal) Totals() Totals {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.totals
+}
