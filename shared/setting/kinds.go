@@ -155,6 +155,18 @@ func Address(raw string) (string, error) {
 	return raw, nil
 }
 
+// Loopback takes host:port to listen on that only this machine reaches.
+func Loopback(raw string) (string, error) {
+	if _, err := Address(raw); err != nil {
+		return "", err
+	}
+	host, _, _ := net.SplitHostPort(raw)
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
+		return raw, nil
+	}
+	return "", errors.New("can be reached from beyond this machine; use 127.0.0.1, [::1] or localhost")
+}
+
 // AddressOr takes host:port, or a word that stands for something else.
 func AddressOr(word string) func(string) (string, error) {
 	return func(raw string) (string, error) {

@@ -80,6 +80,11 @@ var (
 	DrainGrace = Setting[time.Duration]{Env: "AO_DRAIN_GRACE", Flag: "drain-grace", Default: "30", Read: Duration(0),
 		Doc: "how long a worker that is told to end lets its runs go on"}
 
+	MetricsAddr = Setting[string]{Env: "AO_METRICS_ADDR", Flag: "metrics-addr", Example: "127.0.0.1:9464", Read: Address,
+		Doc: "where GET /metrics is answered without a token, names of agents and lanes and all; default nowhere"}
+	PprofAddr = Setting[string]{Env: "AO_PPROF_ADDR", Flag: "pprof-addr", Example: "127.0.0.1:6060", Read: Loopback,
+		Doc: "where Go's profiles are to be had (/debug/pprof/), on loopback only; default nowhere"}
+
 	LogLevel = Setting[string]{Env: "AO_LOG_LEVEL", Flag: "log-level", Default: "info", Read: OneOf("debug", "info", "warn", "error"),
 		Doc: "debug, info, warn or error"}
 	LogFormat = Setting[string]{Env: "AO_LOG_FORMAT", Flag: "log-format", Default: "text", Example: "json", Read: OneOf("text", "json"),

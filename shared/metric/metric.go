@@ -1,0 +1,205 @@
+// Package metric is what a process tells a monitoring system of itself: counters and histograms that are fed where something happens,
+// and values that are looked at when somebody asks (Prometheus's text format). It is the only door to the Prometheus client.
+//
+// Every registry may be nil, and so may all that it gives: then nothing is counted, and nothing costs anything.
+package metric
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Kinds of families, as Prometheus calls them.
+const (
+	KindCounter   = "counter"
+	KindGauge     = "gauge"
+	KindHistogram = "histogram"
+)
+
+// Family is all series of one name.
+type Family struct {
+	Name   string
+	Kind   string
+	Help   string // for people
+	Labels []string
+}
+
+// Registry is what one process tells. Its methods may be called from many goroutines.
+type Registry struct {
+	reg     *prometheus.Registry
+	mu      sync.Mutex
+	known   map[string]any // by name: *Counters, *Histograms or *Seen
+	watched []*watch
+}
+
+// New makes the registry of a program, with what Go and the operating system say of the process.
+func New(program string) *Registry {
+	r := &Registry{reg: prometheus.NewRegistry(), known: map[string]any{}}
+	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*looker)(r))
+	version, revision, goVersion := build()
+	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.", "program", "version", "revision", "goversion")
+	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version, revision, goVersion) })
+	return r
+}
+
+// build is what the program says of how it was made.
+func build() (version, revision, goVersion string) {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown", "unknown", "unknown"
+	}
+	version, revision = info.Main.Version, "unknown"
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	return version, revision, info.GoVersion
+}
+
+// Handler answers who asks for all of it. It costs what is looked at; who asks too often waits for who asked before.
+func (r *Registry) Handler() http.Handler {
+	return promhttp.HandlerFor(r.reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
+}
+
+// Families are all that were made so far, by name; those of Go and the process are not among them.
+func (r *Registry) Families() (all []Family) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.known {
+		all = append(all, f.(interface{ family() Family }).family())
+	}
+	slices.SortFunc(all, func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (f Family) family() Family { return f }
+
+// know gives the family of that name, made by f where there is none yet. Two that differ are a mistake in the program.
+func know[T interface{ family() Family }](r *Registry, want Family, f func() T) T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, ok := r.known[want.Name]
+	if !ok {
+		made := f()
+		r.known[want.Name] = made
+		return made
+	}
+	same, ok := old.(T)
+	if !ok || same.family().Kind != want.Kind || !slices.Equal(same.family().Labels, want.Labels) {
+		panic(fmt.Sprintf("metric %s is made twice, and differently", want.Name))
+	}
+	return same
+}
+
+// Counters are a family of counters.
+type Counters struct {
+	Family
+	vec *prometheus.CounterVec
+}
+
+// Counter makes a family of counters; its name ends with _total. Made again it is the same.
+func (r *Registry) Counter(name, help string, labels ...string) *Counters {
+	if r == nil {
+		return nil
+	}
+	f := Family{name, KindCounter, help, labels}
+	return know(r, f, func() *Counters {
+		c := &Counters{f, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)}
+		r.reg.MustRegister(c.vec)
+		return c
+	})
+}
+
+// Of is the counter with these values of the labels: to be asked for once, and kept.
+func (c *Counters) Of(values ...string) *Counter {
+	if c == nil {
+		return nil
+	}
+	return &Counter{c.vec.WithLabelValues(values...)}
+}
+
+// Counter is one series that only grows.
+type Counter struct{ c prometheus.Counter }
+
+// Inc adds one.
+func (c *Counter) Inc() {
+	if c != nil {
+		c.c.Inc()
+	}
+}
+
+// Histograms are a family of histograms.
+type Histograms struct {
+	Family
+	vec *prometheus.HistogramVec
+}
+
+// Histogram makes a family of histograms with these upper bounds. Made again it is the same.
+func (r *Registry) Histogram(name, help string, bounds []float64, labels ...string) *Histograms {
+	if r == nil {
+		return nil
+	}
+	f := Family{name, KindHistogram, help, labels}
+	return know(r, f, func() *Histograms {
+		h := &Histograms{f, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)}
+		r.reg.MustRegister(h.vec)
+		return h
+	})
+}
+
+// Of is the histogram with these values of the labels: to be asked for once, and kept.
+func (h *Histograms) Of(values ...string) *Histogram {
+	if h == nil {
+		return nil
+	}
+	return &Histogram{h.vec.WithLabelValues(values...)}
+}
+
+// Histogram is one distribution.
+type Histogram struct{ h prometheus.Observer }
+
+// Observe counts a value.
+func (h *Histogram) Observe(v float64) {
+	if h != nil {
+		h.h.Observe(v)
+	}
+}
+
+// Took counts a duration, in seconds. A clock that differs from another's makes none negative.
+func (h *Histogram) Took(d time.Duration) {
+	if h != nil {
+		h.h.Observe(max(d, 0).Seconds())
+	}
+}
+
+// Since is Took from a moment to now; it reads the clock only where somebody counts.
+func (h *Histogram) Since(t time.Time) {
+	if h != nil {
+		h.h.Observe(max(time.Since(t), 0).Seconds())
+	}
+}
+
+// On says whether anything is counted: who would have to prepare something for it asks first.
+func (h *Histogram) On() bool { return h != nil }
+
+// Bounds of histograms. Few, since each is a series.
+var (
+	// Fast is for what takes milliseconds: requests, writes.
+	Fast = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
+	// Slow is for the ways of runs: from a millisecond to hours.
+	Slow = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 14400}
+	// Bytes is for sizes.
+	Bytes = []float64{256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}
+	// Many is for how many go together.
+	Many = []float64{2, 4, 8, 16, 32, 64, 128, 256, 512, 1000}
+)

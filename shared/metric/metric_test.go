@@ -1,0 +1,180 @@
+package metric_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/shared/metric"
+	"ao/shared/metric/metrictest"
+)
+
+// page is what the registry tells.
+func page(t *testing.T, r *metric.Registry) metrictest.Page {
+	t.Helper()
+	s := httptest.NewServer(r.Handler())
+	t.Cleanup(s.Close)
+	return metrictest.Get(t, s.URL)
+}
+
+func TestWhatIsCountedIsTold(t *testing.T) {
+	r := metric.New("test")
+	runs := r.Counter("ao_runs_total", "Runs.", "agent")
+	runs.Of("a").Inc()
+	runs.Of("a").Inc()
+	r.Counter("ao_runs_total", "Runs.", "agent").Of("b").Inc() // the same family again
+	took := r.Histogram("ao_took_seconds", "Took.", metric.Fast).Of()
+	took.Took(20 * time.Millisecond)
+	took.Took(-time.Second) // somebody's clock is ahead
+	took.Since(time.Now())
+	depth := r.Gauge("ao_depth", "Depth.", "lane")
+	forget := r.AtScrape(func(s *metric.Scrape) { s.Set(depth, 7, "x") })
+	p := page(t, r)
+	for _, tt := range []struct {
+		name  string
+		label []string
+		want  float64
+	}{
+		{"ao_runs_total", []string{"agent=a"}, 2}, {"ao_runs_total", []string{"agent=b"}, 1}, {"ao_took_seconds", nil, 3},
+		{"ao_depth", []string{"lane=x"}, 7}, {"ao_build_info", []string{"program=test"}, 1},
+	} {
+		if got := p.Sum(tt.name, tt.label...); got != tt.want {
+			t.Errorf("%s%v: got %v, want %v", tt.name, tt.label, got, tt.want)
+		}
+	}
+	if sum := p.Series("ao_took_seconds")[0].GetHistogram().GetSampleSum(); sum < .02 || sum > 1 {
+		t.Errorf("seconds: %v", sum)
+	}
+	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
+		if p[name] == nil {
+			t.Errorf("no %s", name)
+		}
+	}
+	forget()
+	if p = page(t, r); p["ao_depth"] != nil {
+		t.Error("what was forgotten is told")
+	}
+	var names []string
+	for _, f := range r.Families() {
+		names = append(names, f.Name+" "+f.Kind)
+	}
+	if want := []string{"ao_build_info gauge", "ao_depth gauge", "ao_runs_total counter", "ao_took_seconds histogram"}; !slices.Equal(names, want) {
+		t.Errorf("families %v, want %v", names, want)
+	}
+}
+
+func TestWhereNobodyCountsNothingHappens(t *testing.T) {
+	var r *metric.Registry
+	r.Counter("x", "").Of().Inc()
+	h := r.Histogram("x", "", metric.Fast).Of()
+	h.Observe(1)
+	h.Took(time.Second)
+	h.Since(time.Now())
+	var cells *metric.Cells[int, *metric.Counter]
+	cells.Of(1).Inc()
+	r.AtScrape(func(*metric.Scrape) {})()
+	if r.Gauge("x", "") != nil || h.On() {
+		t.Error("something counts")
+	}
+}
+
+func TestTwoFamiliesOfOneNameAreAMistake(t *testing.T) {
+	r := metric.New("test")
+	r.Counter("ao_x", "", "a")
+	defer func() {
+		if recover() == nil {
+			t.Error("nobody noticed")
+		}
+	}()
+	r.Counter("ao_x", "", "b")
+}
+
+func TestBoundKeepsLabelsFew(t *testing.T) {
+	b := metric.NewBound(2)
+	var got []string
+	for _, v := range []string{"a", "b", "c", "a", "d"} {
+		got = append(got, b.Of(v))
+	}
+	if s := strings.Join(got, " "); s != "a b other a other" {
+		t.Errorf("got %s", s)
+	}
+	made := 0
+	c := metric.NewCells(func(k string) int { made++; return len(k) })
+	if c.Of("abc") != 3 || c.Of("abc") != 3 || made != 1 {
+		t.Errorf("made %d times", made)
+	}
+	if n := testing.AllocsPerRun(100, func() { c.Of("abc") }); n != 0 {
+		t.Errorf("a look allocates %v times", n)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	var log strings.Builder
+	l := slog.New(slog.NewTextHandler(&log, nil))
+	shut, err := metric.Ports{Metrics: "127.0.0.1:0", Pprof: "localhost:0"}.Open(t.Context(), metric.New("test"), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut()
+	var urls []string
+	for _, word := range strings.Fields(log.String()) {
+		if url, ok := strings.CutPrefix(word, "url="); ok {
+			urls = append(urls, url)
+		}
+	}
+	if len(urls) != 2 {
+		t.Fatalf("the log says %q", log.String())
+	}
+	if p := metrictest.Get(t, urls[0]); p.Sum("ao_build_info") != 1 {
+		t.Error("no metrics")
+	}
+	ask := func(url, host string) (int, string) {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		req.Host = host
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		return res.StatusCode, string(body)
+	}
+	for _, tt := range []struct {
+		url, host string
+		status    int
+		body      string
+	}{
+		{urls[1] + "goroutine?debug=1", "", 200, "goroutine profile"}, {urls[1] + "goroutine?debug=1", "localhost:1", 200, "goroutine profile"},
+		{urls[1], "evil.example", 403, "own name"}, {urls[0] + "/more", "", 404, ""},
+	} {
+		if status, body := ask(tt.url, tt.host); status != tt.status || !strings.Contains(body, tt.body) {
+			t.Errorf("%s as %q: %d %.100q", tt.url, tt.host, status, body)
+		}
+	}
+	taken := strings.TrimSuffix(strings.TrimPrefix(urls[0], "http://"), "/metrics")
+	for _, tt := range []struct {
+		ports metric.Ports
+		want  string
+	}{
+		{metric.Ports{Metrics: taken}, "AO_METRICS_ADDR"}, {metric.Ports{Pprof: taken}, "AO_PPROF_ADDR"},
+		{metric.Ports{Pprof: "0.0.0.0:0"}, `AO_PPROF_ADDR "0.0.0.0:0" can be reached from beyond this machine`},
+		{metric.Ports{Pprof: ":0"}, "beyond"}, {metric.Ports{Pprof: "10.0.0.1:6060"}, "beyond"},
+	} {
+		shut, err := tt.ports.Open(t.Context(), metric.New("test"), l)
+		if err == nil {
+			shut()
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v, want %s", tt.ports, err, tt.want)
+		}
+	}
+	shut()
+	if _, err := http.Get(urls[0]); err == nil {
+		t.Error("it answers after its end")
+	}
+}

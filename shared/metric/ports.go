@@ -1,0 +1,89 @@
+package metric
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"ao/shared/setting"
+)
+
+// Ports are the addresses at which a process lets itself be looked at. Empty: none.
+type Ports struct {
+	Metrics string // AO_METRICS_ADDR: GET /metrics, for whoever gets there
+	Pprof   string // AO_PPROF_ADDR: Go's profiles; loopback only
+}
+
+// Settings are its rows of the configuration.
+func (p *Ports) Settings() []setting.Bound {
+	return []setting.Bound{setting.MetricsAddr.To(&p.Metrics), setting.PprofAddr.To(&p.Pprof)}
+}
+
+// Open listens where that is wanted, until close is called. An address that cannot be used is an error that names its setting.
+func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close func(), err error) {
+	if p.Pprof != "" { // who filled this in by hand is told, too
+		if _, err := setting.Loopback(p.Pprof); err != nil {
+			return nil, fmt.Errorf("AO_PPROF_ADDR %q %w", p.Pprof, err)
+		}
+	}
+	metrics := http.NewServeMux()
+	metrics.Handle("GET /metrics", r.Handler())
+	profiles := http.NewServeMux()
+	profiles.HandleFunc("/debug/pprof/", pprof.Index)
+	profiles.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	profiles.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	profiles.HandleFunc("/debug/pprof/trace", pprof.Trace)
+
+	var open []*http.Server
+	close = func() {
+		for _, s := range open {
+			_ = s.Close()
+		}
+	}
+	for _, at := range []struct {
+		setting, addr, path string
+		handler             http.Handler
+	}{{"AO_METRICS_ADDR", p.Metrics, "/metrics", metrics}, {"AO_PPROF_ADDR", p.Pprof, "/debug/pprof/", own(profiles)}} {
+		if at.addr == "" {
+			continue
+		}
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.addr)
+		if err != nil {
+			close()
+			return nil, fmt.Errorf("%s %q cannot be used: %w; set another one, perhaps another process is there", at.setting, at.addr, err)
+		}
+		s := &http.Server{
+			Handler: at.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		}
+		open = append(open, s)
+		go func() {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("nobody can look in any more", "setting", at.setting, "err", err)
+			}
+		}()
+		log.Info("to be looked at", "setting", at.setting, "url", "http://"+l.Addr().String()+at.path)
+	}
+	return close, nil
+}
+
+// own turns away web pages that have a name of theirs point to this machine.
+func own(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(host, "0")
+		}
+		if _, err := setting.Loopback(host); err != nil || r.Header.Get("Origin") != "" {
+			http.Error(w, "only from this machine, by its own name", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

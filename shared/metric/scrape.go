@@ -1,0 +1,78 @@
+package metric
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Seen is a family whose values are looked at when somebody asks for them.
+type Seen struct {
+	Family
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+// Gauge makes a family of values that go up and down. Made again it is the same.
+func (r *Registry) Gauge(name, help string, labels ...string) *Seen {
+	return r.seen(name, help, KindGauge, prometheus.GaugeValue, labels)
+}
+
+// Count makes a family of values that only grow, counted elsewhere; its name ends with _total. Made again it is the same.
+func (r *Registry) Count(name, help string, labels ...string) *Seen {
+	return r.seen(name, help, KindCounter, prometheus.CounterValue, labels)
+}
+
+func (r *Registry) seen(name, help, kind string, typ prometheus.ValueType, labels []string) *Seen {
+	if r == nil {
+		return nil
+	}
+	f := Family{name, kind, help, labels}
+	return know(r, f, func() *Seen { return &Seen{f, prometheus.NewDesc(name, help, labels, nil), typ} })
+}
+
+type watch struct{ look func(*Scrape) }
+
+// AtScrape has look called whenever somebody asks, from any goroutine, until forget is called. It must be quick, and end also where
+// nobody answers it. What two of them set must differ in its labels.
+func (r *Registry) AtScrape(look func(*Scrape)) (forget func()) {
+	if r == nil {
+		return func() {}
+	}
+	w := &watch{look}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watched = append(r.watched, w)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.watched = slices.DeleteFunc(slices.Clone(r.watched), func(o *watch) bool { return o == w })
+	}
+}
+
+// Scrape takes the values of one look.
+type Scrape struct{ to chan<- prometheus.Metric }
+
+// Set says a value of a family, with these values of its labels.
+func (s *Scrape) Set(f *Seen, v float64, values ...string) {
+	m, err := prometheus.NewConstMetric(f.desc, f.kind, v, values...)
+	if err != nil { // it is told to who asks, beside all the others
+		m = prometheus.NewInvalidMetric(f.desc, err)
+	}
+	s.to <- m
+}
+
+// looker is the registry as a source of what is looked at. It announces nothing, for families come later; know keeps them apart.
+type looker Registry
+
+func (l *looker) Describe(chan<- *prometheus.Desc) {}
+
+func (l *looker) Collect(to chan<- prometheus.Metric) {
+	r := (*Registry)(l)
+	r.mu.Lock()
+	all := slices.Clone(r.watched)
+	r.mu.Unlock()
+	for _, w := range all {
+		w.look(&Scrape{to})
+	}
+}
