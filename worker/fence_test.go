@@ -79,6 +79,7 @@ func TestFenced(t *testing.T) {
 			t.Errorf("a last word stands: %+v", e)
 		}
 	}
+	natstest.Until(t, "both last words are counted", func() bool { return w.Counts().Ended == 2 })
 	if c := w.Counts(); c.Fenced != 2 || c.Ended != 2 || c.GivenUp != 0 {
 		t.Errorf("got %+v", c)
 	}

@@ -235,7 +235,7 @@ func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Tim
 		}
 		switch {
 		case lost[e.run] && !known: // and not repeated
-		case !known && (!recent || stored.After(killed)):
+		case !known && (!recent || e.posted.After(killed)): // an answer may have been under way for long when its client noted it
 			j.b.complain([]string{e.run, e.session}, "LOST: run %s (%s) was answered %s the crash and is not known", e.run, e.kind, map[bool]string{true: "after", false: "long before"}[recent])
 		case !known:
 			gone = append(gone, e)

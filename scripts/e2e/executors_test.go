@@ -76,7 +76,7 @@ func TestBadExecutors(t *testing.T) {
 		parts          []string // of the run and its result
 	}{
 		{"silent", "failed", []string{`"error":"timeout"`, "Run timed out after 2 seconds"}},
-		{"endless", "failed", []string{`"error":"timeout"`, "bytes cut"}},
+		{"endless", "failed", []string{`"error":"timeout"`, `endless\nendless`}},
 		{"endless line", "completed", []string{"xxxxx", "bytes cut"}},
 		{"rubbish", "completed", []string{"rubbish", `{]`}},
 		{"rubbish beside", "completed", []string{`"result_data":{"ok":true}`}},
