@@ -17,10 +17,12 @@ GET /                         read  nothing
 GET /health                   open  shared
 GET /ready                    open  shared
 GET /ledger                   read  nothing
+GET /status                   read  nothing
 POST /runs                    run   submits
 POST /runs/validate           read  submits
 GET /runs                     read  lists
 GET /runs/:id                 read  reads
+GET /runs/:id/explain         read  reads
 GET /runs/:id/result          read  reads
 GET /runs/:id/wait            read  reads
 POST /runs/:id/stop           run   acts

@@ -1,0 +1,150 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// Explanation is why a run waits, or why it ended so, for a person and for a program.
+type Explanation struct {
+	RunID       string     `json:"run_id"`
+	SessionID   string     `json:"session_id"`
+	Agent       string     `json:"agent_name"`
+	Status      run.Status `json:"status"`
+	Attempt     int        `json:"attempt"`
+	MaxAttempts int        `json:"max_attempts"`
+	Summary     string     `json:"summary"`              // one sentence
+	WaitsFor    *Obstacle  `json:"waits_for"`            // null: nothing, it has ended
+	Story       []Step     `json:"story"`                // what happened, in order
+	Incomplete  string     `json:"incomplete,omitempty"` // why the story lacks something
+}
+
+// Step is something that happened to a run. Its time is that of the record on the stream, but for started: that is the worker's.
+type Step struct {
+	At       time.Time `json:"at"`
+	Attempt  int       `json:"attempt,omitempty"`
+	What     string    `json:"what"` // one of the constants below
+	Detail   string    `json:"detail"`
+	Sequence uint64    `json:"sequence,omitempty"` // of the record of RUNS that says so; none: no record does
+}
+
+// What can happen to a run.
+const (
+	StepAccepted      = "accepted"
+	StepQueued        = "queued"
+	StepMoved         = "moved" // into another lane
+	StepClaimed       = "claimed"
+	StepStarted       = "started"
+	StepBound         = "bound"
+	StepRejected      = "rejected" // an answer that does not match the output schema: the session is asked again, where it may be
+	StepOffered       = "offered"
+	StepChecked       = "checked"
+	StepStopping      = "stopping"
+	StepAttemptFailed = "attempt_failed" // another follows
+	StepAttemptLost   = "attempt_lost"   // likewise
+	StepCompleted     = "completed"
+	StepFailed        = "failed"
+	StepStopped       = "stopped"
+	StepLost          = "lost" // failed, since its runner was
+	StepCallback      = "callback"
+	StepWebhook       = "webhook"
+	StepLeftOut       = "left_out" // the story is too long
+)
+
+// Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are not shown: it may
+// read itself and what is below it, no more. An unknown id is NotFound. While NATS is away it tells what is known here.
+func (c *Coordinator) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
+	t, err := c.Journal.Trace(ctx, id)
+	if err == nil && !t.Run.Status.Final() { // it may be old; an end never changes
+		c.current(ctx)
+		t, err = c.Journal.Trace(ctx, id)
+	}
+	if err != nil {
+		return Explanation{}, err
+	}
+	r := t.Run
+	e := Explanation{
+		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt, MaxAttempts: max(1, r.MaxAttempts),
+	}
+	n := narrator{c: c, t: t}
+	e.Story, err = n.tell(ctx)
+	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable || ctx.Err() != nil {
+		return Explanation{}, err
+	}
+	if err != nil {
+		e.Incomplete = "NATS does not answer, so records of the run could not be read"
+	}
+	if a, ok := c.Journal.Active(id); ok && !r.Status.Final() {
+		e.WaitsFor, e.Summary = c.obstacle(r, a)
+		if inside {
+			e.WaitsFor.Runners, e.WaitsFor.More = nil, 0
+		}
+	} else {
+		e.Summary = c.verdict(t, e.Story)
+	}
+	return e, nil
+}
+
+// verdict says in a sentence how a run ended.
+func (c *Coordinator) verdict(t journal.Trace, story []Step) string {
+	r := t.Run
+	say := "It " + string(r.Status)
+	if r.Status == run.Stopped {
+		say = "It was stopped"
+	}
+	switch {
+	case lost(r.Error):
+		say = fmt.Sprintf("It failed because its runner %s was lost", r.RunnerID)
+		if why, _ := field(r.Error, "detail"); why != "" {
+			say += ": " + brief(why, 200)
+		}
+	case r.Status == run.Failed && r.Error != nil && r.Error.Message != "":
+		say += ": " + brief(r.Error.Message, 200) + " (" + r.Error.Code + ")"
+	case r.Status == run.Failed && r.Error != nil:
+		say += ": " + r.Error.Code
+	}
+	begun := r.ClaimedAt
+	for _, s := range story { // by one clock, where the records are to be had
+		if s.What == StepClaimed {
+			begun = &s.At
+		}
+	}
+	end := r.EndedAt
+	for _, s := range story {
+		if s.Sequence == t.End && s.Sequence != 0 {
+			end = &s.At
+		}
+	}
+	switch {
+	case end == nil:
+	case r.RunnerID == "" || begun == nil:
+		say += fmt.Sprintf(", %s after it was accepted; no runner had begun it", span(end.Sub(r.CreatedAt)))
+	default:
+		say += fmt.Sprintf(", %s after runner %s began it", span(end.Sub(*begun)), r.RunnerID)
+	}
+	if r.MaxAttempts > 1 {
+		say += fmt.Sprintf(" (attempt %d of %d)", r.Attempt, r.MaxAttempts)
+	}
+	return say + "."
+}
+
+// lost tells whether an error is that of a run whose runner was lost.
+func lost(f *fault.Fault) bool { return f != nil && f.Code == "runner_disconnected" }
+
+// span is a duration as a person reads it: three digits or so.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

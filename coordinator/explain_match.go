@@ -1,0 +1,122 @@
+package coordinator
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/fleet"
+)
+
+// Candidate is a runner as seen by a run that waits: why it may not take it, or who has its slots.
+type Candidate struct {
+	ID string `json:"runner_id"`
+	fleet.Identity
+	Status     string     `json:"status"`
+	Slots      int        `json:"max_concurrent_runs"`
+	Running    int        `json:"running"`
+	Mismatches []Mismatch `json:"mismatches"`      // empty: it may take the run
+	Holds      []Holder   `json:"holds,omitempty"` // what has its slots, the oldest first
+}
+
+// Mismatch is one thing in which a runner is not what a run wants.
+type Mismatch struct {
+	Field  string `json:"field"` // status, executor_type, executor_profile, hostname, project_dir, tags, require_matching_tags, agent
+	Wanted any    `json:"wanted"`
+	Has    any    `json:"has"`
+}
+
+// Holder is a run that has a slot.
+type Holder struct {
+	RunID string    `json:"run_id"`
+	Agent string    `json:"agent_name"`
+	Since time.Time `json:"since"`
+}
+
+// The most that is told of runners: those that are closest to what is wanted, and of each the oldest of its runs.
+const (
+	mostCandidates = 50
+	mostHolders    = 20
+)
+
+// mismatches are all things in which a runner is not what a run wants: none where fleet's Satisfies says that it is.
+func mismatches(r fleet.Runner, w fleet.Want) []Mismatch {
+	all := []Mismatch{}
+	for _, m := range []struct{ field, want, have string }{
+		{"executor_type", w.Type, r.ExecutorType}, {"executor_profile", w.Profile, r.ExecutorProfile},
+		{"hostname", w.Hostname, r.Hostname}, {"project_dir", w.ProjectDir, r.ProjectDir},
+	} {
+		if m.want != m.have && (m.want != "" || m.field == "executor_type") {
+			all = append(all, Mismatch{m.field, m.want, m.have})
+		}
+	}
+	if missing := slices.DeleteFunc(slices.Clone(w.Tags), func(t string) bool { return slices.Contains(r.Tags, t) }); len(missing) > 0 {
+		all = append(all, Mismatch{"tags", missing, orNone(r.Tags)})
+	} else if len(w.Tags) == 0 && r.RequireMatchingTags {
+		all = append(all, Mismatch{"require_matching_tags", []string{}, orNone(r.Tags)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Agents)) {
+		switch r.Set[name] {
+		case w.Agents[name]:
+		case "":
+			all = append(all, Mismatch{"agent", name, nil})
+		default:
+			all = append(all, Mismatch{"agent", name, "another definition"})
+		}
+	}
+	return all
+}
+
+func orNone(all []string) []string {
+	if all == nil {
+		return []string{}
+	}
+	return all
+}
+
+// crowd is all runners as seen by a run that waits.
+type crowd struct {
+	all        []Candidate
+	more       int // that are not among all
+	registered int
+	online     int
+	matching   int // of these: that may take the run
+	slots      int // of these
+	taken      int // of these
+}
+
+// candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
+func (c *Coordinator) candidates(w fleet.Want) (all crowd) {
+	holders := map[string][]Holder{}
+	c.Journal.Begun(func(a journal.Active) bool {
+		if a.OfferSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
+			holders[a.Claim.RunnerID] = append(holders[a.Claim.RunnerID], Holder{a.Spec.ID, a.Spec.Agent, a.Claim.At.UTC()})
+		}
+		return true
+	})
+	c.fleet.mu.RLock()
+	defer c.fleet.mu.RUnlock()
+	for _, m := range c.fleet.byAge() {
+		held := holders[m.id]
+		one := Candidate{ID: m.id, Identity: m.Identity, Status: c.fleet.status(m), Slots: m.MaxConcurrentRuns, Running: len(held), Mismatches: mismatches(m.Runner, w)}
+		if one.Status != fleet.Online {
+			one.Mismatches = append(one.Mismatches, Mismatch{"status", fleet.Online, one.Status})
+		} else {
+			all.online++
+		}
+		if len(one.Mismatches) == 0 {
+			one.Holds = held[:min(len(held), mostHolders)]
+			all.matching++
+			all.slots += one.Slots
+			all.taken += min(one.Running, one.Slots)
+		}
+		all.all = append(all.all, one)
+	}
+	all.registered = len(all.all)
+	slices.SortStableFunc(all.all, func(a, b Candidate) int { return cmp.Compare(len(a.Mismatches), len(b.Mismatches)) })
+	all.more = max(0, len(all.all)-mostCandidates)
+	all.all = all.all[:len(all.all)-all.more]
+	return all
+}

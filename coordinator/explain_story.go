@@ -1,0 +1,452 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// What a story reads at most. Of a run with more attempts than that the first two and the last ones are told.
+const (
+	storyAttempts = 20
+	storyWhole    = 40 // records with the whole run
+	storyEvents   = 1000
+	storyPage     = 20 // of these, in memory at once
+	storyHooks    = 1000
+	toldHooks     = 50
+	storyReaders  = 8
+	detailLength  = 300 // characters
+)
+
+// narrator reads the records of one run, by their own subjects, and tells what they say: never a key, a nonce, or what a result holds.
+type narrator struct {
+	c *Coordinator
+	t journal.Trace
+
+	mu     sync.Mutex
+	all    []told
+	unread error // of the first record that could not be read, since NATS is away
+}
+
+// told is a step, and where it belongs: behind the record that it follows.
+type told struct {
+	Step
+	behind uint64
+	n      int // of those behind the same record
+}
+
+// tell is the story, as much of it as can be read; the error says why it lacks something.
+func (n *narrator) tell(ctx context.Context) ([]Step, error) {
+	r, part := n.t.Run, subject.Partition(n.t.Run.SessionID)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(storyReaders)
+	whole, skipped := ends(n.t.Whole, storyWhole)
+	for _, seq := range whole {
+		n.read(g, func() (bus.Message, error) { return n.c.bus.Get(ctx, seq) }, n.whole)
+	}
+	attempts := make([]int, max(1, r.Attempt))
+	for i := range attempts {
+		attempts[i] = i + 1
+	}
+	kept, leftOut := ends(attempts, storyAttempts)
+	for _, at := range kept {
+		key := n.c.keys.of(r.ID, at)
+		last := func(subj string, say func(bus.Message)) {
+			n.read(g, func() (bus.Message, error) { return n.c.bus.Last(ctx, subj) }, say)
+		}
+		last(subject.Claimed(part, r.ID, key), func(m bus.Message) { n.claim(at, m) })
+		if n.t.AgentType == run.Autonomous {
+			last(subject.Bound(part, r.ID, key), func(m bus.Message) { n.bound(at, m) })
+		}
+		if n.t.Contract {
+			last(subject.Offered(part, r.ID, key), func(m bus.Message) { n.offer(at, m) })
+		}
+		last(subject.Ended(part, r.ID, key), func(m bus.Message) { n.end(at, m) })
+	}
+	n.read(g, func() (bus.Message, error) { return n.c.bus.Last(ctx, subject.Stopping(part, r.ID)) }, n.stop)
+	if n.t.Turn != 0 {
+		n.read(g, func() (bus.Message, error) { return n.c.bus.Get(ctx, n.t.Turn+1) }, n.callback)
+	}
+	if r.Type == run.Resume { // a callback turn's record stands right behind its first one
+		n.read(g, func() (bus.Message, error) { return n.c.bus.Get(ctx, n.t.Whole[0]+1) }, n.tells)
+	}
+	if r.CallbackURL != "" && r.Status.Final() {
+		n.readAll(g, func() ([]bus.Message, error) {
+			return n.c.bus.Records(ctx, subject.NotifiedOf(part, r.ID), n.t.Whole[0], storyHooks)
+		}, n.hooks)
+	}
+	var rejected []Step
+	if n.t.Contract {
+		n.readAll(g, func() (_ []bus.Message, err error) {
+			rejected, err = n.rejections(ctx, subject.Event(part, r.SessionID, r.ID, run.EventMessage))
+			return nil, err
+		}, func([]bus.Message) {})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return n.steps(rejected, kept, len(leftOut) > 0 || len(skipped) > 0), n.unread
+}
+
+// ends keeps the first two and the last of what there is too much of.
+func ends[T any](all []T, most int) (kept, left []T) {
+	if len(all) <= most {
+		return all, nil
+	}
+	cut := len(all) - most + 2
+	return slices.Concat(all[:2], all[cut:]), all[2:cut]
+}
+
+// read reads a record and tells of it. What is not there says nothing; what NATS does not give is noted.
+func (n *narrator) read(g *errgroup.Group, get func() (bus.Message, error), say func(bus.Message)) {
+	n.readAll(g, func() ([]bus.Message, error) {
+		m, err := get()
+		return []bus.Message{m}, err
+	}, func(all []bus.Message) { say(all[0]) })
+}
+
+func (n *narrator) readAll(g *errgroup.Group, get func() ([]bus.Message, error), say func([]bus.Message)) {
+	g.Go(func() error {
+		n.mu.Lock()
+		away := n.unread
+		n.mu.Unlock()
+		if away != nil { // nor would it give this one
+			return nil
+		}
+		all, err := get()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		switch {
+		case err == nil:
+			say(all)
+		case errors.Is(err, bus.ErrNone):
+		case fault.KindOf(err) == fault.Unavailable:
+			n.unread = cmp.Or(n.unread, err)
+		default:
+			return err
+		}
+		return nil
+	})
+}
+
+func (n *narrator) add(m bus.Message, attempt int, what, detail string) {
+	n.all = append(n.all, told{Step{m.Time.UTC(), attempt, what, brief(detail, detailLength), m.Seq}, m.Seq, len(n.all)})
+}
+
+// whole is a record that holds the whole run. Its body is nothing new.
+func (n *narrator) whole(m bus.Message) {
+	rec, err := subject.Parse(m.Subject)
+	if err != nil || rec.Run != n.t.Run.ID {
+		return
+	}
+	if m.Seq == n.t.Whole[0] {
+		say := "for agent " + n.t.Run.Agent
+		if n.t.Run.Type == run.Resume {
+			say += ", a further turn of its session"
+		}
+		if rec.Kind == subject.AcceptedKind {
+			say += "; not queued at once: another run of its session came first, or no runner matched"
+		}
+		n.add(m, 0, StepAccepted, say)
+	}
+	if rec.Kind == subject.QueuedKind {
+		n.add(m, rec.N, StepQueued, "in lane "+rec.Lane)
+	}
+}
+
+func (n *narrator) claim(at int, m bus.Message) {
+	var c run.Claim
+	if json.Unmarshal(m.Body, &c) == nil && c.RunnerID != "" { // else a coordinator's, to end it: that is told
+		n.add(m, at, StepClaimed, "by runner "+c.RunnerID)
+		if s := n.t.Run.StartedAt; s != nil && m.Seq == n.t.Claim {
+			n.started(m.Seq, at, *s)
+		}
+	}
+}
+
+// started is the worker's word, not a record's.
+func (n *narrator) started(behind uint64, at int, when time.Time) {
+	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: StepStarted, Detail: "its executor runs"}, behind, len(n.all)})
+}
+
+func (n *narrator) bound(at int, m bus.Message) {
+	var b run.Bound
+	if json.Unmarshal(m.Body, &b) != nil {
+		return
+	}
+	say := "its session can go on anywhere"
+	if b.Hostname != "" {
+		say = "the model side of its session is on host " + b.Hostname + " alone"
+	}
+	if b.Profile != "" {
+		say += ", profile " + b.Profile
+	}
+	n.add(m, at, StepBound, say)
+}
+
+func (n *narrator) offer(at int, m bus.Message) {
+	e, err := run.DecodeEnded(m.Body)
+	if err == nil && e.RunnerID == "" { // a coordinator's, that takes none any more: its last word follows
+		return
+	}
+	say := "a result, to be checked against the output schema"
+	if e.Result != nil {
+		var v run.Validation
+		if json.Unmarshal(e.Result.SchemaValidation, &v) == nil && v.Retries > 0 {
+			say += fmt.Sprintf("; the session was asked again %s", times(v.Retries))
+		}
+	}
+	n.add(m, at, StepOffered, say)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// end is the last word of an attempt.
+func (n *narrator) end(at int, m bus.Message) {
+	r := n.t.Run
+	e, _ := run.DecodeEnded(m.Body) // one that cannot be read is a failure
+	final := m.Seq == n.t.End
+	why := e.Error
+	if final {
+		why = r.Error
+	}
+	if n.t.Contract && e.RunnerID == "" {
+		switch {
+		case e.Checked != "":
+			n.add(m, at, StepChecked, "a coordinator found that the result matches the output schema")
+		case e.Error != nil && (e.Error.Code == "OutputSchemaValidationError" || e.Error.Code == "result_unreadable"):
+			n.add(m, at, StepChecked, "a coordinator found that the result does not match the output schema, or cannot be read")
+		}
+	}
+	switch {
+	case !final && lost(why):
+		n.add(m, at, StepAttemptLost, gone(why)+"; "+n.next(at))
+	case !final:
+		n.add(m, at, StepAttemptFailed, say(why)+"; "+n.next(at))
+	case lost(why):
+		n.add(m, at, StepLost, gone(why))
+	case r.Status == run.Completed:
+		n.add(m, at, StepCompleted, "on runner "+r.RunnerID)
+	case r.Status == run.Stopped:
+		n.add(m, at, StepStopped, say(why))
+	default:
+		n.add(m, at, StepFailed, say(why))
+	}
+}
+
+func (n *narrator) next(at int) string {
+	return fmt.Sprintf("attempt %d follows after %s", at+1, run.Backoff(at))
+}
+
+// gone says whose lease was lost, and how that was seen.
+func gone(f *fault.Fault) string {
+	runner, _ := field(f, "runner_id")
+	why, _ := field(f, "detail")
+	return fmt.Sprintf("runner %s was lost: %s", cmp.Or(runner, "?"), cmp.Or(why, f.Message))
+}
+
+// say is an error in a line.
+func say(f *fault.Fault) string {
+	switch {
+	case f == nil:
+		return "without a reason"
+	case f.Message == "":
+		return f.Code
+	}
+	return brief(f.Message, detailLength-60) + " (" + f.Code + ")"
+}
+
+// field is a text in a fault's body.
+func field(f *fault.Fault, name string) (string, bool) {
+	for _, m := range f.Fields {
+		if m.Name != name {
+			continue
+		}
+		var s string
+		switch v := m.Value.(type) {
+		case string:
+			return v, true
+		case json.RawMessage:
+			return s, json.Unmarshal(v, &s) == nil
+		}
+	}
+	return "", false
+}
+
+func (n *narrator) stop(m bus.Message) {
+	if m.Seq > n.t.Whole[0] {
+		n.add(m, 0, StepStopping, "somebody wants it stopped")
+	}
+}
+
+// callback is the record by which a turn of the parent tells of this run.
+func (n *narrator) callback(m bus.Message) {
+	rec, err := subject.Parse(m.Subject)
+	var c run.Callback
+	if err != nil || rec.Kind != subject.CallbackKind || json.Unmarshal(m.Body, &c) != nil || !slices.Contains(c.Children, n.t.Run.ID) {
+		return
+	}
+	n.add(m, 0, StepCallback, fmt.Sprintf("its parent session %s is told of its end by run %s", n.t.Run.Parent, c.RunID))
+}
+
+// tells is the record behind the first one of a callback turn.
+func (n *narrator) tells(m bus.Message) {
+	rec, err := subject.Parse(m.Subject)
+	var c run.Callback
+	if err == nil && rec.Kind == subject.CallbackKind && json.Unmarshal(m.Body, &c) == nil && c.RunID == n.t.Run.ID {
+		n.add(m, 0, StepCallback, fmt.Sprintf("this turn tells its session of the end of %s", count(len(c.Children), "run")))
+	}
+}
+
+// hooks are the steps of the HTTP callback.
+func (n *narrator) hooks(all []bus.Message) {
+	all, left := ends(all, toldHooks)
+	for i, m := range all {
+		var h run.Notified
+		if json.Unmarshal(m.Body, &h) != nil {
+			continue
+		}
+		say := map[string]string{
+			run.NotifyDelivered: "the receiver of the HTTP callback took it", run.NotifyAgain: "somebody asked for the HTTP callback again",
+			run.NotifyDead: "the HTTP callback was given up", run.NotifyFailed: "a try of the HTTP callback failed",
+		}[h.Status]
+		if h.HTTP != 0 && h.Status != run.NotifyDelivered {
+			say += fmt.Sprintf(": %d", h.HTTP)
+		}
+		if h.Reason != "" {
+			say += ": " + h.Reason
+		}
+		if h.Next != nil {
+			say += "; tried again at " + h.Next.UTC().Format(time.RFC3339)
+		}
+		if i == 1 && len(left) > 0 {
+			say += fmt.Sprintf(" (%s after it left out)", count(len(left), "step"))
+		}
+		n.add(m, 0, StepWebhook, say)
+	}
+}
+
+// rejectionMark is how a worker begins what it tells a session's readers of an answer that does not fit (output-contracts.md).
+const rejectionMark = "Output rejected, attempt "
+
+// rejections are the answers that did not match, as the session's readers were told of them.
+func (n *narrator) rejections(ctx context.Context, filter string) (steps []Step, err error) {
+	for after, read := uint64(0), 0; read < storyEvents; read += storyPage {
+		page, err := n.c.bus.Events(ctx, filter, after, storyPage)
+		if err != nil {
+			return steps, err
+		}
+		for _, m := range page {
+			after = m.Seq
+			if detail, ok := rejection(m.Body); ok {
+				steps = append(steps, Step{At: m.Time.UTC(), What: StepRejected, Detail: detail})
+			}
+		}
+		if len(page) < storyPage {
+			break
+		}
+	}
+	return steps, nil
+}
+
+// rejection is what a message says of an answer that does not fit; not ok: it is about something else.
+func rejection(body []byte) (string, bool) {
+	var e run.Event
+	var said run.Message
+	if json.Unmarshal(body, &e) != nil || json.Unmarshal(e.Body, &said) != nil || said.Role != "system" || len(said.Content) == 0 {
+		return "", false
+	}
+	text, ok := strings.CutPrefix(said.Content[0].Text, rejectionMark)
+	text, _, _ = strings.Cut(text, "\n\n") // the output itself follows
+	return brief("answer "+text, detailLength), ok
+}
+
+// steps puts everything in order: that of the stream, and answers, which have no place in it, by their times.
+func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
+	if len(n.all) == 0 || n.unread != nil { // what the index has
+		n.known()
+	}
+	slices.SortFunc(n.all, func(a, b told) int { return cmp.Or(cmp.Compare(a.behind, b.behind), cmp.Compare(a.n, b.n)) })
+	steps := []Step{}
+	lane, gap := "", false
+	for _, s := range n.all {
+		if s.Attempt != 0 && !slices.Contains(attempts, s.Attempt) {
+			continue
+		}
+		if cut && !gap && s.Attempt > 2 {
+			gap = true
+			steps = append(steps, Step{At: s.At, What: StepLeftOut, Detail: fmt.Sprintf("what was between the first attempts and attempt %d", s.Attempt)})
+		}
+		if s.What == StepQueued {
+			if where := fmt.Sprint(s.Attempt); where == lane {
+				s.What, s.Detail = StepMoved, s.Detail+": its agent was announced anew"
+			} else {
+				lane = where
+			}
+		}
+		steps = append(steps, s.Step)
+	}
+	for _, a := range rejected {
+		i := slices.IndexFunc(steps, func(s Step) bool { return s.Sequence != 0 && s.At.After(a.At) })
+		if i < 0 {
+			i = len(steps)
+		}
+		for k := i; k > 0 && a.Attempt == 0; k-- {
+			a.Attempt = steps[k-1].Attempt
+		}
+		steps = slices.Insert(steps, i, a)
+	}
+	return steps
+}
+
+// known tells what the index has of a run whose records cannot be read.
+func (n *narrator) known() {
+	r := n.t.Run
+	have := func(what string) bool {
+		return slices.ContainsFunc(n.all, func(s told) bool { return s.What == what })
+	}
+	put := func(behind uint64, at *time.Time, attempt int, what, detail string) {
+		if at != nil && !have(what) {
+			n.all = append(n.all, told{Step{At: at.UTC(), Attempt: attempt, What: what, Detail: detail}, behind, len(n.all)})
+		}
+	}
+	put(n.t.Whole[0], &r.CreatedAt, 0, StepAccepted, "for agent "+r.Agent)
+	if r.RunnerID != "" {
+		put(n.t.Claim, r.ClaimedAt, r.Attempt, StepClaimed, "by runner "+r.RunnerID)
+		put(n.t.Claim, r.StartedAt, r.Attempt, StepStarted, "its executor runs")
+	}
+	if detail := "on runner " + r.RunnerID; r.Status.Final() {
+		if r.Status != run.Completed {
+			detail = say(r.Error)
+		}
+		put(n.t.End, r.EndedAt, r.Attempt, string(r.Status), detail)
+	}
+}
+
+// brief is a text on one line, with no more than so many characters.
+func brief(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,267 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Obstacle is what a run waits for. Members that a reason has nothing to say about are left out.
+type Obstacle struct {
+	Reason  string      `json:"reason"`               // one of the constants below
+	Since   *time.Time  `json:"since,omitempty"`      // it has waited for that
+	Until   *time.Time  `json:"until,omitempty"`      // when the wait ends by itself: the next attempt, the run's failure, the end of its time
+	RunID   string      `json:"run_id,omitempty"`     // which run comes first
+	Ahead   *int        `json:"runs_ahead,omitempty"` // how many come first: in the session, or in the lane
+	Lane    string      `json:"lane,omitempty"`
+	Wants   *Wanted     `json:"wants,omitempty"` // of a runner
+	Slots   *Slots      `json:"slots,omitempty"` // of the runners that match
+	Runners []Candidate `json:"runners,omitempty"`
+	More    int         `json:"more_runners,omitempty"` // registered, and not in the list
+	Runner  string      `json:"runner_id,omitempty"`    // who has it
+	Heard   *time.Time  `json:"last_heard,omitempty"`   // when its runner named it last
+	Lease   *time.Time  `json:"lease_ends,omitempty"`   // when it is given up if its runner stays silent
+	Message string      `json:"message,omitempty"`
+}
+
+// Wanted is what a run wants of a runner.
+type Wanted struct {
+	run.Demands
+	Agents []string `json:"agents,omitempty"` // a runner must have announced exactly these definitions
+}
+
+// Slots are those of some runners.
+type Slots struct {
+	All   int `json:"all"`
+	Taken int `json:"taken"`
+}
+
+// The reasons why a run waits, in the order in which they are looked for.
+const (
+	WaitsForCoordinator = "coordinator_not_ready" // this one reads history, or NATS is away
+	WaitsForTurn        = "session_turn"          // another run of its session comes first
+	WaitsForRetry       = "retry_pause"           // its attempt failed, the next one follows
+	WaitsForHost        = "session_host_gone"     // the model side of its session is on a host that has no runner
+	WaitsForMatch       = "no_matching_runner"    // no online runner has what it wants
+	WaitsForLane        = "too_many_lanes"        // AO_MAX_LANES
+	WaitsForQueue       = "queueing"              // a coordinator queues it in a moment
+	WaitsForSlot        = "no_free_slot"          // the runners that match are full
+	WaitsForClaim       = "being_taken"           // one of them has a free slot
+	WaitsForRunner      = "runner"                // a runner has it
+	WaitsForCheck       = "result_check"          // a coordinator checks what its runner has offered
+	WaitsForStop        = "stopping"              // its runner ends it
+)
+
+// obstacle is what a run that has not ended waits for, and a sentence about it.
+func (c *Coordinator) obstacle(r run.Run, a journal.Active) (*Obstacle, string) {
+	now := time.Now()
+	if err := c.Ready(); err != nil {
+		say := fault.Of(err).Message
+		return &Obstacle{Reason: WaitsForCoordinator, Message: say}, fmt.Sprintf("It is %s; this coordinator is not ready: %s.", r.Status, say)
+	}
+	if a.Claim != nil {
+		return c.underway(r, a, now)
+	}
+	if a.Stopping {
+		return &Obstacle{Reason: WaitsForStop}, "It is being stopped: no further attempt follows."
+	}
+	open := c.Journal.Open(r.SessionID)
+	if i := slices.IndexFunc(open, func(o journal.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
+		first := open[0]
+		return &Obstacle{Reason: WaitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
+			fmt.Sprintf("It waits for its turn: %s of its session come%s first, now %s, which is %s.", count(i, "run"), singular(i), first.Spec.ID, first.Status)
+	}
+	if a.NotBefore.After(now) {
+		until := a.NotBefore.UTC()
+		return &Obstacle{Reason: WaitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
+	}
+	w := c.turns.want(a.Spec)
+	if !c.fleet.matches(w) {
+		return c.unmatched(r, a, w, now)
+	}
+	return c.waiting(r, a, w, now)
+}
+
+// underway is a run that a runner has.
+func (c *Coordinator) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
+	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
+	if heard, lease, ok := c.leases.of1(a.Key); ok {
+		o.Heard, o.Lease = &heard, &lease
+	}
+	began := a.Claim.At
+	switch {
+	case a.OfferSeq != 0:
+		o.Reason, o.Until, o.Heard, o.Lease = WaitsForCheck, nil, nil, nil
+		return o, fmt.Sprintf("Runner %s has offered its result; a coordinator checks it against the output schema.", o.Runner)
+	case a.Claim.RunnerID == "":
+		return &Obstacle{Reason: WaitsForStop}, "A coordinator ends it: no runner has begun it."
+	case a.Stopping:
+		o.Reason = WaitsForStop
+		return o, fmt.Sprintf("Somebody wants it stopped; runner %s is told so until it has ended it.", o.Runner) + heardOf(o, now)
+	case a.Started != nil:
+		began = *a.Started
+		return o, fmt.Sprintf("It runs on runner %s, for %s.", o.Runner, span(now.Sub(began))) + heardOf(o, now) + limit(r, now)
+	}
+	return o, fmt.Sprintf("Runner %s took it %s ago and has not said yet that it runs.", o.Runner, span(now.Sub(began))) + heardOf(o, now)
+}
+
+// heardOf is a sentence about a runner that is silent for longer than it should be.
+func heardOf(o *Obstacle, now time.Time) string {
+	if o.Heard == nil {
+		return ""
+	}
+	silent, lease := now.Sub(*o.Heard), o.Lease.Sub(*o.Heard)
+	if silent < lease/2 {
+		return ""
+	}
+	return fmt.Sprintf(" That runner has not been heard of for %s; it is given up after %s.", span(silent), span(lease))
+}
+
+func limit(r run.Run, now time.Time) string {
+	if r.TimeoutAt == nil {
+		return ""
+	}
+	return fmt.Sprintf(" Its time is over in %s.", span(r.TimeoutAt.Sub(now)))
+}
+
+// unmatched is a run that no online runner could take.
+func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
+	all := c.candidates(w)
+	o := &Obstacle{Reason: WaitsForMatch, Wants: wanted(w), Runners: all.all, More: all.more}
+	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
+	if home := c.Journal.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
+		return one.Status == fleet.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
+	}) {
+		o.Reason = WaitsForHost
+		say = fmt.Sprintf("It waits for host %q: the model side of its session is there alone (profile %s), and no runner is; start a worker there, or a new session: ", home.Hostname, home.ExecutorProfile)
+	}
+	switch {
+	case all.registered == 0:
+		say += "none is registered"
+	case all.online == 0:
+		say += fmt.Sprintf("none of %s is online", count(all.registered, "registered runner"))
+	default:
+		say += fmt.Sprintf("none of %s does", count(all.online, "online runner"))
+		if near := all.all[0]; len(near.Mismatches) > 0 {
+			say += fmt.Sprintf(" (closest: %s, but its %s)", near.ID, differs(near.Mismatches))
+		}
+	}
+	if since, ok := c.turns.unmatchedSince(r.ID, w.Lane()); ok {
+		until := since.Add(c.NoMatch).UTC()
+		since = since.UTC()
+		o.Since, o.Until = &since, &until
+		say += fmt.Sprintf(". It fails in %s if that stays so", span(until.Sub(now)))
+	}
+	return o, say + "."
+}
+
+// waiting is a run that some online runner could take.
+func (c *Coordinator) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
+	if a.QueuedSeq == 0 {
+		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: wanted(w)}
+		if !c.fleet.hasRoom(w) {
+			o.Reason = WaitsForLane
+			return o, fmt.Sprintf("It waits for room: %d different demands are in use, the most there may be (AO_MAX_LANES).", c.MaxLanes)
+		}
+		return o, "It is its turn, and a coordinator queues it in a moment."
+	}
+	all := c.candidates(w)
+	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
+	o := &Obstacle{Reason: WaitsForSlot, Lane: a.Lane, Wants: wanted(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
+	say := ""
+	if n, since, ok := c.Journal.Ahead(r.ID); ok {
+		o.Ahead, o.Since = &n, &since
+		say = fmt.Sprintf("; %s before it in lane %s, where it waits for %s", are(n, "run"), a.Lane, span(now.Sub(since)))
+	}
+	full := fmt.Sprintf("%d of %d slots of %s are taken", all.taken, all.slots, count(all.matching, "matching runner"))
+	if all.taken < all.slots {
+		o.Reason = WaitsForClaim
+		return o, "It waits to be taken: " + full + say + "."
+	}
+	return o, "It waits for a free slot: " + full + say + "."
+}
+
+// wanted is a want as readers see it: hashes of definitions say nothing to them.
+func wanted(w fleet.Want) *Wanted {
+	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname, ProjectDir: w.ProjectDir, Tags: w.Tags}, fleet.Names(w.Agents)}
+}
+
+// differs is in a few words in what a runner is not what is wanted.
+func differs(all []Mismatch) string {
+	m := all[0]
+	say := fmt.Sprintf("%s is %v instead of %v", m.Field, m.Has, m.Wanted)
+	switch m.Field {
+	case "tags":
+		say = fmt.Sprintf("tags are %v, without %v", m.Has, m.Wanted)
+	case "require_matching_tags":
+		say = fmt.Sprintf("tags are %v, and it takes only runs with one in common", m.Has)
+	case "agent":
+		say = fmt.Sprintf("agents do not have %v as it was when the run was accepted", m.Wanted)
+	}
+	if n := len(all) - 1; n > 0 {
+		say += fmt.Sprintf(", and %d more", n)
+	}
+	return say
+}
+
+// of1 is when a runner named an attempt last, as far as this coordinator heard, and when its lease ends if it stays silent.
+func (l *leases) of1(key string) (heard, ends time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	heard, ok = l.seen[key]
+	ends = heard.Add(l.c.Lease)
+	if since := l.since.Add(l.c.Lease); since.After(ends) { // it judges after a whole lease of listening only
+		ends = since
+	}
+	return heard.UTC(), ends.UTC(), ok
+}
+
+// unmatchedSince is since when no online runner matches a run that waits for one, without interruption.
+func (t *turns) unmatchedSince(id, lane string) (time.Time, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, since := t.waits[id], t.unmatch[lane]
+	if w == nil || since.IsZero() {
+		return since, false
+	}
+	if w.since.After(since) {
+		since = w.since
+	}
+	return since, true
+}
+
+// hasRoom tells whether the queue for w exists, or may be made.
+func (r *roster) hasRoom(w fleet.Want) bool {
+	_, exists := r.want(w.Lane())
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return exists || w.Base() || len(r.lanes) < r.c.MaxLanes
+}
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func singular(n int) string {
+	if n == 1 {
+		return "s"
+	}
+	return ""
+}
+
+// are is count with its verb.
+func are(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing + " is"
+	}
+	return count(n, thing) + " are"
+}

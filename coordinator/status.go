@@ -1,0 +1,133 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Status is how everything stands, in little: what a look once a second can afford. It costs what there are of lanes, of runners and of
+// runs under way, however many wait or have ended.
+type Status struct {
+	At       time.Time      `json:"at"`
+	Since    time.Time      `json:"since"` // this coordinator's start: totals begin there
+	Sequence uint64         `json:"sequence"`
+	Runs     RunCounts      `json:"runs"`
+	Totals   journal.Totals `json:"totals"` // seen by this coordinator
+	Lanes    []LaneStatus   `json:"lanes"`  // the longest first
+	Unqueued Waiting        `json:"not_queued"`
+	Runners  map[string]int `json:"runners"` // by status
+	Slots    Slots          `json:"slots"`   // of runners that are online
+	Pending  int            `json:"max_pending"`
+}
+
+// RunCounts are the runs that are kept.
+type RunCounts struct {
+	Pending  int `json:"pending"`
+	Claimed  int `json:"claimed"`
+	Running  int `json:"running"`
+	Stopping int `json:"stopping"`
+	Ended    int `json:"ended"`
+}
+
+// Waiting is a number of runs, and since when the first of them waits.
+type Waiting struct {
+	Runs   int        `json:"waiting"`
+	Oldest *time.Time `json:"oldest_since,omitempty"`
+}
+
+func waitingIn(l journal.Line) Waiting {
+	if l.Waiting == 0 {
+		return Waiting{}
+	}
+	return Waiting{l.Waiting, &l.Since}
+}
+
+// LaneStatus is a queue.
+type LaneStatus struct {
+	Lane string `json:"lane"`
+	Waiting
+	Wants  *Wanted `json:"wants"`
+	Served bool    `json:"served"` // an online runner takes from it
+}
+
+// Status tells how everything stands.
+func (c *Coordinator) Status(ctx context.Context) Status {
+	c.own(ctx)
+	s := Status{At: time.Now().UTC(), Since: c.fleet.began.UTC(), Sequence: c.Journal.Seq(), Totals: c.Journal.Totals(), Runners: map[string]int{}, Pending: c.MaxPending}
+	s.Runs.Pending, _, s.Runs.Ended = c.Journal.Counts()
+	busy := map[string]int{}
+	c.Journal.Begun(func(a journal.Active) bool {
+		if a.OfferSeq == 0 {
+			busy[a.Claim.RunnerID]++
+		}
+		switch a.Status {
+		case run.Running:
+			s.Runs.Running++
+		case run.Stopping:
+			s.Runs.Stopping++
+		default:
+			s.Runs.Claimed++
+		}
+		return true
+	})
+	lanes, unqueued := c.Journal.Lines()
+	s.Unqueued = waitingIn(unqueued)
+	wants := c.fleet.queues()
+	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
+	for _, l := range lanes {
+		w, ok := wants[l.Lane]
+		if !ok {
+			w = baseWant(l.Lane)
+		}
+		delete(wants, l.Lane)
+		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), wanted(w), c.fleet.laneMatches(l.Lane, w)})
+	}
+	for lane, w := range wants {
+		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), c.fleet.laneMatches(lane, w)})
+	}
+	slices.SortFunc(s.Lanes, func(a, b LaneStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Lane, b.Lane)) })
+	c.fleet.mu.RLock()
+	defer c.fleet.mu.RUnlock()
+	for _, m := range c.fleet.members {
+		status := c.fleet.status(m)
+		if s.Runners[status]++; status == fleet.Online {
+			s.Slots.All += m.MaxConcurrentRuns
+			s.Slots.Taken += min(busy[m.id], m.MaxConcurrentRuns)
+		}
+	}
+	return s
+}
+
+// queues are the lanes that are in use, or that a runner takes from.
+func (r *roster) queues() map[string]fleet.Want {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := maps.Clone(r.lanes)
+	for _, m := range r.members {
+		if m.RequireMatchingTags {
+			continue
+		}
+		for _, w := range []fleet.Want{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
+			all[w.Lane()] = w
+		}
+	}
+	return all
+}
+
+// baseWant is what a lane stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as much as the name does.
+func baseWant(lane string) fleet.Want {
+	kind, rest, _ := strings.Cut(lane, ".")
+	profile, _, _ := strings.Cut(rest, ".")
+	if profile == "_" {
+		profile = ""
+	}
+	return fleet.Want{Type: kind, Profile: profile}
+}
