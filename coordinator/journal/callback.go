@@ -102,6 +102,9 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 		}
 		r.told, r.by = true, turn
 		r.tellings++
+		if ch.row == nil || r.ended < ch.since { // of those it tells of, the one that waited for longest
+			ch.row, ch.since = r, r.ended
+		}
 		f.touch(r)
 		f.touch(turn)
 		ch.Moved = true
@@ -157,7 +160,7 @@ func (f *fold) notify(ch *Change, rec subject.Record, m bus.Message) (int, error
 	if r == nil || h == nil || rec.N <= h.n {
 		return n.V, nil
 	}
-	ch.Moved = true
+	ch.Moved, ch.row, ch.since = true, r, r.ended
 	f.hosts.remove(h)
 	h.n, h.next = rec.N, m.Time
 	if n.Status != run.NotifyAgain {

@@ -22,6 +22,11 @@ type Change struct {
 	First         bool       // the session's first record
 	Live          bool       // the journal had caught up
 	Moved         bool       // false: a duplicate, late, or of no concern; nothing changed
+
+	row    *row   // of the run
+	in     *line  // where that stood before the record, since then, and who had begun it; of callbacks since is the end that they tell of
+	since  int64  // nanoseconds since 1970
+	runner string // … by id
 }
 
 // Stats counts records since the start.
@@ -462,11 +467,16 @@ func (f *fold) unlink(r *row) {
 
 func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }
 
-func (ch *Change) identify(r *row) { ch.RunID, ch.SessionID = r.runID(), r.session.sessionID() }
+func (ch *Change) identify(r *row) {
+	ch.RunID, ch.SessionID, ch.row = r.runID(), r.session.sessionID(), r
+}
 
 func (ch *Change) before(r *row) {
 	ch.identify(r)
 	ch.Before = r.base()
+	if r.live != nil {
+		ch.in, ch.since, ch.runner = r.live.in, r.live.since, r.runner
+	}
 }
 
 func (ch *Change) after(r *row) { ch.After = r.base() }

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Log     *slog.Logger                                    // default slog.Default()
 	Observe func(Change)                                    // hears of every record that changed something, in the order of the stream; must not block
+	Measure func(Step)                                      // hears of every step that a run goes while the journal is live, in that order; must not block
 	Key     func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
 	Checked func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
 	Cache   int                                             // bytes of records of runs that ended last, default 8 MiB; negative: none
@@ -29,9 +30,12 @@ type Config struct {
 
 // Journal is the read model. Its methods may be called from many goroutines.
 type Journal struct {
-	bus    *bus.Bus
-	log    *slog.Logger
-	tell   func(Change)
+	bus  *bus.Bus
+	log  *slog.Logger
+	tell func(Change)
+
+	measure func(Step)
+
 	bodies *bodies
 	shelf  shelf
 	live   atomic.Bool
@@ -52,12 +56,13 @@ type Journal struct {
 	starts  starts
 	idle    idles
 	totals  Totals
+	at      time.Time // of the last record
 }
 
 // New makes a Journal; Run makes it work.
 func New(b *bus.Bus, cfg Config) *Journal {
 	j := &Journal{
-		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
+		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, measure: cfg.Measure, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
 		moved: make(chan struct{}, 1), lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 	j.fold.checked = cfg.Checked
@@ -137,6 +142,11 @@ func (j *Journal) apply(m bus.Message) {
 	if ch.Live = live; live && ch.Moved {
 		j.totals.count(ch)
 	}
+	j.at = m.Time
+	var step Step
+	if live && j.measure != nil {
+		step = ch.step(m.Time)
+	}
 	j.reached()
 	if ch.Moved && ch.After.Final() && ch.RunID != "" {
 		id := identOf(runPrefix, ch.RunID)
@@ -162,6 +172,9 @@ func (j *Journal) apply(m bus.Message) {
 	}
 	if j.tell != nil {
 		j.tell(ch)
+	}
+	if step.Kind != None {
+		j.tellStep(step, m)
 	}
 	if fresh {
 		j.wake()
