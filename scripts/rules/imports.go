@@ -29,6 +29,7 @@ var rooms = []struct {
 	{"ao/nats/embed", []string{"ao/shared/..."}},
 	{"ao/nats/natstest", []string{"ao/shared/...", "ao/nats/..."}},
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
+	{"ao/nats/backup", []string{"ao/nats/bus", "ao/nats/subject"}},
 
 	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/webhook"}},
 	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
@@ -40,7 +41,7 @@ var rooms = []struct {
 	{"ao/coordinator/webhook", []string{"ao/shared/..."}},
 	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject", "ao/coordinator", "ao/coordinator/journal", "ao/coordinator/webhook", "ao/coordinator/access", "ao/coordinator/httpapi", "ao/coordinator/natsapi"}},
 	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
-	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/cmd/ao/..."}},
+	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/nats/backup", "ao/nats/bus", "ao/coordinator/access", "ao/coordinator/cmd/ao/..."}},
 
 	{"ao/worker", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
 	{"ao/worker/process", []string{"ao/shared/..."}},
@@ -75,7 +76,7 @@ var doors = []struct {
 	{"github.com/santhosh-tekuri/...", nil, []string{"ao/scripts/..."},
 		"it is the other opinion in a differential test, not a part of the product"},
 	{"github.com/nats-io/nats.go/...",
-		[]string{"ao/nats/bus", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi", "ao/coordinator/serve", "ao/worker/serve", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
+		[]string{"ao/nats/bus", "ao/nats/backup", "ao/nats/embed", "ao/nats/natstest", "ao/coordinator/natsapi", "ao/coordinator/serve", "ao/worker/serve", "ao/coordinator/cmd/...", "ao/worker/cmd/...", "ao/scripts/..."},
 		[]string{"ao/nats/...", "ao/coordinator/...", "ao/worker/..."},
 		"decisions know the bus, not the client library; only the bus acks"},
 	{"github.com/nats-io/nats-server/...", []string{"ao/nats/embed", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/nats/..."},
