@@ -22,11 +22,12 @@ type Rule struct {
 // Rules is every route of the HTTP API, as its router knows it. HEAD is GET. A route that is missing here needs scope admin; a
 // test sees to it that none is.
 var Rules = map[string]Rule{
-	"GET /":       {Read, Nothing},
-	"GET /health": {Open, Shared},
-	"GET /ready":  {Open, Shared},
-	"GET /ledger": {Read, Nothing},
-	"GET /status": {Read, Nothing},
+	"GET /":             {Read, Nothing},
+	"GET /openapi.json": {Read, Nothing},
+	"GET /health":       {Open, Shared},
+	"GET /ready":        {Open, Shared},
+	"GET /ledger":       {Read, Nothing},
+	"GET /status":       {Read, Nothing},
 
 	"POST /runs":            {Run, Submits},
 	"POST /runs/validate":   {Read, Submits},

@@ -14,6 +14,7 @@ import (
 // rights is who may do what: the route, the scope of an API token, and what a session token may do.
 const rights = `
 GET /                         read  nothing
+GET /openapi.json             read  nothing
 GET /health                   open  shared
 GET /ready                    open  shared
 GET /ledger                   read  nothing

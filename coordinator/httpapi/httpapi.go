@@ -44,6 +44,8 @@ type API struct {
 	limit  int64  // bytes of a body
 	prefix string // of the ids of requests
 
+	document []byte // openapi.json
+
 	requests atomic.Uint64
 	open     atomic.Int64  // requests under way
 	streams  atomic.Int64  // of them live streams
@@ -74,6 +76,11 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	e.UseRawPath, e.UnescapePathValues = true, true // an escaped slash stays in its id, and is refused there
 	_ = e.SetTrustedProxies(nil)                    // fails for addresses only
 	e.Use(a.door)
+	document, err := described(a.routes())
+	if err != nil {
+		panic(err) // a route without its row: every test shows it
+	}
+	a.document = document
 	for _, r := range a.routes() {
 		e.Handle(r.Method, r.Path, a.answer(r.ok, a.knowing(r)))
 		if r.Method == http.MethodGet && !r.live {

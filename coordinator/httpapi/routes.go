@@ -26,6 +26,7 @@ func (a *API) routes() []route {
 	const ok, created, accepted, none = http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent
 	return []route{
 		{get, "/", nil, "this list", ok, a.index, false},
+		{get, "/openapi.json", nil, "this list as an OpenAPI 3.1 document", ok, a.openAPI, false},
 		{get, "/health", nil, "the process is alive", ok, a.health, false},
 		{get, "/ready", nil, "requests can be served: 200, else 503 and why", ok, a.ready, false},
 		{get, "/status", nil, "how everything stands: lanes, runs by status, slots, what happened since this coordinator's start", ok, a.status, false},

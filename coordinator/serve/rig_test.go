@@ -136,6 +136,7 @@ func (s *stack) callReader(method, path string, body io.Reader, headers ...strin
 		s.t.Fatal(err)
 	}
 	g := got{s.t, res.StatusCode, res.Header, string(bytes.TrimSpace(raw))}
+	asDescribed(s.t, method, path, g)
 	if g.body != "" && res.Header.Get("Content-Type") == "application/json" {
 		if err := wire.Check([]byte(g.body)); err != nil { // a key twice, too
 			s.t.Errorf("%s %s answers what is no clean JSON: %v: %s", method, path, err, g.body)

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) 
 	var busy atomic.Int64
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	keys, err := b.inboxKeys(ctx)
+	incarnation, err := b.incarnation(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) 
 			wg.Go(func() {
 				defer t.Wake()
 				defer busy.Add(-1)
-				m := InboxMessage{Message: d.Message, Header: d.Header, Key: keys(d.Seq)}
+				m := InboxMessage{Message: d.Message, Header: d.Header, Key: incarnation + "-" + strconv.FormatUint(d.Seq, 10)}
 				judge(ctx, d, do(ctx, m))
 			})
 		})
@@ -59,4 +60,21 @@ func judge(ctx context.Context, d Delivery, err error) {
 		return
 	}
 	d.Done()
+}
+
+// incarnation tells the inbox from one that was deleted and made again. It waits for a stream that isn't there.
+func (b *Bus) incarnation(ctx context.Context) (string, error) {
+	for {
+		s, err := b.js.Stream(ctx, subject.Inbox)
+		if err == nil {
+			return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36), nil
+		}
+		if ctx.Err() == nil {
+			b.log.WarnContext(ctx, "waiting for the inbox", "err", err)
+			rest(ctx, time.Second)
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
 }

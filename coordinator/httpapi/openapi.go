@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ao/coordinator/access"
+	"ao/shared/fault"
+
+	"github.com/gin-gonic/gin"
+)
+
+// obj is a JSON object of the document. Its keys come out sorted, so that two coordinators say the same bytes.
+type obj = map[string]any
+
+// parameters is what the document says of parameters in paths and queries.
+var parameters = map[string]obj{
+	"id":                {"description": "An id: run_…, ses_… or rnr_…, by the route.", "schema": obj{"type": "string"}},
+	"name":              {"description": "A name.", "schema": obj{"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$"}},
+	"status":            {"description": "Only those with one of these statuses: a comma list.", "schema": obj{"type": "string"}},
+	"agent_name":        {"description": "Only those of this agent.", "schema": obj{"type": "string"}},
+	"session_id":        {"description": "Only what is of this session.", "schema": obj{"type": "string"}},
+	"parent_session_id": {"description": "Only children of this session.", "schema": obj{"type": "string"}},
+	"created_after":     {"description": "Only what was created after this moment (RFC 3339).", "schema": obj{"type": "string", "format": "date-time"}},
+	"limit":             {"description": "How many at most.", "schema": obj{"type": "integer", "minimum": 1, "maximum": 1000}},
+	"cursor":            {"description": "next_cursor of the page before.", "schema": obj{"type": "string"}},
+	"after":             {"description": "next of the page before.", "schema": obj{"type": "string"}},
+	"timeout_seconds":   {"description": "How long to wait, in seconds.", "schema": obj{"type": "integer", "minimum": 0, "maximum": maxWait, "default": defaultWait}},
+}
+
+// headers is what the document says of request headers that a route looks at.
+var headers = map[string][]obj{
+	"POST /runs": {
+		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
+		{"name": "traceparent", "in": "header", "schema": obj{"type": "string"}, "description": "W3C trace context, handed on to the executor."},
+	},
+	"GET /sse/sessions": {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},
+}
+
+// described makes the document: OpenAPI 3.1, from the routes, from the types that handlers read and give (openapi_bodies.go), and from
+// the rules of access. A test holds every answer of the other tests against it.
+func described(routes []route) ([]byte, error) {
+	s := &schemas{made: obj{}}
+	paths := obj{}
+	for _, r := range routes {
+		key := r.Method + " " + r.Path
+		b, ok := bodies[key]
+		if !ok {
+			return nil, fmt.Errorf("%s: what it reads and answers is said nowhere; add its row to bodies in openapi_bodies.go", key)
+		}
+		path := template(r.Path)
+		item, _ := paths[path].(obj)
+		if item == nil {
+			item = obj{}
+			paths[path] = item
+		}
+		item[strings.ToLower(r.Method)] = s.operation(r, b)
+	}
+	return json.Marshal(obj{
+		"openapi": "3.1.0",
+		"info": obj{
+			"title": "Agent Orchestrator", "version": "1",
+			"description": "Runs of AI agents and deterministic tasks. Unknown fields and query parameters are refused by their name.",
+			"license":     obj{"name": "MIT", "identifier": "MIT"},
+		},
+		"servers":  []obj{{"url": "/"}},
+		"security": []obj{{"token": []string{}}, {}},
+		"paths":    paths,
+		"webhooks": obj{"run": obj{"post": obj{
+			"summary":     "a run with a callback_url has ended: signed as Standard Webhooks describes",
+			"operationId": "webhook_run", "requestBody": obj{"required": true, "content": jsonBody(s.of(hook))},
+			"responses": obj{"2XX": obj{"description": "taken"}, "410": obj{"description": "tell no more"}, "default": obj{"description": "to be tried again"}},
+		}}},
+		"components": obj{
+			"securitySchemes": obj{"token": obj{"type": "http", "scheme": "bearer", "description": "An API token (ao tokens), or an executor's session token. Asked for where the coordinator has AO_API_TOKENS."}},
+			"schemas":         s.made,
+		},
+	})
+}
+
+// operation describes one route.
+func (s *schemas) operation(r route, b body) obj {
+	op := obj{"summary": r.Say, "operationId": operationID(r), "tags": []string{tag(r.Path)}}
+	var params []obj
+	for part := range strings.SplitSeq(r.Path, "/") {
+		if name, ok := strings.CutPrefix(part, ":"); ok {
+			params = append(params, parameter(name, "path"))
+		}
+	}
+	for _, name := range r.Query {
+		params = append(params, parameter(name, "query"))
+	}
+	if params = append(params, headers[r.Method+" "+r.Path]...); len(params) > 0 {
+		op["parameters"] = params
+	}
+	if b.in != nil {
+		op["requestBody"] = obj{"required": true, "content": jsonBody(s.request(b))}
+	}
+	rule := access.RuleOf(r.Method, r.Path)
+	op["x-scope"] = rule.Scope.String()
+	if rule.Scope == access.Open {
+		op["security"] = []obj{{}}
+	}
+	wrong := jsonBody(s.of(fault.Fault{}))
+	if b.plain {
+		wrong["text/plain"] = obj{"schema": obj{"type": "string"}}
+	}
+	answers := obj{"default": obj{"description": "an error", "content": wrong}}
+	for code, out := range b.answers(r.ok) {
+		answers[strconv.Itoa(code)] = s.answer(b, code, out)
+	}
+	op["responses"] = answers
+	return op
+}
+
+// answer describes what comes with one code.
+func (s *schemas) answer(b body, code int, out any) obj {
+	a := obj{"description": http.StatusText(code)}
+	if code == http.StatusCreated {
+		a["headers"] = obj{"Location": obj{"schema": obj{"type": "string"}, "description": "where it is"}}
+	}
+	content := obj{}
+	if out != nil {
+		content = jsonBody(s.of(out))
+	}
+	if b.stream && code == http.StatusOK {
+		content["text/event-stream"] = obj{"schema": obj{"type": "string"}}
+	}
+	if kind, plain := out.(mediaType); plain {
+		content = obj{string(kind): obj{"schema": obj{"type": "string"}}}
+	}
+	if len(content) > 0 {
+		a["content"] = content
+	}
+	return a
+}
+
+func parameter(name, in string) obj {
+	p := obj{"name": name, "in": in, "schema": obj{"type": "string"}}
+	for k, v := range parameters[name] {
+		p[k] = v
+	}
+	if in == "path" {
+		p["required"] = true
+	}
+	return p
+}
+
+func jsonBody(schema any) obj { return obj{"application/json": obj{"schema": schema}} }
+
+// template is a path as OpenAPI writes it.
+func template(path string) string {
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		if name, ok := strings.CutPrefix(p, ":"); ok {
+			parts[i] = "{" + name + "}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// operationID is a name that generated clients can use for a function: get_runs_id_wait.
+func operationID(r route) string {
+	words := strings.FieldsFunc(strings.ToLower(r.Method)+r.Path, func(c rune) bool { return !('a' <= c && c <= 'z') })
+	if r.Path == "/" {
+		words = append(words, "index")
+	}
+	return strings.Join(words, "_")
+}
+
+// tag is the first word of a path.
+func tag(path string) string {
+	word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if word == "" || slices.Contains([]string{"health", "ready", "openapi.json", "metrics", "status"}, word) {
+		return "service"
+	}
+	return word
+}
+
+// openAPI answers GET /openapi.json.
+func (a *API) openAPI(g *gin.Context, _ query) (any, error) {
+	return json.RawMessage(a.document), nil
+}

@@ -1,0 +1,152 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"ao/coordinator"
+	"ao/coordinator/journal"
+	"ao/coordinator/ledger"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// body is what a route reads and answers, as values of the types.
+type body struct {
+	in   any      // nil: no body
+	out  any      // with the route's usual code; nil: no body
+	must []string // members of in that have to be there
+	not  []string // members of in that are answers only
+	more obj      // members that are read beside those of the type
+	also map[int]any
+
+	stream bool // answers as text/event-stream too, or only so
+	plain  bool // some errors are plain text
+}
+
+// either is an answer of one of several types.
+type either []any
+
+func (b body) answers(ok int) map[int]any {
+	all := map[int]any{ok: b.out}
+	for code, out := range b.also {
+		all[code] = out
+	}
+	return all
+}
+
+// mediaType is an answer that is no JSON.
+type mediaType string
+
+type (
+	agentList struct {
+		Agents []agentOrBad `json:"agents"`
+	}
+	agentOrBad struct{} // a definition, or a file that could not be read: status=broken
+	schemaList struct {
+		Schemas []coordinator.Schema `json:"schemas"`
+	}
+	runnerList struct {
+		Runners []coordinator.RunnerView `json:"runners"`
+	}
+	eventList struct {
+		Events []run.Event `json:"events"`
+		Next   string      `json:"next"`
+	}
+	statusOf struct {
+		ID     string            `json:"session_id"`
+		Status run.SessionStatus `json:"status"`
+	}
+	drained struct {
+		ID     string `json:"runner_id"`
+		Status string `json:"status"`
+	}
+	index struct {
+		Name   string  `json:"name"`
+		Routes []route `json:"routes"`
+	}
+	anything = json.RawMessage
+)
+
+// hook is what an HTTP callback brings.
+var hook = coordinator.Told{}
+
+// bodies has a row for each route.
+var bodies = map[string]body{
+	"GET /":             {out: index{}},
+	"GET /openapi.json": {out: anything{}},
+	"GET /health":       {out: state{}},
+	"GET /ready":        {out: state{}},
+	"GET /ledger":       {out: ledger.Report{}},
+
+	"POST /runs":           {in: run.Request{}, out: coordinator.Accepted{}, also: map[int]any{200: coordinator.Outcome{}, 202: either{coordinator.Late{}, coordinator.Accepted{}}}, stream: true},
+	"POST /runs/validate":  {in: run.Request{}, out: coordinator.Validation{}},
+	"GET /runs":            {out: journal.Page{}},
+	"GET /runs/:id":        {out: run.Run{}},
+	"GET /runs/:id/result": {out: run.Result{}},
+	"GET /runs/:id/wait":   {out: coordinator.Outcome{}, also: map[int]any{202: run.Run{}}},
+	"POST /runs/:id/stop":  {out: run.Run{}},
+
+	"GET /sessions":                 {out: journal.SessionPage{}},
+	"GET /sessions/:id":             {out: run.Session{}},
+	"GET /sessions/:id/status":      {out: statusOf{}},
+	"GET /sessions/:id/result":      {out: run.Result{}},
+	"GET /sessions/:id/events":      {out: eventList{}},
+	"POST /sessions/:id/stop":       {out: run.Session{}},
+	"DELETE /sessions/:id":          {},
+	"GET /sse/sessions":             {stream: true},
+	"GET /callbacks":                {out: journal.CallbackPage{}},
+	"POST /callbacks/:id/redeliver": {out: run.Run{}},
+
+	"GET /agents":          {out: agentList{}},
+	"POST /agents":         {in: agent.Blueprint{}, out: agent.Blueprint{}, must: []string{"name"}, not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"GET /agents/:name":    {out: agent.Blueprint{}},
+	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agent.Blueprint{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"DELETE /agents/:name": {},
+
+	"GET /schemas":          {out: schemaList{}},
+	"POST /schemas":         {in: coordinator.Schema{}, out: coordinator.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
+	"GET /schemas/:name":    {out: coordinator.Schema{}},
+	"DELETE /schemas/:name": {},
+
+	"GET /runners":          {out: runnerList{}},
+	"DELETE /runners/:id":   {out: drained{}},
+	"POST /runner/register": {in: registration{}, out: registered{}, must: []string{"hostname", "executor_profile"}},
+
+	"POST /mcp": {in: anything{}, out: anything{}, also: map[int]any{202: nil}, stream: true, plain: true},
+}
+
+var agentAliases = obj{
+	"default_output_schema":         obj{"description": "an alias of output_schema"},
+	"default_output_schema_options": obj{"description": "an alias of output_schema_options"},
+}
+
+// names are the schemas that have a name in the document.
+var names = map[reflect.Type]string{
+	reflect.TypeFor[fault.Fault]():            "Error",
+	reflect.TypeFor[run.Run]():                "Run",
+	reflect.TypeFor[coordinator.Outcome]():    "RunWithResult",
+	reflect.TypeFor[run.Result]():             "Result",
+	reflect.TypeFor[run.Session]():            "Session",
+	reflect.TypeFor[run.Event]():              "Event",
+	reflect.TypeFor[run.Demands]():            "Demands",
+	reflect.TypeFor[run.Call]():               "Callback",
+	reflect.TypeFor[run.Output]():             "Output",
+	reflect.TypeFor[run.OutputOptions]():      "OutputOptions",
+	reflect.TypeFor[coordinator.Accepted]():   "Accepted",
+	reflect.TypeFor[coordinator.Late]():       "Late",
+	reflect.TypeFor[coordinator.Validation](): "Validation",
+	reflect.TypeFor[coordinator.RunnerView](): "Runner",
+	reflect.TypeFor[coordinator.Schema]():     "OutputSchema",
+	reflect.TypeFor[agent.Blueprint]():        "Agent",
+	reflect.TypeFor[agent.Bad]():              "BrokenAgent",
+	reflect.TypeFor[ledger.Report]():          "Ledger",
+	reflect.TypeFor[coordinator.Told]():       "WebhookBody",
+}
+
+// enums are the types whose values are words.
+var enums = map[reflect.Type][]string{
+	reflect.TypeFor[run.Status]():        {string(run.Pending), string(run.Claimed), string(run.Running), string(run.Stopping), string(run.Completed), string(run.Failed), string(run.Stopped)},
+	reflect.TypeFor[run.SessionStatus](): {"pending", "running", "idle", "stopping", "finished", "failed", "stopped"},
+}

@@ -1,0 +1,61 @@
+package httpapi
+
+import "ao/shared/run"
+
+// words are the values that a member of a named schema may have.
+var words = map[string][]string{
+	"Run.type":                      {run.Start, run.Resume},
+	"Run.mode":                      {run.AsyncPoll, run.Sync, run.AsyncCallback},
+	"RunWithResult.type":            {run.Start, run.Resume},
+	"RunWithResult.mode":            {run.AsyncPoll, run.Sync, run.AsyncCallback},
+	"Session.agent_type":            {run.Autonomous, run.Procedural},
+	"Agent.type":                    {run.Autonomous, run.Procedural},
+	"Agent.status":                  {"active", "inactive"},
+	"Result.result_type":            {run.Autonomous, run.Procedural},
+	"OutputOptions.validation_mode": {"lenient", "strict"},
+	"Output.schema_source":          {"request", "registry", "blueprint"},
+	"Runner.status":                 {"online", "stale", "draining"},
+}
+
+// sayings tell people what a member is: of a named schema ("Run.attempt"), or wherever it stands.
+var sayings = map[string]string{
+	"run_id":                      "begins with run_",
+	"session_id":                  "begins with ses_",
+	"runner_id":                   "begins with rnr_",
+	"parameters":                  "what the agent's parameters_schema describes, as sent",
+	"demands":                     "what a runner must be or have to take the run",
+	"parent_session_id":           "the session whose child this is",
+	"parent_gone":                 "the parent session does not exist any more",
+	"next_cursor":                 "cursor of the next page; none: this was the last",
+	"timeout_seconds":             "limit of an execution, in seconds",
+	"max_attempts":                "how often it may be begun",
+	"callback_url":                "an HTTP receiver that is told of the end",
+	"output_schema":               "draft-07 schema that the answer must match",
+	"output_schema_name":          "the same, by its name in /schemas",
+	"tags":                        "a runner must have all of them",
+	"prompt":                      "for agents that take a prompt; parameters otherwise",
+	"execution_mode":              "an alias of mode",
+	"wait_seconds":                "mode sync: how long the answer may take before it is 202",
+	"additional_demands":          "added to the agent's own demands",
+	"Run.waiting_for":             "a pending run: why it waits",
+	"Run.attempt":                 "number of the attempt, from 1; 0: none was begun",
+	"Run.error":                   "why it failed or was stopped; null: it did not",
+	"Run.callback":                "mode async_callback: whether the parent session was told",
+	"Run.http_callback":           "whether the callback_url was told",
+	"Run.completed_at":            "when it ended",
+	"RunWithResult.result":        "null: it left none",
+	"Result.result_text":          "what the agent said; null where result_data has it",
+	"Result.result_data":          "JSON: what a program printed, or an answer that its schema holds to",
+	"Result.exit_code":            "procedural runs",
+	"Late.limit":                  "which limit it was",
+	"Late.timeout_by":             "who set it: request or default",
+	"Validation.output":           "what the answer must be, and where that is from; null: anything",
+	"Validation.runner_available": "a runner that matches is online now",
+	"Callback.status":             "waiting, owed, delivered, undeliverable or dead",
+	"Callback.callback_run_id":    "the parent's turn that tells it",
+	"Runner.running":              "runs that it has under way",
+	"Agent.command":               "procedural: the program, on its runner",
+	"Agent.parameters_schema":     "draft-07; none: a prompt (autonomous), any object (procedural)",
+	"Agent.mcp_servers":           "handed to the executor",
+	"Ledger.ok":                   "false: a promise was broken; wrong says which",
+}
