@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/audit"
 	"ao/coordinator/journal"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
@@ -38,6 +39,7 @@ type Config struct {
 	MaxPayload int64           // default 16 MiB: parameters with their agent, or a result
 	Retries    int             // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
 	WholeOnly  bool            // only an answer that is JSON as a whole counts, where nobody says so
+	Audit      *audit.Log      // who changed what; nil: it is not recorded
 	Webhooks   *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
 	Log        *slog.Logger    // default slog.Default()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/audit"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -319,11 +320,19 @@ func (c *Coordinator) openFleet() (serve func(context.Context) error, err error)
 
 func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) error {
 	ops := map[string]func(context.Context, []byte) ([]byte, error){
-		fleet.OpRegister:   answer(func(ctx context.Context, r fleet.Registration) (any, error) { return c.Register(ctx, r.Runner) }),
-		fleet.OpDeregister: answer(func(ctx context.Context, f fleet.Farewell) (any, error) { return struct{}{}, c.Deregister(ctx, f) }),
-		fleet.OpGetPart:    bytesOf(c.getPart),
-		fleet.OpPutPart:    bytesOf(c.putPart),
-		fleet.OpDropState:  bytesOf(c.dropState),
+		fleet.OpRegister: answer(func(ctx context.Context, r fleet.Registration) (any, error) {
+			done, err := c.Register(ctx, r.Runner)
+			c.record(audit.Register, r.ID(), r.Hostname, err)
+			return done, err
+		}),
+		fleet.OpDeregister: answer(func(ctx context.Context, f fleet.Farewell) (any, error) {
+			err := c.Deregister(ctx, f)
+			c.record(audit.Deregister, f.RunnerID, "", err)
+			return struct{}{}, err
+		}),
+		fleet.OpGetPart:   bytesOf(c.getPart),
+		fleet.OpPutPart:   bytesOf(c.putPart),
+		fleet.OpDropState: bytesOf(c.dropState),
 	}
 	heard := make(chan error, 1)
 	go func() {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/audit"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -289,6 +290,7 @@ func (r *roster) silence(ctx context.Context) {
 			r.c.log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
 			continue
 		}
+		r.c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: id}})
 		for _, a := range r.c.leases.of(id) { // where a lease is longer than that
 			if a.Claim.Instance == instance {
 				go r.c.leases.outright(ctx, a, "no heartbeat until its runner was removed")

@@ -43,6 +43,7 @@ type Caller struct {
 	Name    string // of its API token; empty: none was asked for
 	Scope   Scope  // of its API token; a session has none
 	Session string // the session whose token it shows; empty: it is no executor's
+	Run     string // the run that it was made for
 	key     string
 }
 

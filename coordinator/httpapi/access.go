@@ -70,7 +70,9 @@ func (a *API) identify(r *http.Request) (access.Caller, error) {
 		if err != nil {
 			return access.Caller{}, err
 		}
-		return access.OfSession(session), nil
+		who := access.OfSession(session)
+		who.Run, _, _ = fleet.ReadSessionToken(token)
+		return who, nil
 	case a.cfg.Tokens == nil:
 		return access.Anybody, nil
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"ao/coordinator/access"
+	"ao/coordinator/audit"
 	"ao/shared/agent"
 
 	"github.com/gin-gonic/gin"
@@ -64,6 +65,7 @@ func (a *API) createAgent(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	b, err := a.c.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
+	a.changed(g, audit.Targets{Agent: b.Name})
 	return reply{201, "/agents/" + url.PathEscape(b.Name), b}, err
 }
 

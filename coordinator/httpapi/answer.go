@@ -57,6 +57,7 @@ const gone = 499
 // refuse writes an error. What nobody classified goes to the log and leaves the process never.
 func (a *API) refuse(g *gin.Context, err error) {
 	f := fault.Of(err)
+	a.refused(g, f.Code)
 	if g.Request.Context().Err() != nil && f.Kind != fault.Invalid {
 		g.Status(gone)
 		return

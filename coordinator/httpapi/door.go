@@ -43,6 +43,7 @@ func (a *API) door(g *gin.Context) {
 			a.write(g, reply{status: http.StatusInternalServerError, body: fault.Of(errPanic)})
 		}
 		a.tell(g, time.Since(began))
+		a.record(g, g.Writer.Status())
 	}()
 	err := a.admit(g.Request)
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/access"
+	"ao/coordinator/audit"
 	"ao/coordinator/mcpapi"
 	"ao/shared/fault"
 
@@ -28,6 +29,7 @@ type Config struct {
 	Public  string         // the host in the address that others are told: ours too
 	Tokens  *access.Tokens // who may do what; nil: whoever reaches the address may do everything
 	NATSURL string         // told to runners that register over HTTP
+	Audit   *audit.Log     // who changed what; nil: it is not recorded
 	Ready   func() error   // what /ready says, default that of the coordinator
 	Streams int            // live streams at a time, default 256
 	Beat    time.Duration  // rhythm of comments on a quiet stream, default 15 s
@@ -68,7 +70,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())
-	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Seat: a.seat, Beat: cfg.Beat, Log: a.log})
+	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Seat: a.seat, Beat: cfg.Beat, Audit: cfg.Audit, Log: a.log})
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false

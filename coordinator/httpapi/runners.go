@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"ao/coordinator"
+	"ao/coordinator/audit"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -72,6 +73,7 @@ func (a *API) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.changed(g, audit.Targets{Runner: runner.ID()})
 	done, err := a.c.Register(context.WithoutCancel(g.Request.Context()), runner)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/audit"
 	"ao/coordinator/journal"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -45,10 +46,12 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.changed(g, audit.Targets{Run: acc.RunID, Session: acc.SessionID})
 	at := "/runs/" + acc.RunID
 	if acc.Mode != run.Sync {
 		return reply{http.StatusCreated, at, acc}, nil
 	}
+	a.record(g, http.StatusCreated) // the answer may come long after
 	wait := syncWait * time.Second
 	if acc.Wait != nil {
 		wait = time.Duration(*acc.Wait) * time.Second

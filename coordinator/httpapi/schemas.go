@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"ao/coordinator"
+	"ao/coordinator/audit"
 
 	"github.com/gin-gonic/gin"
 )
@@ -28,6 +29,7 @@ func (a *API) createSchema(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	s, err := a.c.CreateSchema(context.WithoutCancel(g.Request.Context()), raw)
+	a.changed(g, audit.Targets{Schema: s.Name})
 	return reply{201, "/schemas/" + url.PathEscape(s.Name), s}, err
 }
 

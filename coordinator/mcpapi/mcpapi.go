@@ -17,6 +17,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/access"
+	"ao/coordinator/audit"
 	"ao/shared/fault"
 	"ao/shared/wire"
 
@@ -28,6 +29,7 @@ type Config struct {
 	Waiting context.Context                  // its end ends every wait for a run, never a run; default: nothing does
 	Seat    func() (leave func(), err error) // asked before a run's events are followed; an error: they are not; default: nobody is
 	Beat    time.Duration                    // default 15 s: rhythm of signs of life while a call waits
+	Audit   *audit.Log                       // who changed what; nil: it is not recorded
 	Log     *slog.Logger                     // default slog.Default()
 }
 
@@ -98,7 +100,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 			defer a.waits.Delete(call)
 		}
 	}
-	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader)}
+	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
@@ -109,6 +111,8 @@ type exchange struct {
 	ctx context.Context // ends when the client goes, or cancels its call
 	w   *line
 	of  string // X-Agent-Session-Id
+
+	from, id string // the other end's address, and the request's id
 }
 
 type exchangeKey struct{}
@@ -179,7 +183,9 @@ func (a *API) tool(t tool) mcp.ToolHandler {
 			return nil, errors.New("a call without a request")
 		}
 		began := time.Now()
-		v, err := a.guarded(t, &call{exchange: x, notify: ctx, req: req})
+		one := &call{exchange: x, notify: ctx, req: req}
+		v, err := a.guarded(t, one)
+		a.record(t, one, err)
 		res, code := a.result(v, err)
 		a.log.Debug("mcp tool", "tool", t.name, "code", code, "took", time.Since(began).Round(time.Microsecond))
 		return res, nil

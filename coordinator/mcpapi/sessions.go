@@ -126,6 +126,9 @@ func (a *API) resultOf(x *call) (any, error) {
 
 func (a *API) stop(x *call) (any, error) {
 	in, err := a.session(x, false)
+	if run.CheckSessionID(in.SessionID) == nil {
+		x.targets.Session = in.SessionID
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -223,4 +226,8 @@ func (a *API) schemas(x *call) (any, error) {
 	return map[string][]coordinator.Schema{"schemas": all}, err
 }
 
-func (a *API) register(x *call) (any, error) { return a.c.CreateSchema(x.lasting(), x.args) }
+func (a *API) register(x *call) (any, error) {
+	s, err := a.c.CreateSchema(x.lasting(), x.args)
+	x.targets.Schema = s.Name
+	return s, err
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/audit"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
@@ -30,6 +31,9 @@ type call struct {
 	notify context.Context // for notifications that belong to this call
 	req    *mcp.CallToolRequest
 	args   json.RawMessage
+
+	targets  audit.Targets
+	recorded bool
 }
 
 // lasting is a context for what is finished also for a client that has gone.
@@ -133,6 +137,8 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.targets = audit.Targets{Run: acc.RunID, Session: acc.SessionID}
+	a.accepted(x)
 	switch acc.Mode {
 	case run.AsyncCallback:
 		return begun{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " + parent + " is resumed with its result when it has ended: end your turn now, and do not ask for it."}, nil

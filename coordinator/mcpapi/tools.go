@@ -1,15 +1,19 @@
 package mcpapi
 
-import "ao/coordinator/access"
+import (
+	"ao/coordinator/access"
+	"ao/coordinator/audit"
+)
 
 // tool is one row of the table: what a client sees of it, who may call it, and what it does.
 type tool struct {
 	name, title, say string
 	takes            string // JSON Schema of its arguments; they are checked where they are read
 	scope            access.Scope
-	sessions         bool // session tokens may call it, for what is theirs
-	looks            bool // changes nothing
-	ends             bool // ends what somebody may still want
+	sessions         bool   // session tokens may call it, for what is theirs
+	looks            bool   // changes nothing
+	ends             bool   // ends what somebody may still want
+	action           string // in the audit log, where it changes something
 	do               func(*API, *call) (any, error)
 }
 
@@ -38,7 +42,7 @@ Input depends on the agent's type:
 start_with says which of the two: prompt or parameters. output_schema, where there is one, is the form of the result's result_data.`,
 	},
 	{
-		name: "start_agent_session", title: "Start an agent", scope: access.Run, sessions: true, do: (*API).start,
+		name: "start_agent_session", title: "Start an agent", scope: access.Run, sessions: true, action: audit.RunCreate, do: (*API).start,
 		say: `Start a new session of an agent, and by default wait for its result.
 
 Input: see list_agent_blueprints. An autonomous agent without parameters_schema takes "prompt"; every other agent takes "parameters" that match its parameters_schema. Input that does not match is refused with every error and the schema: mend it and call again; nothing was started.
@@ -56,7 +60,7 @@ Keep session_id: with resume_agent_session the conversation of an autonomous age
 			outputArgs + `}}`,
 	},
 	{
-		name: "resume_agent_session", title: "Resume an agent", scope: access.Run, sessions: true, do: (*API).resume,
+		name: "resume_agent_session", title: "Resume an agent", scope: access.Run, sessions: true, action: audit.RunCreate, do: (*API).resume,
 		say: `Go on with a session of an autonomous agent: it remembers what was said. Also after a run that failed or was stopped.
 
 It takes "prompt" only, whatever parameters_schema the agent has: that is for starts. Sessions of procedural agents cannot be resumed; start a new one. While the session is at work, the new turn waits for the one before.`,
@@ -83,7 +87,7 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 			`"limit":{"type":"integer","minimum":1,"maximum":100,"description":"Default 20."},"cursor":{"type":"string","description":"next_cursor of the answer before."}}}`,
 	},
 	{
-		name: "stop_agent_session", title: "Stop a session", scope: access.Run, sessions: true, ends: true, do: (*API).stop,
+		name: "stop_agent_session", title: "Stop a session", scope: access.Run, sessions: true, ends: true, action: audit.SessionStop, do: (*API).stop,
 		say:   `Stop what runs in a session, and cancel what waits there. It can be resumed later.`,
 		takes: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` + sessionArg + `}}`,
 	},
@@ -92,7 +96,7 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 		say: `List the registered output schemas: their names can be given as output_schema_name.`,
 	},
 	{
-		name: "register_output_schema", title: "Register an output schema", scope: access.Admin, do: (*API).register,
+		name: "register_output_schema", title: "Register an output schema", scope: access.Admin, action: audit.SchemaCreate, do: (*API).register,
 		say: `Register a JSON Schema (draft-07) under a name, for output_schema_name. It cannot be changed afterwards: register another one. Needs an API token with scope admin; agents give output_schema with their call instead.`,
 		takes: `{"type":"object","required":["name","schema"],"additionalProperties":false,"properties":{` +
 			`"name":{"type":"string","description":"1 to 60 letters, digits, _ or -."},"description":{"type":"string"},` +

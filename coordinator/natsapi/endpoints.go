@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/audit"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -31,6 +32,7 @@ func key(h nats.Header) string {
 // create takes a run. Mode sync waits for its end and answers the run with its result; past wait_seconds the ids.
 func (s *service) create(ctx context.Context, h nats.Header, body []byte) (reply, error) {
 	acc, err := s.c.Submit(ctx, body, "nats", key(h))
+	s.record(audit.NATS, audit.RunCreate, audit.Targets{Run: acc.RunID, Session: acc.SessionID}, 201, err)
 	if err != nil || acc.Mode != run.Sync {
 		return reply{201, acc}, err
 	}
@@ -68,6 +70,7 @@ func (s *service) stop(ctx context.Context, _ nats.Header, body []byte) (reply, 
 		return reply{}, err
 	}
 	r, err := s.c.Stop(ctx, id)
+	s.record(audit.NATS, audit.RunStop, audit.Targets{Run: id}, 200, err)
 	return reply{200, r}, err
 }
 
@@ -114,6 +117,7 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	to := h.Get(replyTo)
 	if to != "" {
 		if err := publishable(to); err != nil {
+			s.record(audit.Inbox, audit.RunCreate, audit.Targets{}, 0, err)
 			return err
 		}
 	}
@@ -126,6 +130,7 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 			return err
 		}
 	}
+	s.record(audit.Inbox, audit.RunCreate, audit.Targets{Run: acc.RunID, Session: acc.SessionID}, 201, err)
 	if to != "" {
 		s.send(to, reply{201, acc}, err, nats.Header{"Ao-Inbox-Sequence": {strconv.FormatUint(m.Seq, 10)}})
 	}
@@ -149,6 +154,16 @@ func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) 
 		return s.c.Submit(ctx, m.Body, "nats", own)
 	}
 	return s.c.Submit(ctx, m.Body, "inbox", m.Key)
+}
+
+// record writes a line of the audit log. NATS does not tell who published: its own users and permissions say who may.
+func (s *service) record(door, action string, of audit.Targets, done int, err error) {
+	if s.cfg.Audit == nil {
+		return
+	}
+	e := audit.Entry{Door: door, Actor: &audit.Actor{Kind: audit.Publisher}, Action: action, Targets: of}
+	e.Status, e.Error = audit.Outcome(done, err)
+	s.cfg.Audit.Note(e)
 }
 
 // publishable tells whether a stranger may have us publish there: not to what workers and servers listen to.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/audit"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -35,6 +36,7 @@ type Config struct {
 	Wait    time.Duration // default 30 s: how long mode sync waits where a request does not say
 	Version string        // default 1.0.0: shown by nats micro
 	Serving func()        // called once when requests are answered
+	Audit   *audit.Log    // who changed what; nil: it is not recorded
 	Log     *slog.Logger  // default slog.Default()
 }
 

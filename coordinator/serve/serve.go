@@ -18,6 +18,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/access"
+	"ao/coordinator/audit"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/natsapi"
 	"ao/coordinator/webhook"
@@ -34,6 +35,9 @@ type Config struct {
 	HTTPAddr       string             // default 127.0.0.1:8765
 	Callbacks      webhook.Policy     // which callback_url is allowed; default none
 	APITokens      string             // file of API tokens; none: whoever reaches the address may do everything
+	TLSCert        string             // file of the certificate that HTTP shows; none: it is plain HTTP
+	TLSKey         string             // file of its private key
+	AuditLog       string             // file of who changed what, or audit.ToLog; none: it is not recorded
 	PublicURL      string             // where others reach the HTTP API, default the address that is listened on
 	InsecureListen bool               // listen beyond loopback although anybody there may do everything
 	Replicas       int                // of the streams, default 1
@@ -57,6 +61,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
 		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL),
+		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog),
 	}
 }
 
@@ -79,6 +84,18 @@ func Run(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
+	shown, err := certificateOf(cfg.TLSCert, cfg.TLSKey, log)
+	if err != nil {
+		return err
+	}
+	record, err := audit.Open(cfg.AuditLog, log)
+	if err != nil {
+		return err
+	}
+	defer record.Close()
+	if record.Path() != "" {
+		defer onHangup(record.Reopen)()
+	}
 	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.HTTP.Tokens != nil || cfg.InsecureListen)
 	if err != nil {
 		return err
@@ -94,7 +111,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer server.Close()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
+	scheme := shown.secure(server)
+	go func() { served <- shown.serve(server, l) }()
 
 	n := cfg.Server
 	if n == nil {
@@ -113,14 +131,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.Coordinator.Bus, cfg.Coordinator.Webhooks, cfg.Coordinator.Log = b, callbacks, log
-	cfg.Coordinator.DataDir, cfg.Coordinator.PublicURL = cfg.NATS.DataDir, publicURL(cfg.PublicURL, l.Addr(), log)
+	cfg.Coordinator.Bus, cfg.Coordinator.Webhooks, cfg.Coordinator.Audit, cfg.Coordinator.Log = b, callbacks, record, log
+	cfg.Coordinator.DataDir, cfg.Coordinator.PublicURL = cfg.NATS.DataDir, publicURL(cfg.PublicURL, scheme, l.Addr(), log)
 	c := coordinator.New(cfg.Coordinator)
 	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
 	if u, err := url.Parse(cfg.PublicURL); err == nil {
 		cfg.HTTP.Public = u.Hostname()
 	}
-	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Log = open, n.URL(), log
+	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Audit, cfg.HTTP.Log = open, n.URL(), record, log
 	var answers atomic.Bool // over NATS too
 	cfg.HTTP.Ready = func() error {
 		if err := c.Ready(); err != nil || answers.Load() {
@@ -151,9 +169,9 @@ func Run(ctx context.Context, cfg Config) error {
 		if !ready(gone, c) {
 			return nil
 		}
-		return natsapi.Run(gone, nc, b, c, natsapi.Config{Log: log, Serving: func() {
+		return natsapi.Run(gone, nc, b, c, natsapi.Config{Audit: record, Log: log, Serving: func() {
 			answers.Store(true)
-			url := "http://" + l.Addr().String()
+			url := scheme + "://" + l.Addr().String()
 			log.Info("serving", "http", url, "nats", n.URL())
 			if cfg.Serving != nil {
 				cfg.Serving(url)
@@ -233,15 +251,15 @@ func (f *front) end(server *http.Server, log *slog.Logger) error {
 
 // publicURL is where workers are told that the HTTP API is. Who listens everywhere has no address to tell; a worker on this machine
 // finds it all the same.
-func publicURL(said string, at net.Addr, log *slog.Logger) string {
+func publicURL(said, scheme string, at net.Addr, log *slog.Logger) string {
 	if said != "" {
 		return said
 	}
 	if a, ok := at.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
 		log.Warn("AO_PUBLIC_URL is not set: only workers on this machine can reach the HTTP API for their agents", "address", at.String())
-		return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(a.Port))
+		return scheme + "://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(a.Port))
 	}
-	return "http://" + at.String()
+	return scheme + "://" + at.String()
 }
 
 // listen opens the address; beyond loopback only where somebody looks after who may do what, or that was said explicitly.

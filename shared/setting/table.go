@@ -30,6 +30,14 @@ var (
 		Doc: "file of the API tokens' hashes ('ao tokens' makes it); without it whoever reaches the HTTP address may do everything"}
 	PublicURL = Setting[string]{Env: "AO_PUBLIC_URL", Flag: "public-url", Example: "http://coordinator:8765", Read: HTTPURL,
 		Doc: "where workers and other clients reach the HTTP API; default the address that is listened on"}
+	TLSCert = Setting[string]{Env: "AO_TLS_CERT", Flag: "tls-cert", Example: "/etc/ao/tls.crt", Read: Text,
+		Doc: "certificate of the HTTP API (PEM, its chain after it): it is https then; read again when it changes; with AO_TLS_KEY"}
+	TLSKey = Setting[string]{Env: "AO_TLS_KEY", Flag: "tls-key", Example: "/etc/ao/tls.key", Read: Text,
+		Doc: "private key of the HTTP API's certificate (PEM)"}
+	CA = Setting[string]{Env: "AO_CA", Flag: "ca", Example: "/etc/ao/ca.crt", Read: Text,
+		Doc: "authorities whose certificates are trusted beside the system's, where the HTTP API is reached over https (PEM)"}
+	AuditLog = Setting[string]{Env: "AO_AUDIT_LOG", Flag: "audit-log", Example: "/var/log/ao/audit.jsonl", Read: Text,
+		Doc: `file of who changed what, a JSON line each, opened again at SIGHUP; "log": into the program's log; default none`}
 	AgentsDirs = Setting[[]string]{Env: "AGENT_ORCHESTRATOR_AGENTS_DIR", Flag: "agents-dir", Example: "agents:more/agents", Read: Folders,
 		Doc: "folders of coordinator-owned agents, separated by ':'"}
 	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000", Read: Int(1, math.MaxInt32),

@@ -23,6 +23,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/trust"
 )
 
 // Config is what a Gateway is made of; its zero value works.
@@ -32,6 +33,7 @@ type Config struct {
 	MaxState    int64         // largest state, and largest body that is handed on to the API, in bytes; default 16 MiB
 	Patience    time.Duration // within which a request's head is to be there; default 5 s. For its body six times that.
 	Connections int           // open at once, all runs together; more wait; default 1024
+	CA          string        // file of authorities whose certificates the API may have, beside the system's (AO_CA)
 	Log         *slog.Logger  // default slog.Default()
 }
 
@@ -83,11 +85,15 @@ func New(c Config) (*Gateway, error) {
 	c.Rate, c.Burst = cmp.Or(c.Rate, 500), cmp.Or(c.Burst, 1000)
 	c.MaxState, c.Patience, c.Connections = cmp.Or(c.MaxState, 16<<20), cmp.Or(c.Patience, 5*time.Second), cmp.Or(c.Connections, 1024)
 	c.Log = cmp.Or(c.Log, slog.Default())
+	believes, err := trust.Config(c.CA)
+	if err != nil {
+		return nil, err
+	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("the local gateway for executors: %w", err)
 	}
-	g := &Gateway{Config: c, addr: l.Addr().String(), out: transport(), served: make(chan struct{}), doors: map[[sha256.Size]byte]*Door{}}
+	g := &Gateway{Config: c, addr: l.Addr().String(), out: transport(believes), served: make(chan struct{}), doors: map[[sha256.Size]byte]*Door{}}
 	rand.Read(g.secret[:])
 	g.server = &http.Server{
 		Handler: g, ReadHeaderTimeout: c.Patience, ReadTimeout: 6 * c.Patience, IdleTimeout: 6 * c.Patience, MaxHeaderBytes: 16 << 10,

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -14,14 +15,16 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/trust"
 )
 
 // HeaderSession names the session on whose behalf the API is asked.
 const HeaderSession = "X-Agent-Session-Id"
 
 // transport is how the API is reached: directly, and its answers may take as long as they do.
-func transport() *http.Transport {
+func transport(believes *tls.Config) *http.Transport {
 	return &http.Transport{
+		TLSClientConfig:     believes,
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 5 * time.Second, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true, DisableCompression: true,
 	}
@@ -71,6 +74,11 @@ func (c call) forward(path string) (any, error) {
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if errors.Is(err, context.Canceled) {
 				refuse(w, err)
+				return
+			}
+			if why := trust.Why(err); why != "" {
+				c.g.Log.Error("the orchestrator's API is not asked for an executor", "run", c.run.Invocation.RunID, "url", base.Redacted(), "why", why)
+				refuse(w, fault.New(fault.Unavailable, "api_untrusted", "The orchestrator's API is not asked: "+why).After(time.Minute))
 				return
 			}
 			c.g.Log.Warn("the orchestrator's API does not answer an executor", "run", c.run.Invocation.RunID, "url", base.Redacted(), "err", err)

@@ -3,10 +3,13 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +122,27 @@ func TestNoAPI(t *testing.T) {
 	status, head, body := ask(t, "POST", d.URL+"/mcp", "{}")
 	if status != 503 || head.Get("Retry-After") != "1" || !strings.Contains(body, `"error":"api_unreachable"`) || strings.Contains(body, s.URL) {
 		t.Errorf("got %d %s", status, body)
+	}
+}
+
+// TestForwardOverTLS: the API may be https, with an authority of one's own (AO_CA).
+func TestForwardOverTLS(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header.Get("Authorization")) }))
+	t.Cleanup(s.Close)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := func(r *Run) { r.API = func() string { return s.URL } }
+	_, d, _ := open(t, Config{CA: ca}, at)
+	if status, _, body := ask(t, "GET", d.URL+"/api/runs", ""); status != 200 || body != "Bearer aos_1" {
+		t.Errorf("%d %s", status, body)
+	}
+	_, d, _ = open(t, Config{}, at)
+	if status, _, body := ask(t, "GET", d.URL+"/api/runs", ""); status != 503 || !strings.Contains(body, `"api_untrusted"`) || !strings.Contains(body, "AO_CA") {
+		t.Errorf("%d %s", status, body)
+	}
+	if _, err := New(Config{CA: ca + "x"}); err == nil || !strings.Contains(err.Error(), "AO_CA") {
+		t.Errorf("%v", err)
 	}
 }

@@ -27,6 +27,7 @@ type Config struct {
 	Grace                         time.Duration // how long runs may go on when the worker is told to end
 	MaxPayload                    int64         // largest result, bytes
 	APIURL                        string        // where the orchestrator's HTTP API is; default what a coordinator says
+	CA                            string        // file of authorities whose certificates that may have, beside the system's
 	Log                           *slog.Logger  // default slog.Default()
 
 	Hurry <-chan struct{} // closed: the grace is over
@@ -37,7 +38,7 @@ func (c *Config) Settings() []setting.Bound {
 	return []setting.Bound{
 		setting.Profiles.To(&c.Profiles), setting.ProfilesDir.To(&c.ProfilesDir),
 		setting.ProjectDir.To(&c.ProjectDir), setting.Hostname.To(&c.Host), setting.Tags.To(&c.Tags), setting.RequireMatchingTags.To(&c.OnlyTags),
-		setting.DrainGrace.To(&c.Grace), setting.APIURL.To(&c.APIURL),
+		setting.DrainGrace.To(&c.Grace), setting.APIURL.To(&c.APIURL), setting.CA.To(&c.CA),
 	}
 }
 
@@ -68,7 +69,7 @@ func (c Config) Read() ([]profile.Profile, error) {
 func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	door, err := gateway.New(gateway.Config{MaxState: c.MaxPayload, Log: c.Log})
+	door, err := gateway.New(gateway.Config{MaxState: c.MaxPayload, CA: c.CA, Log: c.Log})
 	if err != nil {
 		return err
 	}

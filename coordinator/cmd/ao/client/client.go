@@ -21,12 +21,14 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/trust"
 )
 
 // Config says where the coordinator is.
 type Config struct {
 	URL      string        // default http://127.0.0.1:8765
 	Token    string        // shown to a coordinator that asks for one
+	CA       string        // file of authorities that are trusted beside the system's (AO_CA)
 	Pause    time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
 	Patience time.Duration // how long new tries go on while nobody answers; default DefaultPatience
 	Notice   func(string)  // what a person should know meanwhile; default: nobody listens
@@ -67,13 +69,19 @@ func New(c Config) (*Client, error) {
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) { // not shown: it may be right but for a line's end
 		return nil, errors.New("the token has characters that no token has, spaces perhaps; give it as 'ao tokens create' printed it (AO_TOKEN or flag --token)")
 	}
+	believes, err := trust.Config(c.CA)
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = believes
 	notice := c.Notice
 	if notice == nil {
 		notice = func(string) {}
 	}
 	return &Client{
 		base: strings.TrimRight(raw, "/"), token: c.Token,
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 
 		reached: new(atomic.Bool),
 		pause:   cmp.Or(c.Pause, 250*time.Millisecond), patience: cmp.Or(c.Patience, DefaultPatience), notice: notice,
@@ -212,6 +220,9 @@ func Key() string { return "ao-" + rand.Text() }
 func (c *Client) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if why := trust.Why(err); why != "" {
+		return &Untrusted{URL: c.base, Why: why, Cause: err}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return &Unreachable{URL: c.base, Cause: op.Err}

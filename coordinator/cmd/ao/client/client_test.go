@@ -3,11 +3,16 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -301,5 +306,47 @@ func TestEventsPages(t *testing.T) {
 	at, err := c.Events(t.Context(), "ses_1", "0-1", func(raw json.RawMessage) bool { got = append(got, string(raw)); return false })
 	if err != nil || strings.Join(got, "") != "2345" || at != "0-5" {
 		t.Errorf("got %v at %q, %v", got, at, err)
+	}
+}
+
+// TestTLS: a server is believed when AO_CA names its authority; else the error says what to do, and nobody tries again.
+func TestTLS(t *testing.T) {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"status":"ready"}`)
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	plain := httptest.NewServer(s.Config.Handler)
+	t.Cleanup(plain.Close)
+	dir := t.TempDir()
+	ca, other := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "other")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ url, ca, say string }{
+		{s.URL, ca, ""},
+		{plain.URL, ca, ""},
+		{s.URL, "", "is not asked: its certificate is not trusted here: name the authority that signed it in AO_CA"},
+		{strings.Replace(s.URL, "127.0.0.1", "localhost", 1), ca, "is for another name"},
+		{strings.Replace(plain.URL, "http:", "https:", 1), ca, "it does not speak TLS: use http://"},
+		{strings.Replace(s.URL, "https:", "http:", 1), ca, "speaks TLS: use https://"},
+		{s.URL, other, `AO_CA "` + other + `" holds no certificate`},
+		{s.URL, filepath.Join(dir, "none"), "cannot be read"},
+	} {
+		c, err := New(Config{URL: tt.url, CA: tt.ca})
+		if err == nil {
+			_, err = c.Get(t.Context(), nil, "ready")
+		}
+		switch {
+		case tt.say == "" && err != nil, tt.say != "" && (err == nil || !strings.Contains(err.Error(), tt.say)):
+			t.Errorf("%s with %q: %v, want %q", tt.url, tt.ca, err, tt.say)
+		case err != nil && Passing(err):
+			t.Errorf("%v is said to pass", err)
+		}
 	}
 }

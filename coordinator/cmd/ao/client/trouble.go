@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"ao/shared/fault"
@@ -47,6 +48,16 @@ func (l *Lost) Error() string {
 }
 func (l *Lost) Unwrap() error { return l.Cause }
 
+// Untrusted is somebody at the address who does not prove to be whom we asked for, or does not speak TLS.
+type Untrusted struct {
+	URL   string
+	Why   string // and what to do
+	Cause error
+}
+
+func (u *Untrusted) Error() string { return fmt.Sprintf("%s is not asked: %s", u.URL, u.Why) }
+func (u *Untrusted) Unwrap() error { return u.Cause }
+
 // Stranger is an answer that no coordinator gives.
 type Stranger struct {
 	URL    string
@@ -56,6 +67,9 @@ type Stranger struct {
 }
 
 func (s *Stranger) Error() string {
+	if strings.HasPrefix(s.Start, "Client sent an HTTP request to an HTTPS server") {
+		return fmt.Sprintf("%s speaks TLS: use https:// (and AO_CA, where its certificate is of an authority of your own)", s.URL)
+	}
 	what := s.Type
 	if what == "" {
 		what = "no content type"

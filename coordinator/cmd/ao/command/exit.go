@@ -91,6 +91,8 @@ func (a *app) problem(command string, err error) problem {
 		return problem{code: exitDone}
 	case errors.As(err, new(*client.Unreachable)):
 		return told(exitUnreached, "unreachable", "start one with scripts/up, or say where it is with --url or AO_URL")
+	case errors.As(err, new(*client.Untrusted)):
+		return told(exitUnreached, "untrusted")
 	case errors.As(err, new(*client.Lost)):
 		return told(exitUnreached, "connection_lost", "'ao health' tells whether the coordinator is well")
 	case errors.As(err, new(*client.Stranger)):

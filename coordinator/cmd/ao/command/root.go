@@ -31,6 +31,7 @@ type app struct {
 
 	url    string
 	token  string
+	ca     string
 	json   bool
 	client *client.Client
 	acted  bool // the words were understood; what fails from here on is not their fault
@@ -74,6 +75,7 @@ func (a *app) root() *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+")")
 	root.PersistentFlags().StringVar(&a.token, "token", "", "API token, where the coordinator asks for one (better AO_TOKEN: others on this machine see flags)")
+	root.PersistentFlags().StringVar(&a.ca, "ca", "", "file of authorities that are trusted beside the system's, for https (AO_CA)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print the API's own JSON documents, lists one per line; errors too")
 	for _, flag := range []string{"url", "token"} {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // fails only for a flag that does not exist
@@ -83,7 +85,7 @@ func (a *app) root() *cobra.Command {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.schemas(), a.runners(), a.callbacks(), a.tokens(), a.verify(), a.conformance(), a.health()} {
+	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.schemas(), a.runners(), a.callbacks(), a.tokens(), a.verify(), a.backup(), a.restore(), a.conformance(), a.health()} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}
@@ -94,7 +96,7 @@ func (a *app) root() *cobra.Command {
 
 // connect makes the client, once flags are read. Nothing is sent yet.
 func (a *app) connect() error {
-	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), Notice: func(s string) { a.note("%s", s) }})
+	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")), Notice: func(s string) { a.note("%s", s) }})
 	a.client = c
 	return err
 }

@@ -1,0 +1,145 @@
+// Package audit is the record of who changed what: one JSON line for each request that changes something or was refused, whatever
+// door it came through. A line has names, ids and an outcome; never bodies, prompts, parameters or secrets. Reads are not recorded.
+package audit
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"ao/coordinator/access"
+	"ao/shared/fault"
+)
+
+// The doors.
+const (
+	HTTP  = "http"
+	MCP   = "mcp"
+	NATS  = "nats"  // request and reply
+	Inbox = "inbox" // the durable inbox
+	Fleet = "fleet" // what workers ask of coordinators
+	Clock = "clock" // nobody asked: a time was over
+)
+
+// The actions that more than one door has.
+const (
+	RunCreate    = "run.create"
+	RunStop      = "run.stop"
+	SessionStop  = "session.stop"
+	SchemaCreate = "schema.create"
+	Register     = "runner.register"
+	Deregister   = "runner.deregister"
+	Removed      = "runner.removed"
+	Read         = "read"       // only where it was refused
+	Lost         = "audit.lost" // lines are missing here
+)
+
+// Actor is who did it, as far as the door knows.
+type Actor struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name,omitempty"`  // of an API token; as whom a runner registers: its hostname
+	Scope   string `json:"scope,omitempty"` // of an API token
+	Session string `json:"session_id,omitempty"`
+	Run     string `json:"run_id,omitempty"`
+	Runner  string `json:"runner_id,omitempty"` // as it says
+}
+
+// The kinds of actors.
+const (
+	Token       = "token"
+	Session     = "session"     // an executor, with its session's token
+	Anonymous   = "anonymous"   // no tokens are asked for
+	Unknown     = "unknown"     // nobody whom the door knows: refused
+	Publisher   = "nats"        // NATS let it in, and does not tell us as whom
+	Runner      = "runner"      // a worker
+	Coordinator = "coordinator" // this process by itself
+)
+
+// Who is the actor that a caller over HTTP or MCP is.
+func Who(c access.Caller) Actor {
+	switch {
+	case c.Session != "":
+		return Actor{Kind: Session, Session: c.Session, Run: c.Run}
+	case c.Name != "":
+		return Actor{Kind: Token, Name: c.Name, Scope: c.Scope.String()}
+	case c == access.Anybody:
+		return Actor{Kind: Anonymous}
+	}
+	return Actor{Kind: Unknown}
+}
+
+// Targets is what was changed, or was to be.
+type Targets struct {
+	Run     string `json:"run_id,omitempty"`
+	Session string `json:"session_id,omitempty"`
+	Agent   string `json:"agent_name,omitempty"`
+	Schema  string `json:"schema_name,omitempty"`
+	Runner  string `json:"runner_id,omitempty"`
+}
+
+// Entry is one line.
+type Entry struct {
+	Time    time.Time `json:"time"`              // default the moment it is noted
+	Request string    `json:"request,omitempty"` // X-Request-Id; over NATS none
+	Door    string    `json:"door,omitempty"`
+	Actor   *Actor    `json:"actor,omitempty"`
+	From    string    `json:"from,omitempty"` // address of the other end of the connection; over NATS not known
+	Action  string    `json:"action"`
+	Route   string    `json:"route,omitempty"` // of a refused read
+	Targets
+	Status int    `json:"status,omitempty"` // as HTTP has it; a run that is waited for counts as 201 as soon as it is accepted
+	Error  string `json:"error,omitempty"`  // code of the refusal
+	Count  uint64 `json:"count,omitempty"`  // audit.lost: how many lines are missing here
+}
+
+// statuses is what HTTP says of a fault, whatever door it was met at.
+var statuses = map[fault.Kind]int{
+	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
+	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
+}
+
+// Outcome is the status and code of a request: done where nothing went wrong.
+func Outcome(done int, err error) (status int, code string) {
+	if err == nil {
+		return done, ""
+	}
+	f := fault.Of(err)
+	return statuses[f.Kind], f.Code
+}
+
+// attrs is the line for the log.
+func (e Entry) attrs() []slog.Attr {
+	all := make([]slog.Attr, 0, 16)
+	add := func(key, value string) {
+		if value != "" {
+			all = append(all, slog.String(key, value))
+		}
+	}
+	add("request", e.Request)
+	add("door", e.Door)
+	if a := e.Actor; a != nil {
+		add("actor", a.Kind)
+		add("token", a.Name)
+		add("scope", a.Scope)
+		add("by_session", a.Session)
+		add("by_run", a.Run)
+		add("by_runner", a.Runner)
+	}
+	add("from", e.From)
+	add("action", e.Action)
+	add("route", e.Route)
+	add("run", e.Run)
+	add("session", e.Session)
+	add("agent", e.Agent)
+	add("schema", e.Schema)
+	add("runner", e.Runner)
+	if e.Status != 0 {
+		all = append(all, slog.Int("status", e.Status))
+	}
+	add("error", e.Error)
+	if e.Count != 0 {
+		all = append(all, slog.Uint64("count", e.Count))
+	}
+	return all
+}

@@ -1,0 +1,217 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// said is a log that can be read while it is written.
+type said struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.Write(b)
+}
+
+func (s *said) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.String()
+}
+
+func (s *said) log() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
+
+func lines(t *testing.T, path string) (all []Entry) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var e Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v: %q", err, line)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+func TestNoneCostsNothing(t *testing.T) {
+	l, err := Open("", nil)
+	if l != nil || err != nil {
+		t.Fatal(l, err)
+	}
+	l.Note(Entry{})
+	l.Reopen()
+	l.Close()
+	if n := testing.AllocsPerRun(100, func() { l.Note(Entry{Action: RunCreate}) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestEntriesAreInTheFileSoon(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit")
+	if err := os.WriteFile(path, []byte(`{"time":"2026-01-01T00:00:00Z","action":"earlier"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(path, new(said).log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	l.Note(Entry{Action: RunCreate, Door: HTTP, Actor: &Actor{Kind: Token, Name: "ci"}, Targets: Targets{Run: "run_<1>"}, Status: 201})
+	until(t, "the line is there, before the end", func() bool { return len(lines(t, path)) == 2 })
+	raw, _ := os.ReadFile(path)
+	if !strings.Contains(string(raw), `"door":"http","actor":{"kind":"token","name":"ci"},"action":"run.create","run_id":"run_<1>","status":201}`) {
+		t.Errorf("%s", raw)
+	}
+}
+
+// TestRotation: after SIGHUP lines go to the file that has the name now, and none is lost.
+func TestRotation(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit")
+	l, err := Open(path, new(said).log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Note(Entry{Action: "one"})
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	l.Note(Entry{Action: "two"})
+	l.Reopen()
+	l.Note(Entry{Action: "three"})
+	l.Close()
+	if old := lines(t, path+".1"); len(old) != 2 || old[1].Action != "two" {
+		t.Errorf("the old file has %v", old)
+	}
+	if now := lines(t, path); len(now) != 1 || now[0].Action != "three" {
+		t.Errorf("the new file has %v", now)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	l.Reopen() // after its end: nothing
+}
+
+// TestAFileThatCannotBeOpenedAgain: the record goes on in the one it has.
+func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path, log := filepath.Join(dir, "audit"), new(said)
+	l, err := Open(path, log.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+"-elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	l.Reopen()
+	l.Note(Entry{Action: "after"})
+	l.Close()
+	if all := lines(t, filepath.Join(dir+"-elsewhere", "audit")); len(all) != 1 {
+		t.Errorf("%v", all)
+	}
+	if !strings.Contains(log.text(), "goes on in the file it had") {
+		t.Error(log.text())
+	}
+}
+
+// TestAFullDisk: what cannot be written is counted and told, and nobody waits for it.
+func TestAFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	log := new(said)
+	l, err := Open("/dev/full", log.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		l.Note(Entry{Action: RunCreate})
+	}
+	until(t, "it is told", func() bool {
+		return strings.Contains(log.text(), "audit entries are lost") && strings.Contains(log.text(), "no space left")
+	})
+	path := filepath.Join(t.TempDir(), "audit")
+	f, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if l.lost.Load() != 3 {
+		t.Errorf("%d lost, want 3", l.lost.Load())
+	}
+	// There is room again: the gap is told in the file.
+	l.file = f
+	l.add(Entry{Action: "again"})
+	l.flush()
+	if all := lines(t, path); len(all) != 2 || all[0].Action != Lost || all[0].Count != 3 || all[1].Action != "again" {
+		t.Errorf("%+v", all)
+	}
+	l.add(Entry{Action: "and again"})
+	l.flush()
+	if all := lines(t, path); len(all) != 3 {
+		t.Errorf("the gap is told again: %+v", all)
+	}
+	_ = f.Close()
+}
+
+// TestMoreThanCanBeWritten: the queue has an end; what does not fit is counted.
+func TestMoreThanCanBeWritten(t *testing.T) {
+	path, log := filepath.Join(t.TempDir(), "audit"), new(said)
+	l, err := Open(path, log.log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 200_000
+	for range many {
+		l.Note(Entry{Action: RunCreate})
+	}
+	l.Close()
+	var written, lost uint64
+	for _, e := range lines(t, path) {
+		if e.Action == Lost {
+			lost += e.Count
+		} else {
+			written++
+		}
+	}
+	if all := written + l.lost.Load(); all != many || lost > l.lost.Load() {
+		t.Errorf("%d written + %d lost = %d, want %d; the file tells of %d", written, l.lost.Load(), all, many, lost)
+	}
+}
+
+func TestWhatIsNoFile(t *testing.T) {
+	for path, say := range map[string]string{
+		t.TempDir(): "is no file", filepath.Join(t.TempDir(), "none", "audit"): "cannot be opened",
+	} {
+		if _, err := Open(path, nil); err == nil || !strings.Contains(err.Error(), "AO_AUDIT_LOG") || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

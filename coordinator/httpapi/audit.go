@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"net/http"
+	"regexp"
+
+	"ao/coordinator/audit"
+
+	"github.com/gin-gonic/gin"
+)
+
+// actions names what the routes do that change something. POST /mcp is missing: its tools are recorded each for itself.
+var actions = map[string]string{
+	"POST /runs":          audit.RunCreate,
+	"POST /runs/:id/stop": audit.RunStop,
+
+	"POST /sessions/:id/stop": audit.SessionStop,
+	"DELETE /sessions/:id":    "session.delete",
+
+	"POST /callbacks/:id/redeliver": "callback.redeliver",
+
+	"POST /agents":         "agent.create",
+	"PATCH /agents/:name":  "agent.change",
+	"DELETE /agents/:name": "agent.delete",
+
+	"POST /schemas":         audit.SchemaCreate,
+	"DELETE /schemas/:name": "schema.delete",
+
+	"DELETE /runners/:id":   "runner.drain",
+	"POST /runner/register": audit.Register,
+}
+
+// entryKey is where a request keeps its line of the audit log.
+const entryKey = "audit"
+
+// note is what is known of a request beside what the request says itself.
+type note struct {
+	targets audit.Targets
+	code    string // of its refusal
+	written bool
+}
+
+// noted is the request's note; nil: nothing is recorded.
+func (a *API) noted(g *gin.Context) *note {
+	if a.cfg.Audit == nil {
+		return nil
+	}
+	if v, ok := g.Get(entryKey); ok {
+		return v.(*note)
+	}
+	n := new(note)
+	g.Set(entryKey, n)
+	return n
+}
+
+// changed says what a request changes, where its path does not.
+func (a *API) changed(g *gin.Context, t audit.Targets) {
+	if n := a.noted(g); n != nil {
+		n.targets = t
+	}
+}
+
+// refused says why a request is refused.
+func (a *API) refused(g *gin.Context, code string) {
+	if n := a.noted(g); n != nil {
+		n.code = code
+	}
+}
+
+// plainID is what a path may be quoted with: ids and names, nothing that somebody may have written there by mistake.
+var plainID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,80}$`)
+
+// record writes a request's line, once: of what changes something, and of whatever the door refuses.
+func (a *API) record(g *gin.Context, status int) {
+	n := a.noted(g)
+	if n == nil || n.written {
+		return
+	}
+	route := g.Request.Method + " " + g.FullPath()
+	action := actions[route]
+	e := audit.Entry{Request: requestID(g), Door: audit.HTTP, From: g.Request.RemoteAddr, Targets: n.targets, Status: status, Error: n.code}
+	if action == "" {
+		if status != http.StatusUnauthorized && status != http.StatusForbidden {
+			return
+		}
+		if e.Route, action = pattern(g), audit.Read; g.Request.Method != http.MethodGet && g.Request.Method != http.MethodHead {
+			action = "request"
+		}
+	}
+	n.written, e.Action = true, action
+	who := audit.Who(caller(g))
+	e.Actor = &who
+	if id := g.Param("id"); plainID.MatchString(id) {
+		switch g.FullPath() {
+		case "/runs/:id/stop", "/callbacks/:id/redeliver":
+			e.Run = id
+		case "/sessions/:id", "/sessions/:id/stop":
+			e.Session = id
+		case "/runners/:id":
+			e.Runner = id
+		}
+	}
+	if name := g.Param("name"); plainID.MatchString(name) {
+		switch g.FullPath() {
+		case "/agents/:name":
+			e.Agent = name
+		case "/schemas/:name":
+			e.Schema = name
+		}
+	}
+	a.cfg.Audit.Note(e)
+}

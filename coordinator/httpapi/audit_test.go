@@ -1,0 +1,27 @@
+package httpapi
+
+import (
+	"net/http"
+	"testing"
+
+	"ao/coordinator"
+)
+
+// TestEveryChangeHasAnAction walks the router: a route that can change something leaves a line in the audit log.
+func TestEveryChangeHasAnAction(t *testing.T) {
+	changesNothing := map[string]bool{"POST /runs/validate": true, "POST /mcp": true} // MCP's tools are recorded each for itself
+	a := New(coordinator.New(coordinator.Config{}), Config{})
+	seen := map[string]bool{}
+	for _, r := range a.engine.Routes() {
+		at := r.Method + " " + r.Path
+		seen[at] = true
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && !changesNothing[at] && actions[at] == "" {
+			t.Errorf("%s has no action: give it one in audit.go", at)
+		}
+	}
+	for at := range actions {
+		if !seen[at] {
+			t.Errorf("%s is no route", at)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package mcpapi
+
+import (
+	"net/http"
+
+	"ao/coordinator/audit"
+)
+
+// accepted writes the line of a run that was taken: its end may come long after.
+func (a *API) accepted(x *call) {
+	a.note(x, audit.RunCreate, http.StatusCreated, "")
+}
+
+// record writes the line of a call that changes something, or was refused for who calls.
+func (a *API) record(t tool, x *call, err error) {
+	action := t.action
+	status, code := audit.Outcome(http.StatusOK, err)
+	if action == "" {
+		if status != http.StatusForbidden && status != http.StatusUnauthorized {
+			return
+		}
+		action = audit.Read
+	}
+	a.note(x, action, status, code)
+}
+
+func (a *API) note(x *call, action string, status int, code string) {
+	if a.cfg.Audit == nil || x.recorded {
+		return
+	}
+	x.recorded = true
+	who := audit.Who(x.who)
+	a.cfg.Audit.Note(audit.Entry{Request: x.id, Door: audit.MCP, Actor: &who, From: x.from, Action: action, Targets: x.targets, Status: status, Error: code})
+}

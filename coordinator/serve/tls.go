@@ -1,0 +1,147 @@
+package serve
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// certificate is what the HTTP side shows of itself. A nil one is plain HTTP.
+type certificate struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	mu     sync.Mutex
+	pair   *tls.Certificate
+	seen   [2]fs.FileInfo // the files as they were read last
+	looked time.Time
+}
+
+// lookEach is how often the files are looked at, while somebody connects.
+const lookEach = time.Second
+
+// certificateOf reads both files; nil: there are none.
+func certificateOf(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
+	switch {
+	case certFile == "" && keyFile == "":
+		return nil, nil
+	case keyFile == "":
+		return nil, errors.New("AO_TLS_CERT is set and AO_TLS_KEY is not: name the certificate's private key too, or neither")
+	case certFile == "":
+		return nil, errors.New("AO_TLS_KEY is set and AO_TLS_CERT is not: name the key's certificate too, or neither")
+	}
+	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
+	if err := c.read(c.look()); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// look is what the files look like now.
+func (c *certificate) look() (now [2]fs.FileInfo) {
+	for i, file := range []string{c.certFile, c.keyFile} {
+		now[i], _ = os.Stat(file) // what is not there is seen when it is read
+	}
+	return now
+}
+
+// read reads the files, which looked like this a moment before. The caller holds mu, or is alone.
+func (c *certificate) read(seen [2]fs.FileInfo) error {
+	c.seen, c.looked = seen, time.Now()
+	cert, err := os.ReadFile(c.certFile)
+	if err != nil {
+		return fmt.Errorf("AO_TLS_CERT %q cannot be read: %w", c.certFile, err)
+	}
+	key, err := os.ReadFile(c.keyFile)
+	if err != nil {
+		return fmt.Errorf("AO_TLS_KEY %q cannot be read: %w", c.keyFile, err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return fmt.Errorf("AO_TLS_CERT %q and AO_TLS_KEY %q are no certificate and its private key (PEM): %w", c.certFile, c.keyFile, err)
+	}
+	if leaf := pair.Leaf; leaf != nil && time.Now().After(leaf.NotAfter) {
+		c.log.Warn("the certificate of the HTTP API has expired, so clients will refuse it (AO_TLS_CERT)", "file", c.certFile, "ended", leaf.NotAfter)
+	}
+	c.pair = &pair
+	return nil
+}
+
+// current is the certificate of the files as they are now. While they cannot be used, the one of before holds.
+func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) < lookEach {
+		return c.pair, nil
+	}
+	c.looked = time.Now()
+	now := c.look()
+	if sameFile(now[0], c.seen[0]) && sameFile(now[1], c.seen[1]) {
+		return c.pair, nil
+	}
+	if err := c.read(now); err != nil { // one of them is new perhaps, the other not yet
+		c.log.Error("the certificate of the HTTP API cannot be read again; the one of before still holds", "err", err)
+	} else {
+		c.log.Info("certificate of the HTTP API read again", "file", c.certFile)
+	}
+	return c.pair, nil
+}
+
+// sameFile tells whether a file looks as it did.
+func sameFile(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+// secure makes the server one that shows the certificate, and gives the scheme of its addresses. HTTP/1 it stays: deadlines and the
+// limits of connections mean one thing then.
+func (c *certificate) secure(server *http.Server) (scheme string) {
+	if c == nil {
+		return "http"
+	}
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.current}
+	return "https"
+}
+
+func (c *certificate) serve(server *http.Server, l net.Listener) error {
+	if c == nil {
+		return server.Serve(l)
+	}
+	return server.ServeTLS(l, "", "")
+}
+
+// onHangup has f called at each SIGHUP, until what it gives is called. Without a record to open again, the signal ends the process as
+// ever.
+func onHangup(f func()) (stop func()) {
+	got, over := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(got, syscall.SIGHUP)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-got:
+				f()
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() {
+		signal.Stop(got)
+		close(over)
+		wg.Wait()
+	}
+}
