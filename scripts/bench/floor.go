@@ -108,6 +108,7 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
+	report := tell()
 	free := make(chan struct{}, slots)
 	for range slots {
 		free <- struct{}{}
@@ -121,6 +122,7 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 				return
 			}
 			m.Ack()
+			report.began(m.Data())
 			js.Publish(ctx, "floor.ended."+id, []byte(`{"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{},"exit_code":0}}`))
 		}()
 	}, jetstream.PullMaxMessages(slots))
@@ -128,6 +130,7 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 		return err
 	}
 	defer consume.Stop()
+	report.ready()
 	<-ctx.Done()
 	return nil
 }

@@ -35,9 +35,10 @@ var roles = map[string]func(context.Context) error{
 	"floor-coordinator": func(ctx context.Context) error {
 		return floorCoordinator(ctx, os.Getenv("AO_BENCH_HTTP"), os.Getenv("AO_BENCH_NATS"))
 	},
-	"floor-worker":     func(ctx context.Context) error { return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slots) },
+	"floor-worker":     func(ctx context.Context) error { return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotsOf()) },
 	"ours-coordinator": ourCoordinator,
 	"ours-worker":      ourWorker,
+	"history":          historyRole,
 }
 
 // slots are the same on both sides.
@@ -61,7 +62,11 @@ func quiet() *slog.Logger {
 func ourCoordinator(ctx context.Context) error {
 	setting.Collect()
 	go debug()
-	return serve.Run(ctx, serve.Config{HTTPAddr: os.Getenv("AO_BENCH_HTTP"), NATS: serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS")}, Log: quiet()})
+	cfg, err := configured()
+	if err != nil {
+		return err
+	}
+	return serve.Run(ctx, cfg)
 }
 
 // debug tells the live heap, and gives profiles, on a port of its own.
@@ -100,7 +105,11 @@ func ourWorker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := worker.Config{Bus: b, Log: quiet(), Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slots}}
+	cfg := worker.Config{
+		Bus: b, Log: quiet(), ProjectDir: projectOf(), Tags: tagsOf(),
+		Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slotsOf()},
+	}
+	report := tell()
 	if os.Getenv("AO_BENCH_KIND") == "spawn" {
 		dir := filepath.Join(os.Getenv("AO_BENCH_DIR"), "agents")
 		if err := scripts(dir); err != nil {
@@ -109,12 +118,22 @@ func ourWorker(ctx context.Context) error {
 		cfg.Profile.AgentsDir, cfg.Profile.MaxConcurrentRuns = dir, slotsOfSpawn
 	} else {
 		cfg.Executor = noop{}
+		if report != nil {
+			cfg.Executor = telling{report, os.Getenv("AO_BENCH_HOLD") != ""}
+		}
 		cfg.Agents = []agent.Blueprint{{Name: "noop", Type: run.Procedural, Command: "noop", Status: agent.Active}}
 	}
 	w, err := worker.New(cfg)
 	if err != nil {
 		return err
 	}
+	go func() {
+		select {
+		case <-w.Ready():
+			report.ready()
+		case <-ctx.Done():
+		}
+	}()
 	return w.Run(ctx)
 }
 

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/serve"
+	"ao/nats/bus"
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/shared/setting"
+)
+
+// The roles of this program are also started by scripts/bench/peers, which measures other systems beside ours. What only
+// it asks for is here, as variables of the environment:
+//
+//	AO_BENCH_TELL     the worker reports runs on stdout (see told)
+//	AO_BENCH_HOLD     its runs do not end
+//	AO_BENCH_SLOTS    how many it has at once, instead of slots
+//	AO_BENCH_WORKER   a name that tells it from other workers
+//	AO_BENCH_TAGS     its tags, a comma list
+//	AO_BENCH_DATA     folder of the coordinator's snapshots
+//	AO_BENCH_<NAME>   the coordinator's setting NAME, such as AO_BENCH_RUN_LEASE
+//	AO_BENCH_HISTORY  how many ended runs role history writes
+
+// told reports runs to whoever started this worker: 16 bytes each, the number "at" of the parameters and the time
+// when the run began here, both in nanoseconds since 1970, little-endian. Two zeros first: it takes runs from now on.
+type told chan [2]int64
+
+func tell() told {
+	if os.Getenv("AO_BENCH_TELL") == "" {
+		return nil
+	}
+	t := make(told, 1024)
+	go func() {
+		out := bufio.NewWriter(os.Stdout)
+		for pair := range t {
+			binary.Write(out, binary.LittleEndian, pair)
+			if len(t) == 0 {
+				out.Flush()
+			}
+		}
+	}()
+	return t
+}
+
+func (t told) ready() {
+	if t != nil {
+		t <- [2]int64{}
+	}
+}
+
+// began is called with something that holds "at":NUMBER.
+func (t told) began(job []byte) {
+	if t == nil {
+		return
+	}
+	_, rest, _ := bytes.Cut(job, []byte(`"at":`))
+	end := bytes.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	at, _ := strconv.ParseInt(string(rest[:max(end, 0)]), 10, 64)
+	t <- [2]int64{max(at, 1), time.Now().UnixNano()}
+}
+
+// telling is a noop that reports.
+type telling struct {
+	told
+	hold bool
+}
+
+func (t telling) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	t.began(inv.Parameters)
+	if t.hold {
+		<-ctx.Done()
+		return run.Outcome{Status: run.Stopped}
+	}
+	return noop{}.Run(ctx, inv, host)
+}
+
+// slotsOf is how many runs a worker has at once.
+func slotsOf() int {
+	if n, err := strconv.Atoi(os.Getenv("AO_BENCH_SLOTS")); err == nil && n > 0 {
+		return n
+	}
+	return slots
+}
+
+// projectOf is what tells a worker from others of the same machine; empty: nothing does.
+func projectOf() string {
+	if name := os.Getenv("AO_BENCH_WORKER"); name != "" {
+		return filepath.Join(os.Getenv("AO_BENCH_DIR"), name)
+	}
+	return ""
+}
+
+func tagsOf() []string {
+	return strings.FieldsFunc(os.Getenv("AO_BENCH_TAGS"), func(r rune) bool { return r == ',' })
+}
+
+// configured is the coordinator's configuration: the defaults, but for what AO_BENCH_<NAME> says.
+func configured() (cfg serve.Config, err error) {
+	err = setting.Parse(setting.Program{Name: "bench"}, nil, func(name string) (string, bool) { return os.LookupEnv("AO_BENCH_" + name) }, cfg.Settings()...)
+	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), quiet()
+	cfg.NATS = serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS"), DataDir: os.Getenv("AO_BENCH_DATA")}
+	return cfg, err
+}
+
+// historyRole writes ended runs into a history that no coordinator follows yet, and ends.
+func historyRole(ctx context.Context) error {
+	n, err := strconv.Atoi(os.Getenv("AO_BENCH_HISTORY"))
+	if err != nil {
+		return err
+	}
+	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", quiet())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	b, err := bus.Open(nc, bus.Config{Log: quiet()})
+	if err != nil {
+		return err
+	}
+	if err := b.Setup(ctx); err != nil {
+		return err
+	}
+	return fill(ctx, b, n)
+}
