@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,7 @@ func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) 
 	var busy atomic.Int64
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	incarnation, err := b.incarnation(ctx)
+	keys, err := b.inboxKeys(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,7 +39,7 @@ func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) 
 			wg.Go(func() {
 				defer t.Wake()
 				defer busy.Add(-1)
-				m := InboxMessage{Message: d.Message, Header: d.Header, Key: incarnation + "-" + strconv.FormatUint(d.Seq, 10)}
+				m := InboxMessage{Message: d.Message, Header: d.Header, Key: keys(d.Seq)}
 				judge(ctx, d, do(ctx, m))
 			})
 		})
@@ -60,21 +59,4 @@ func judge(ctx context.Context, d Delivery, err error) {
 		return
 	}
 	d.Done()
-}
-
-// incarnation tells the inbox from one that was deleted and made again. It waits for a stream that isn't there.
-func (b *Bus) incarnation(ctx context.Context) (string, error) {
-	for {
-		s, err := b.js.Stream(ctx, subject.Inbox)
-		if err == nil {
-			return strconv.FormatInt(s.CachedInfo().Created.UnixNano(), 36), nil
-		}
-		if ctx.Err() == nil {
-			b.log.WarnContext(ctx, "waiting for the inbox", "err", err)
-			rest(ctx, time.Second)
-		}
-		if ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-	}
 }

@@ -1,0 +1,134 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"ao/coordinator/cmd/ao/screen"
+	"ao/nats/backup"
+	"ao/nats/bus"
+	"ao/shared/setting"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/cobra"
+)
+
+const aboutBackup = `Write everything that is kept in NATS (runs, events, agents, schemas, keys, what waits in the inbox) into one file; - is standard
+output. Coordinators and workers may go on meanwhile: the file has what was accepted before it was begun. It needs a
+coordinator's NATS credential (AO_NATS_URL, AO_NATS_CREDS, …), and holds secrets, as NATS's own data does.
+
+What 'ao init' made (API tokens, NATS keys) and the files of agents are not in it.`
+
+const aboutRestore = `Make everything that 'ao backup' wrote anew, in an empty NATS, before coordinators and workers are started; - is standard
+input. A file is read to its end and checked first.
+
+Runs that had ended are as they were. A run that waited at the time of the backup waits again, and is begun, also if it was
+begun after the backup: look at 'ao runs --status pending' before the workers are started, and stop what must not be. A run that was under way ends as
+runner_disconnected, unless its worker still runs and says otherwise. What was accepted after the backup is gone.`
+
+func (a *app) backup() *cobra.Command {
+	c := &cobra.Command{Use: "backup FILE", Short: "Write all that is kept in NATS into one file", Long: aboutBackup, Args: oneOf("a file")}
+	c.RunE = a.onNATS(func(ctx context.Context, nc *nats.Conn, _ int, file string) error {
+		if file == "-" {
+			w := bufio.NewWriterSize(a.out, 1<<20)
+			if err := backup.Write(ctx, nc, w, func(backup.Stream) {}); err != nil {
+				return err
+			}
+			return w.Flush()
+		}
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			return usagef("there is a file %s already; name another, so that no backup is lost", file)
+		}
+		part := file + ".part" // a file of the name that was asked for is whole
+		f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(part)
+		table := streams()
+		err = errors.Join(backup.Write(ctx, nc, f, table.add), f.Sync(), f.Close())
+		if err == nil {
+			err = os.Rename(part, file)
+		}
+		if err != nil {
+			return err
+		}
+		return table.Write(a.out)
+	})
+	return c
+}
+
+func (a *app) restore() *cobra.Command {
+	c := &cobra.Command{Use: "restore FILE", Short: "Make anew what 'ao backup' wrote, in an empty NATS", Long: aboutRestore, Args: oneOf("a file")}
+	c.RunE = a.onNATS(func(ctx context.Context, nc *nats.Conn, replicas int, file string) error {
+		in := a.in
+		if file != "-" {
+			f, err := os.Open(file)
+			if err != nil {
+				return usagef("%v; name a file that 'ao backup' wrote", err)
+			}
+			defer f.Close()
+			made, _, err := backup.Check(bufio.NewReaderSize(f, 1<<20))
+			if err != nil {
+				return err
+			}
+			a.note("%s was made at %s", file, made.Local().Format(time.DateTime))
+			if _, err := f.Seek(0, io.SeekStart); err != nil {
+				return err
+			}
+			in = f
+		}
+		table := streams()
+		if err := backup.Restore(ctx, nc, bufio.NewReaderSize(in, 1<<20), replicas, table.add); err != nil {
+			return err
+		}
+		return table.Write(a.out)
+	})
+	return c
+}
+
+// streamTable lists what a backup holds.
+type streamTable struct{ *screen.Table }
+
+func streams() streamTable { return streamTable{screen.NewTable("STREAM", "MESSAGES", "BYTES")} }
+
+func (t streamTable) add(s backup.Stream) {
+	t.Row(s.Name, strconv.FormatUint(s.Messages, 10), strconv.FormatInt(s.Bytes, 10))
+}
+
+// reach is how long a NATS that should be there may take to answer.
+const reach = 10 * time.Second
+
+// onNATS is the work of a command that speaks to NATS itself, as a coordinator does, and is given a file.
+func (a *app) onNATS(f func(ctx context.Context, nc *nats.Conn, replicas int, file string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		var url string
+		var replicas int
+		if err := setting.Parse(setting.Program{Name: "ao"}, nil, os.LookupEnv, setting.NATSURL.To(&url), setting.NATSReplicas.To(&replicas)); err != nil {
+			return usage{err}
+		}
+		if url == setting.Embed {
+			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
+		}
+		a.acted = true
+		ctx, cancel := context.WithTimeout(c.Context(), reach)
+		defer cancel()
+		nc, err := bus.Connect(ctx, url, "ao", slog.New(slog.DiscardHandler))
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		if err := f(c.Context(), nc, replicas, args[0]); err != nil {
+			return fmt.Errorf("%s: %w", c.Name(), err)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,335 @@
+package backup_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"ao/nats/backup"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// fill gives every stream something: large and small, gaps, headers, records that were deleted.
+func fill(t *testing.T, nc *nats.Conn) {
+	t.Helper()
+	js := stream(t, nc)
+	put := func(subj string, size int, header ...string) {
+		t.Helper()
+		m := nats.NewMsg(subj)
+		m.Data = bytes.Repeat([]byte(subj+" "), 1+size/(len(subj)+1))
+		for i := 0; i+1 < len(header); i += 2 {
+			m.Header.Set(header[i], header[i+1])
+		}
+		if _, err := js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatalf("%s: %v", subj, err)
+		}
+	}
+	for i := range 400 {
+		put(fmt.Sprintf("ao.runs.0.accepted.ses_%d.run_%d", i, i), 10*i)
+		put(fmt.Sprintf("ao.events.0.ses_%d.run_%d.message", i, i), 3000, "Key", "Value")
+	}
+	put("ao.inbox.runs", 10)
+	put("ao.inbox.runs", 20, "Nats-Msg-Id", "x")
+	put("ao.rejected.runs", 20)
+	for _, name := range []string{subject.Agents, subject.Schemas, subject.Secrets, subject.Idempotency} {
+		kv, err := js.KeyValue(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"a", "b", "a"} {
+			if _, err := kv.Put(t.Context(), key, []byte(name+key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := kv.Delete(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := js.ObjectStore(t.Context(), subject.Payloads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.PutBytes(t.Context(), "large", bytes.Repeat([]byte("0123456789abcdef"), 1<<16)); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := js.Stream(t.Context(), subject.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runs.Purge(t.Context(), jetstream.WithPurgeSequence(50)); err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range []uint64{60, 61, 399} {
+		if err := runs.DeleteMsg(t.Context(), seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func stream(t *testing.T, nc *nats.Conn) jetstream.JetStream {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
+}
+
+// all is everything in all streams, as text.
+func all(t *testing.T, nc *nats.Conn) string {
+	t.Helper()
+	var out strings.Builder
+	js := stream(t, nc)
+	names := js.StreamNames(t.Context())
+	var streams []string
+	for name := range names.Name() {
+		streams = append(streams, name)
+	}
+	slices.Sort(streams)
+	for _, name := range streams {
+		s, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := s.CachedInfo()
+		fmt.Fprintf(&out, "%s: %d messages, %d to %d, one per subject %v\n", name, i.State.Msgs, max(i.State.FirstSeq, 1), i.State.LastSeq, i.Config.DiscardNewPerSubject)
+		for seq := i.State.FirstSeq; seq <= i.State.LastSeq && i.State.Msgs > 0; seq++ {
+			m, err := s.GetMsg(t.Context(), seq)
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s %d: %v", name, seq, err)
+			}
+			fmt.Fprintf(&out, "%d %s %s %v %s\n", seq, m.Time, m.Subject, m.Header, m.Data)
+		}
+	}
+	return out.String()
+}
+
+func write(t *testing.T, nc *nats.Conn) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := backup.Write(t.Context(), nc, &b, func(backup.Stream) {}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestEverythingComesBackAsItWas(t *testing.T) {
+	from, to := natstest.Server(t), natstest.Server(t)
+	old, anew := natstest.Conn(t, from), natstest.Conn(t, to)
+	if err := natstest.Open(t, from).Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, old)
+	file := write(t, old)
+	made, streams, err := backup.Check(bytes.NewReader(file))
+	if err != nil || made.IsZero() || len(streams) != 11 || streams[0].Name != subject.Runs || streams[0].Messages != 348 {
+		t.Fatalf("made %s, streams %v, %v", made, streams, err)
+	}
+	told := 0
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 11 {
+		t.Fatalf("%d streams, %v", told, err)
+	}
+	if a, b := all(t, old), all(t, anew); a != b {
+		t.Errorf("restored it is %d bytes, was %d:\n%s\nwas\n%s", len(b), len(a), lines(b, a), lines(a, b))
+	}
+	// What everything rests on holds on: a subject takes one message, ever.
+	if _, err := stream(t, anew).Publish(t.Context(), "ao.runs.0.accepted.ses_100.run_100", nil); err == nil {
+		t.Error("a subject that had its message took another one")
+	}
+	ack, err := stream(t, anew).Publish(t.Context(), "ao.runs.0.accepted.ses_400.run_400", nil)
+	if err != nil || ack.Sequence != 401 {
+		t.Errorf("the next record: %+v, %v", ack, err)
+	}
+	// Coordinators take it as theirs, and a backup of it is one again.
+	if err := natstest.Open(t, to).Setup(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := backup.Check(bytes.NewReader(write(t, anew))); err != nil {
+		t.Error(err)
+	}
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is a stream RUNS already") {
+		t.Errorf("over what is there: %v", err)
+	}
+}
+
+// lines are those of a that b has not, a few of them.
+func lines(a, b string) string {
+	var only []string
+	have := map[string]bool{}
+	for line := range strings.Lines(b) {
+		have[line] = true
+	}
+	for line := range strings.Lines(a) {
+		if !have[line] && len(only) < 5 {
+			only = append(only, fmt.Sprintf("%.200s", line))
+		}
+	}
+	return strings.Join(only, "\n")
+}
+
+func TestAnInboxMessageKeepsItsKey(t *testing.T) {
+	from, to := natstest.Server(t), natstest.Server(t)
+	keys := func(b *bus.Bus, want int) (got []string) {
+		t.Helper()
+		ctx, done := context.WithCancel(t.Context())
+		defer done()
+		seen := make(chan string, 10)
+		over := make(chan error, 1)
+		go func() {
+			over <- b.Inbox(ctx, func(_ context.Context, m bus.InboxMessage) error {
+				seen <- m.Key
+				return errors.New("not now")
+			})
+		}()
+		for range want {
+			got = append(got, <-seen)
+		}
+		done()
+		<-over
+		slices.Sort(got)
+		return slices.Compact(got)
+	}
+	b := natstest.Open(t, from)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	old := natstest.Conn(t, from)
+	if _, err := stream(t, old).Publish(t.Context(), subject.InboxRuns, []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	before := keys(b, 1)
+	file := write(t, old)
+	anew := natstest.Conn(t, to)
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream(t, anew).Publish(t.Context(), subject.InboxRuns, []byte("two")); err != nil {
+		t.Fatal(err)
+	}
+	b = natstest.Open(t, to)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	after := keys(b, 2)
+	if len(after) != 2 || !slices.Contains(after, before[0]) {
+		t.Errorf("before %v, restored %v: the first one's key should stand, and another", before, after)
+	}
+	for _, k := range after {
+		if k != before[0] && strings.HasPrefix(k, before[0][:strings.Index(before[0], "-")]) {
+			t.Errorf("a new message, %s, is named as one of the old inbox, %s", k, before[0])
+		}
+	}
+}
+
+// What is broken is known, and leaves nothing behind.
+func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
+	s := natstest.Server(t)
+	if err := natstest.Open(t, s).Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nc := natstest.Conn(t, s)
+	fill(t, nc)
+	file := write(t, nc)
+	flipped := bytes.Clone(file)
+	at := bytes.Index(flipped, []byte("EVENTS/000001"))
+	flipped[at+512+3000] ^= 1
+	empty := natstest.Conn(t, natstest.Server(t))
+	for _, tt := range []struct {
+		name string
+		file []byte
+		want string
+	}{
+		{"nothing", nil, "no backup of 'ao backup': it ends before backup.json"},
+		{"something else", []byte(strings.Repeat("x", 1000)), "no backup of 'ao backup'"},
+		{"half of it", file[:len(file)/2], "the backup is not whole"},
+		{"without its end", file[:bytes.LastIndex(file, []byte("complete.json"))], "the backup is not whole: it ends before complete.json"},
+		{"a bit is another one", flipped, "SHA-256"},
+		{"of a later version", replace(t, file, "backup.json", []byte(`{"version":2}`)), "version 2"},
+		{"a stream in the place of another", replace(t, file, "INBOX/stream.json", []byte(`{"name":"RUNS","state":{},"config":{}}`)), "RUNS is in the place of INBOX"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, _, err := backup.Check(bytes.NewReader(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("looked at: %v, want %q", err, tt.want)
+			}
+			if err := backup.Restore(t.Context(), empty, bytes.NewReader(tt.file), 1, func(backup.Stream) {}); err == nil {
+				t.Error("it was restored")
+			}
+			natstest.Until(t, "nothing is left of it", func() bool { return all(t, empty) == "" })
+		})
+	}
+	if err := backup.Write(t.Context(), empty, io.Discard, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is no stream RUNS here") {
+		t.Errorf("a backup of nothing: %v", err)
+	}
+}
+
+// replace is the file with another body in one member.
+func replace(t *testing.T, file []byte, name string, body []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	r, w := tar.NewReader(bytes.NewReader(file)), tar.NewWriter(&out)
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name == name {
+			was, h.Size = body, int64(len(body))
+		}
+		if err := errors.Join(w.WriteHeader(h), func() error { _, err := w.Write(was); return err }()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestFromOneServerToACluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three servers")
+	}
+	s := natstest.Server(t)
+	if err := natstest.Open(t, s).Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nc := natstest.Conn(t, s)
+	fill(t, nc)
+	c := natstest.Cluster(t)
+	three := c.Conn(t)
+	if err := backup.Restore(t.Context(), three, bytes.NewReader(write(t, nc)), 3, func(backup.Stream) {}); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := all(t, nc), all(t, three); a != b {
+		t.Errorf("in the cluster it is %d bytes, was %d:\n%s\nwas\n%s", len(b), len(a), lines(b, a), lines(a, b))
+	}
+	info, err := stream(t, three).Stream(t.Context(), subject.Runs)
+	if err != nil || info.CachedInfo().Config.Replicas != 3 {
+		t.Errorf("%+v, %v", info.CachedInfo().Config.Replicas, err)
+	}
+	one := natstest.Server(t)
+	if err := backup.Restore(t.Context(), natstest.Conn(t, one), bytes.NewReader(write(t, three)), 1, func(backup.Stream) {}); err != nil {
+		t.Errorf("back from the cluster: %v", err)
+	}
+}
