@@ -1,0 +1,220 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// TestMismatchesSayWhatSatisfiesDecides: a runner may take a run exactly where nothing is wrong with it.
+func TestMismatchesSayWhatSatisfiesDecides(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
+	tags := func() (all []string) {
+		for _, tag := range []string{"eu", "gpu"} {
+			if rng.IntN(2) == 0 {
+				all = append(all, tag)
+			}
+		}
+		return all
+	}
+	agents := func() map[string]string {
+		all := map[string]string{}
+		for _, name := range []string{"a", "b"} {
+			if hash := pick("", "1", "2"); hash != "" {
+				all[name] = hash
+			}
+		}
+		return all
+	}
+	fits := 0
+	for range 20_000 {
+		r := fleet.Runner{Identity: fleet.Identity{Hostname: pick("h", "i"), ProjectDir: pick("/p", "/q"), ExecutorProfile: pick("x", "y"), ExecutorType: pick("autonomous", "procedural")},
+			Tags: tags(), RequireMatchingTags: rng.IntN(2) == 0, Set: agents()}
+		w := fleet.Want{Type: pick("autonomous", "procedural"), Profile: pick("", "x"), Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
+		if rng.IntN(3) == 0 {
+			w.Agents = agents()
+		}
+		wrong := mismatches(r, w)
+		if r.Satisfies(w) != (len(wrong) == 0) {
+			t.Fatalf("%+v and %+v: satisfies %t, but %+v", r, w, r.Satisfies(w), wrong)
+		}
+		if len(wrong) == 0 {
+			fits++
+		}
+	}
+	if fits < 100 {
+		t.Errorf("only %d fitted", fits)
+	}
+}
+
+func explain(t *testing.T, c *Coordinator, id string) Explanation {
+	t.Helper()
+	e, err := c.Explain(t.Context(), id, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// story is what happened, in words, and the detail of the last step of a kind.
+func story(e Explanation) (words string, last map[string]string) {
+	last = map[string]string{}
+	for _, s := range e.Story {
+		words += " " + s.What
+		last[s.What] = s.Detail
+	}
+	return strings.TrimSpace(words), last
+}
+
+// TestExplainASessionWhoseHostIsGone: what it bound, and where it waits for.
+func TestExplainASessionWhoseHostIsGone(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	c := begin(t, b, Config{NoMatch: time.Minute})
+	f := newFamily(t, c)
+	first := f.start("")
+	a := f.claim(first.RunID)
+	put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, a.Key), run.Bound{V: run.Version, SessionID: first.SessionID,
+		RunnerID: f.r.ID(), Attempt: 1, Model: "private", Hostname: "here", Profile: "mind", At: time.Now()})
+	f.end(a, said("one"))
+	words, last := story(explain(t, c, first.RunID))
+	if words != "accepted queued claimed bound completed" || last[StepBound] != "the model side of its session is on host here alone, profile mind" {
+		t.Errorf("%s: %q", words, last[StepBound])
+	}
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
+		t.Fatal(err)
+	}
+	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")
+	e := explain(t, c, waits.RunID)
+	if e.WaitsFor.Reason != WaitsForHost || e.WaitsFor.Wants.Hostname != "here" || !strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone (profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
+		t.Errorf("%+v %q", e.WaitsFor, e.Summary)
+	}
+}
+
+// TestExplainCallbacks: who told a parent, what a turn tells, and how the tries of an HTTP callback went.
+func TestExplainCallbacks(t *testing.T) {
+	t.Parallel()
+	to := receive(t)
+	to.answers(503)
+	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
+	f := newFamily(t, c)
+	parent := f.start("")
+	f.ends(parent.RunID, said("well"))
+	child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `","callback_url":"` + to.url + `"`)
+	f.ends(child.RunID, said("done"))
+	turn, _ := f.turn(parent.SessionID)
+	natstest.Until(t, "a try was made", func() bool { return hook(t, c, child.RunID).Tries > 0 })
+	e := explain(t, c, child.RunID)
+	words, last := story(e)
+	if words != "accepted queued claimed completed callback webhook" && words != "accepted queued claimed completed webhook callback" {
+		t.Errorf("the child: %s", words)
+	}
+	if last[StepCallback] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last[StepWebhook], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last[StepWebhook], "; tried again at 20") {
+		t.Errorf("the child: %v", last)
+	}
+	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.url) {
+		t.Errorf("where to is shown: %s", raw)
+	}
+	words, last = story(explain(t, c, turn.Spec.ID))
+	if !strings.HasPrefix(words, "accepted callback") || last[StepCallback] != "this turn tells its session of the end of 1 run" {
+		t.Errorf("the turn: %s %v", words, last)
+	}
+}
+
+// TestExplainManyAttempts: a story has an end, however often a run was begun; and what it says is right at both of its ends.
+func TestExplainManyAttempts(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	acc := f.start(`,"max_attempts":100`)
+	part := subject.Partition(acc.SessionID)
+	a := active(t, c, acc.RunID, "is queued", isQueued)
+	const attempts = 30
+	for n := 1; n <= attempts; n++ {
+		write := func(subj string, record any) {
+			body, err := json.Marshal(record)
+			if err == nil {
+				_, err = c.bus.Append(t.Context(), bus.Entry{Subject: subj, Body: body})
+			}
+			if err != nil && !errors.Is(err, bus.ErrTaken) { // the coordinator may have been as fast
+				t.Fatal(err)
+			}
+		}
+		key := c.keys.of(acc.RunID, n)
+		if n > 1 {
+			write(subject.Queued(part, a.Lane, acc.RunID, n), run.Queued{V: run.Version, Attempt: n, Key: key, Spec: *a.Spec})
+		}
+		write(subject.Claimed(part, acc.RunID, key), run.Claim{V: run.Version, SessionID: acc.SessionID, RunnerID: f.r.ID(), Instance: "one", Nonce: "secret", Attempt: n, At: time.Now()})
+		write(subject.Ended(part, acc.RunID, key), run.Ended{V: run.Version, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "secret", Attempt: n, Status: run.Failed,
+			Error: fault.New(fault.Internal, "command_failed", fmt.Sprintf("try %d", n)), At: time.Now()})
+	}
+	if err := c.caughtUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := explain(t, c, acc.RunID)
+	failed := map[string]bool{}
+	for _, s := range e.Story {
+		if s.What == StepAttemptFailed {
+			failed[s.Detail[:len("try 1")+1]] = true
+		}
+	}
+	words, last := story(e)
+	if len(failed) != storyAttempts || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] || !failed["try 30"] {
+		t.Errorf("told of: %v", failed)
+	}
+	if strings.Count(words, StepLeftOut) != 1 || last[StepLeftOut] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != WaitsForRetry {
+		t.Errorf("%s: %v", words, last)
+	}
+	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") || strings.Contains(string(raw), c.keys.of(acc.RunID, attempts)) {
+		t.Errorf("%s", raw)
+	}
+}
+
+// TestExplainAMovedRun: its lane is no longer served, and another is.
+func TestExplainAMovedRun(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	acc := f.start("")
+	a := active(t, c, acc.RunID, "is queued", isQueued)
+	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
+	active(t, c, acc.RunID, "has moved", func(a journal.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
+	words, last := story(explain(t, c, acc.RunID))
+	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[StepMoved], "in lane autonomous.") {
+		t.Errorf("%s: %v", words, last)
+	}
+}
+
+// TestExplainWithoutNATS: what a coordinator knows by itself it tells, and that it is not all.
+func TestExplainWithoutNATS(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	c := begin(t, p.Bus(t), Config{})
+	f := newFamily(t, c)
+	begun, waits := f.start(""), f.start("")
+	f.claim(begun.RunID)
+	p.Kill()
+	natstest.Until(t, "that is noticed", func() bool { return !c.bus.Connected() })
+	for id, want := range map[string]string{begun.RunID: "accepted claimed", waits.RunID: "accepted"} {
+		e := explain(t, c, id)
+		if words, _ := story(e); words != want || !strings.Contains(e.Incomplete, "NATS does not answer") {
+			t.Errorf("%s, want %s; %q", words, want, e.Incomplete)
+		}
+		if e.WaitsFor.Reason != WaitsForCoordinator || e.WaitsFor.Message == "" || !strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
+			t.Errorf("%+v %q", e.WaitsFor, e.Summary)
+		}
+	}
+}
