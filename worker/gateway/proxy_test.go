@@ -135,11 +135,11 @@ func TestForwardOverTLS(t *testing.T) {
 	}
 	at := func(r *Run) { r.API = func() string { return s.URL } }
 	_, d, _ := open(t, Config{CA: ca}, at)
-	if status, _, body := ask(t, "GET", d.URL+"/api/runs", ""); status != 200 || body != "Bearer aos_1" {
+	if status, _, body := ask(t, "POST", d.URL+"/api/runs", "{}"); status != 200 || body != "Bearer aos_1" {
 		t.Errorf("%d %s", status, body)
 	}
 	_, d, _ = open(t, Config{}, at)
-	if status, _, body := ask(t, "GET", d.URL+"/api/runs", ""); status != 503 || !strings.Contains(body, `"api_untrusted"`) || !strings.Contains(body, "AO_CA") {
+	if status, _, body := ask(t, "POST", d.URL+"/api/runs", "{}"); status != 503 || !strings.Contains(body, `"api_untrusted"`) || !strings.Contains(body, "AO_CA") {
 		t.Errorf("%d %s", status, body)
 	}
 	if _, err := New(Config{CA: ca + "x"}); err == nil || !strings.Contains(err.Error(), "AO_CA") {
