@@ -106,6 +106,12 @@ var doors = []struct {
 		"the command line for people is ao; servers read their settings from shared/setting"},
 	{"ao/worker/claudecode/standin", nil, []string{"ao/worker/...", "ao/scripts/..."},
 		"it pretends to be the Messages API, which only tests want"},
+	{"github.com/hibiken/...", []string{"ao/scripts/bench/peers"}, nil,
+		"it is measured beside ours, from a module of its own; the product depends on none of its peers"},
+	{"github.com/riverqueue/...", []string{"ao/scripts/bench/peers"}, nil,
+		"it is measured beside ours, from a module of its own; the product depends on none of its peers"},
+	{"github.com/jackc/...", []string{"ao/scripts/bench/peers"}, nil,
+		"there is no database beside NATS; only a peer that is measured has one"},
 	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
 		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker"},
 }

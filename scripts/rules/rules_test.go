@@ -58,6 +58,8 @@ func TestRulesBite(t *testing.T) {
 		{"nats.go in bus", "nats/bus/b.go", file("package bus\nimport _ \"github.com/nats-io/nats.go\"\n"), ""},
 		{"gin in the journal", "coordinator/journal/j.go", file("package journal\nimport _ \"github.com/gin-gonic/gin\"\n"), "only ao/coordinator/httpapi may use github.com/gin-gonic/gin"},
 		{"gin in httpapi", "coordinator/httpapi/h.go", file("package httpapi\nimport _ \"github.com/gin-gonic/gin\"\n"), ""},
+		{"a peer in the product", "coordinator/ledger/l.go", file("package ledger\nimport _ \"github.com/jackc/pgx/v5\"\n"), "only ao/scripts/bench/peers may use github.com/jackc/pgx/v5"},
+		{"a peer where it is measured", "scripts/bench/peers/r.go", file("package main\nimport _ \"github.com/riverqueue/river\"\n"), ""},
 		{"programs started elsewhere", "worker/procedural/p.go", file("package procedural\nimport _ \"os/exec\"\n"), "may use os/exec"},
 
 		{"a package named for nothing", "shared/utils/u.go", file("package utils\n"), "package utils says nothing"},

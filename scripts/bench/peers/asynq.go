@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// How Redis keeps its data.
+var (
+	redisUsual    []string // as it comes without a configuration file: a snapshot now and then
+	redisEverysec = []string{"--appendonly", "yes"}
+	redisAlways   = []string{"--appendonly", "yes", "--appendfsync", "always"}
+)
+
+// How asynq is set.
+const (
+	asynqUsual = "usual"
+	asynqTuned = "tuned"
+	asynqQuick = "quick" // tuned, and a job that was lost is tried again at once
+)
+
+func asynqOn(redis []string, set string) func(context.Context, *bench, plan) (*system, error) {
+	return func(ctx context.Context, b *bench, p plan) (*system, error) {
+		return launched(ctx, b, p, func(s *system) error {
+			addr, err := b.redis(ctx, s, redis)
+			if err != nil {
+				return err
+			}
+			opt := asynq.RedisClientOpt{Addr: addr}
+			if set != asynqUsual {
+				opt.PoolSize = b.producers
+			}
+			client := asynq.NewClient(opt)
+			inspect := asynq.NewInspector(opt)
+			s.closes = append(s.closes, func() { client.Close(); inspect.Close() })
+			s.accept = func(ctx context.Context, job []byte) error {
+				_, err := client.EnqueueContext(ctx, asynq.NewTask("noop", job))
+				return err
+			}
+			s.empty = func(context.Context) (bool, error) {
+				q, err := inspect.GetQueueInfo("default")
+				return err == nil && q.Pending+q.Active+q.Scheduled+q.Retry == 0, err
+			}
+			s.worker = func(name string, env ...string) (*proc, error) {
+				return s.role("asynq-worker", name, append(env, "AO_PEERS_SERVER="+addr, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
+			}
+			return nil
+		})
+	}
+}
+
+func asynqWorker(ctx context.Context) error {
+	slots, err := strconv.Atoi(os.Getenv("AO_PEERS_SLOTS"))
+	if err != nil {
+		return err
+	}
+	opt := asynq.RedisClientOpt{Addr: os.Getenv("AO_PEERS_SERVER")}
+	cfg := asynq.Config{Concurrency: slots, LogLevel: asynq.FatalLevel, BaseContext: func() context.Context { return ctx }}
+	switch os.Getenv("AO_PEERS_SET") {
+	case asynqQuick:
+		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
+		cfg.DelayedTaskCheckInterval = time.Second
+		fallthrough
+	case asynqTuned:
+		opt.PoolSize = 2 * slots
+		cfg.TaskCheckInterval = 5 * time.Millisecond
+	}
+	r := tell()
+	server := asynq.NewServer(opt, cfg)
+	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error { return r.work(ctx, t.Payload()) })); err != nil {
+		return err
+	}
+	r.ready()
+	<-ctx.Done()
+	server.Shutdown()
+	return nil
+}
+
+// redis starts a Redis server and gives its address.
+func (b *bench) redis(ctx context.Context, s *system, keep []string) (string, error) {
+	path, err := find("redis-server")
+	if err != nil {
+		return "", err
+	}
+	addr, err := free()
+	if err != nil {
+		return "", err
+	}
+	host, port, _ := net.SplitHostPort(addr)
+	args := append([]string{"--bind", host, "--port", port, "--dir", s.dir}, keep...)
+	p, err := s.add(child{kind: "servers", name: "redis", path: path, args: args, log: s.logOf("redis")})
+	if err != nil {
+		return "", err
+	}
+	return addr, listening(ctx, p, addr)
+}
+
+// listening waits until somebody answers at an address.
+func listening(ctx context.Context, p *proc, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return poll(ctx, 10*time.Millisecond, func() (bool, error) {
+		select {
+		case <-p.done:
+			return false, fmt.Errorf("%s ended: %v", p.name, p.state)
+		default:
+		}
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil, nil
+	})
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// measured is what a contender's rounds gave.
+type measured struct {
+	accepted, completed []float64
+	cpu                 map[string][]time.Duration
+	low, high           times
+	wrong               error
+}
+
+// compare gives no-op jobs to all, in turns: a b c a b c. Each is started anew for its turn, so that the others do not run
+// meanwhile and nobody has a longer history than another.
+func (b *bench) compare(ctx context.Context, all []contender) error {
+	results := make([]measured, len(all))
+	for round := range b.rounds {
+		for i, c := range all {
+			m := &results[i]
+			if m.wrong != nil {
+				continue
+			}
+			b.say("round %d of %d: %s, %s", round+1, b.rounds, c.name, c.durable)
+			if err := b.turn(ctx, c, m); err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				m.wrong = err
+				b.say("%s: %v", c.name, err)
+			}
+		}
+	}
+	for _, fsync := range []bool{true, false} {
+		b.table(all, results, fsync)
+	}
+	return nil
+}
+
+// turn is one round of one contender.
+func (b *bench) turn(ctx context.Context, c contender, m *measured) (err error) {
+	s, err := c.launch(ctx, b, plan{contender: c, slots: b.slots})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = s.explained(err)
+		s.end()
+	}()
+	if err := b.warm(ctx, s); err != nil {
+		return err
+	}
+	r, err := b.rush(ctx, s)
+	if err != nil {
+		return err
+	}
+	m.accepted, m.completed = append(m.accepted, r.accepted), append(m.completed, r.completed)
+	if m.cpu == nil {
+		m.cpu = map[string][]time.Duration{}
+	}
+	for kind, d := range r.cpu {
+		m.cpu[kind] = append(m.cpu[kind], d)
+	}
+	for _, load := range []struct {
+		rate float64
+		into *times
+	}{{b.low, &m.low}, {b.share * r.completed, &m.high}} {
+		t, err := b.paced(ctx, s, load.rate)
+		if err != nil {
+			return err
+		}
+		if t.late > time.Second {
+			b.say("%s: at %.0f jobs/s the producer itself was %s late", c.name, load.rate, t.late)
+		}
+		load.into.began, load.into.answered = append(load.into.began, t.began...), append(load.into.answered, t.answered...)
+	}
+	return nil
+}
+
+func (b *bench) table(all []contender, results []measured, fsync bool) {
+	title, empty := "Every accepted job is on disk before it is accepted (fsync)", true
+	if !fsync {
+		title = "Accepted before it is on disk for sure"
+	}
+	for _, c := range all {
+		empty = empty && c.fsync != fsync
+	}
+	if empty {
+		return
+	}
+	fmt.Fprintf(b.out, "### %s\n\n", title)
+	fmt.Fprintf(b.out, "%d producers, %d jobs at once, jobs of %d bytes; %.0f jobs/s is the low load, %.0f %% of its own completed/s the high one. Medians of %d rounds of %s; latencies over all rounds, p50 / p99.\n\n",
+		b.producers, b.slots, b.text, b.low, 100*b.share, b.rounds, b.length)
+	fmt.Fprintf(b.out, "| | settings beside the defaults | accepted/s | completed/s | CPU per job: servers + workers + producers | low load: until it begins | until the caller has the result | high load: until it begins | until the caller has the result |\n|---|---|---|---|---|---|---|---|---|\n")
+	for i, c := range all {
+		if c.fsync != fsync {
+			continue
+		}
+		m := results[i]
+		name, settings := c.name, c.settings
+		if c.usual {
+			name += " (its default)"
+		}
+		if settings == "" {
+			settings = "none"
+		}
+		if !fsync {
+			settings += "; on disk: " + c.durable
+		}
+		if m.wrong != nil {
+			fmt.Fprintf(b.out, "| %s | %s | FAILED: %v | | | | | | |\n", name, settings, m.wrong)
+			continue
+		}
+		s, w, p := median(m.cpu["servers"]), median(m.cpu["workers"]), median(m.cpu["producers"])
+		fmt.Fprintf(b.out, "| %s | %s | %.0f | %.0f | %d µs: %d + %d + %d | %s | %s | %s | %s |\n", name, settings, median(m.accepted), median(m.completed),
+			(s + w + p).Microseconds(), s.Microseconds(), w.Microseconds(), p.Microseconds(), pair(m.low.began), pair(m.low.answered), pair(m.high.began), pair(m.high.answered))
+	}
+	fmt.Fprintln(b.out)
+}

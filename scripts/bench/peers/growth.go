@@ -1,0 +1,404 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// growing gives the parts that measure what ours costs as it grows, one thing at a time.
+func (b *bench) growing(parts []string, sizes map[string]string) (todo []func(context.Context) error, err error) {
+	all := map[string]func(context.Context, []int) error{"queued": b.queued, "lanes": b.lanes, "workers": b.workers, "payload": b.payload, "history": b.history}
+	for _, part := range parts {
+		measure, ok := all[part]
+		if !ok {
+			return nil, fmt.Errorf("-parts %q: there are queued, lanes, workers, payload, history", part)
+		}
+		list, err := numbers(sizes[part])
+		if err != nil {
+			return nil, fmt.Errorf("-parts %s: %w", part, err)
+		}
+		todo = append(todo, func(ctx context.Context) error {
+			if err := measure(ctx, list); err != nil {
+				return fmt.Errorf("%s: %w", part, err)
+			}
+			return nil
+		})
+	}
+	return todo, nil
+}
+
+// grown is ours, set for such a part.
+func (b *bench) grown(ctx context.Context, fsync string, p plan) (*system, error) {
+	p.name, p.every = "ours", fsync
+	if p.slots == 0 {
+		p.slots = b.slots
+	}
+	return launchOurs(ctx, b, p)
+}
+
+// alone is what one caller sees who waits for each run: p50 and p99.
+func (b *bench) alone(ctx context.Context, s *system, length time.Duration) (string, error) {
+	var took []time.Duration
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		begin := time.Now()
+		if err := s.answer(ctx, job(begin, b.text)); err != nil {
+			return "", err
+		}
+		took = append(took, time.Since(begin))
+	}
+	s.take()
+	return pair(took), nil
+}
+
+func (b *bench) head(title, how string, columns ...string) {
+	fmt.Fprintf(b.out, "### %s\n\n%s\n\n| %s |\n|%s\n", title, how, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+}
+
+func (b *bench) row(cells ...any) {
+	text := make([]string, len(cells))
+	for i, c := range cells {
+		text[i] = fmt.Sprint(c)
+	}
+	fmt.Fprintf(b.out, "| %s |\n", strings.Join(text, " | "))
+}
+
+func whole(n int) string { return strconv.Itoa(n) }
+
+func per(f float64) string { return fmt.Sprintf("%.0f", f) }
+
+func mib(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
+
+func memory(procs []*proc, name string) int64 {
+	for _, p := range procs {
+		if p.name == name {
+			return resident(p.cmd.Process.Pid)
+		}
+	}
+	return 0
+}
+
+// heap is the coordinator's live heap, in bytes.
+func (s *system) heap(ctx context.Context) (int64, error) {
+	text, err := get(ctx, http.DefaultClient, "http://"+s.at.debug+"/heap")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// restart ends the coordinator and starts it again: how long the end took, and how long until it was ready.
+func (b *bench) restart(ctx context.Context, s *system) (ended, ready time.Duration, err error) {
+	for i, p := range s.procs {
+		if p.name != "coordinator" {
+			continue
+		}
+		begin := time.Now()
+		p.end()
+		ended = time.Since(begin)
+		s.procs = append(s.procs[:i], s.procs[i+1:]...)
+		break
+	}
+	begin := time.Now()
+	if _, err = b.coordinator(s); err != nil {
+		return ended, 0, err
+	}
+	err = s.serving(ctx)
+	return ended, time.Since(begin), err
+}
+
+// serving waits until the coordinator says that it is ready.
+func (s *system) serving(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	return poll(ctx, 2*time.Millisecond, func() (bool, error) {
+		_, err := get(ctx, http.DefaultClient, s.at.base+"/ready")
+		return err == nil, nil
+	})
+}
+
+// queued: runs that wait, while a single slot is taken for good.
+func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
+	p := plan{slots: 1, hold: true, env: []string{"AO_BENCH_AO_MAX_PENDING=2000000000"}}
+	p.before = func(s *system) error {
+		s.at.env = append(s.at.env, "AO_BENCH_DATA="+filepath.Join(s.dir, "coordinator"))
+		return nil
+	}
+	s, err := b.grown(ctx, "2m", p)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = s.explained(err)
+		s.end()
+	}()
+	b.head("Runs that wait", "Sync every 2 min, so that the queue is filled in reasonable time. The drain is a second worker with "+whole(b.slots)+" slots that joins for "+b.length.String()+"; the restart is the coordinator's, after a clean end.",
+		"waiting", "filled at, runs/s", "accepting one: p50 / p99", "list of 50: p50 / p99", "drained at, runs/s", "coordinator's heap", "NATS's memory", "restart: end + start")
+	for begun, have := time.Now(), 0; len(lengths) > 0; lengths = lengths[1:] {
+		b.say("queued: %d", lengths[0])
+		n, took, err := b.hand(ctx, s, lengths[0]-have, max(b.fill-time.Since(begun), time.Second))
+		if err != nil {
+			return err
+		}
+		have += n
+		name := whole(have)
+		if have < lengths[0] {
+			name += " (of " + whole(lengths[0]) + ", -fill " + b.fill.String() + " was over)"
+		}
+		accept, err := timed(200, func() error { return s.accept(ctx, job(time.Now(), b.text)) })
+		if err != nil {
+			return err
+		}
+		have += 200
+		list, err := timed(20, func() error {
+			_, err := get(ctx, http.DefaultClient, s.at.base+"/runs?status=pending&limit=50")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		heap, err := s.heap(ctx)
+		if err != nil {
+			return err
+		}
+		nats := memory(s.procs, "nats")
+		rate, drained, err := b.drain(ctx, s, have-1)
+		if err != nil {
+			return err
+		}
+		have -= drained
+		ended, ready, err := b.restart(ctx, s)
+		if err != nil {
+			return err
+		}
+		b.row(name, per(float64(n)/took.Seconds()), accept, list, per(rate), mib(heap), mib(nats), ms(ended)+" + "+ms(ready))
+		if name != whole(lengths[0]) {
+			break
+		}
+	}
+	fmt.Fprintln(b.out)
+	return nil
+}
+
+// drain lets a further worker take runs for a while, and tells how many a second, and how many.
+func (b *bench) drain(ctx context.Context, s *system, most int) (float64, int, error) {
+	if err := s.join(ctx, "worker-2", "AO_BENCH_SLOTS="+whole(b.slots)); err != nil {
+		return 0, 0, err
+	}
+	workers := s.workers()
+	w := workers[len(workers)-1]
+	begin := time.Now()
+	wait, cancel := context.WithTimeout(ctx, b.length)
+	defer cancel()
+	err := poll(wait, time.Millisecond, func() (bool, error) { return w.told.begun() >= most, nil })
+	n, took := w.told.begun(), time.Since(begin)
+	s.leave(w, (*proc).end)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = ctx.Err()
+	}
+	return float64(n) / took.Seconds(), w.told.begun(), err
+}
+
+func timed(n int, once func() error) (string, error) {
+	var took []time.Duration
+	for range n {
+		begin := time.Now()
+		if err := once(); err != nil {
+			return "", err
+		}
+		took = append(took, time.Since(begin))
+	}
+	return pair(took), nil
+}
+
+// lanes: runs that ask for different things, one worker that has all of them.
+func (b *bench) lanes(ctx context.Context, counts []int) error {
+	b.head("Lanes", "Runs demand one of so many tags in turn; one worker has them all. fsync "+b.fsync+".", "lanes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
+	for _, n := range counts {
+		b.say("lanes: %d", n)
+		var tags []string
+		for i := range max(n, 1) {
+			tags = append(tags, "lane-"+whole(i))
+		}
+		s, err := b.grown(ctx, b.fsync, plan{env: []string{"AO_BENCH_TAGS=" + strings.Join(tags, ",")}})
+		if err != nil {
+			return err
+		}
+		var turn atomic.Int64
+		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+		demand := func() string {
+			return `,"additional_demands":{"tags":["` + tags[int(turn.Add(1))%len(tags)] + `"]}`
+		}
+		s.accept = func(ctx context.Context, job []byte) error { return post(ctx, c, s.at.base, demand(), job) }
+		s.answer = func(ctx context.Context, job []byte) error {
+			return post(ctx, c, s.at.base, `,"mode":"sync"`+demand(), job)
+		}
+		r, alone, err := b.bothOf(ctx, s)
+		err = s.explained(err)
+		c.CloseIdleConnections()
+		s.end()
+		if err != nil {
+			return err
+		}
+		b.row(n, per(r.accepted), per(r.completed), r.cost(), alone)
+	}
+	fmt.Fprintln(b.out)
+	return nil
+}
+
+// bothOf warms a system, and gives a burst's figures and those of one caller who waits.
+func (b *bench) bothOf(ctx context.Context, s *system) (rush, string, error) {
+	if err := b.warm(ctx, s); err != nil {
+		return rush{}, "", err
+	}
+	r, err := b.rush(ctx, s)
+	if err != nil {
+		return r, "", err
+	}
+	alone, err := b.alone(ctx, s, b.length)
+	return r, alone, err
+}
+
+func (r rush) cost() string {
+	sum := r.cpu["servers"] + r.cpu["workers"] + r.cpu["producers"]
+	return fmt.Sprintf("%d µs: %d + %d + %d", sum.Microseconds(), r.cpu["servers"].Microseconds(), r.cpu["workers"].Microseconds(), r.cpu["producers"].Microseconds())
+}
+
+// workers: processes that share one queue.
+func (b *bench) workers(ctx context.Context, counts []int) error {
+	b.head("Workers", fmt.Sprintf("Processes on the same machine, which share %d slots. fsync %s.", b.slots, b.fsync),
+		"worker processes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99", "memory of all workers")
+	for _, n := range counts {
+		b.say("workers: %d", n)
+		s, err := b.grown(ctx, b.fsync, plan{contender: contender{workers: n}})
+		if err != nil {
+			return err
+		}
+		r, alone, err := b.bothOf(ctx, s)
+		err = s.explained(err)
+		_, held := usage(s.procs)
+		s.end()
+		if err != nil {
+			return err
+		}
+		b.row(n, per(r.accepted), per(r.completed), r.cost(), alone, mib(held["workers"]))
+	}
+	fmt.Fprintln(b.out)
+	return nil
+}
+
+// payload: parameters of a size; what is larger than 256 KiB goes to the object store.
+func (b *bench) payload(ctx context.Context, sizes []int) error {
+	b.head("Size of the parameters", "fsync "+b.fsync+". The results are `{}`.", "bytes", "accepted/s", "completed/s", "MiB/s", "CPU per run", "one caller who waits: p50 / p99")
+	for _, n := range sizes {
+		b.say("payload: %d", n)
+		sized := *b
+		sized.text = n
+		sized.jobs = max(min(b.jobs, 512<<20/max(n, 1)), 1) // half a GiB at most
+		s, err := sized.grown(ctx, b.fsync, plan{})
+		if err != nil {
+			return err
+		}
+		r, alone, err := sized.bothOf(ctx, s)
+		err = s.explained(err)
+		s.end()
+		if err != nil {
+			return err
+		}
+		b.row(n, per(r.accepted), per(r.completed), fmt.Sprintf("%.1f", r.completed*float64(n)/(1<<20)), r.cost(), alone)
+	}
+	fmt.Fprintln(b.out)
+	return nil
+}
+
+// history: ended runs that the coordinator remembers.
+func (b *bench) history(ctx context.Context, lengths []int) error {
+	b.head("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's first start, which reads all of it; later ones begin from its snapshot.",
+		"ended runs", "first start", "one caller who waits: p50 / p99", "list of 50: p50 / p99", "coordinator's heap", "NATS's memory", "on disk", "restart: end + start", "restart after kill -9")
+	for _, n := range lengths {
+		b.say("history: %d", n)
+		cells, err := b.remembered(ctx, n)
+		if err != nil {
+			return err
+		}
+		b.row(cells...)
+	}
+	fmt.Fprintln(b.out)
+	return nil
+}
+
+func (b *bench) remembered(ctx context.Context, n int) (cells []any, err error) {
+	var begin time.Time
+	p := plan{idle: true, before: func(s *system) error {
+		s.at.env = append(s.at.env, "AO_BENCH_DATA="+filepath.Join(s.dir, "coordinator"))
+		defer func() { begin = time.Now() }()
+		if n == 0 {
+			return nil
+		}
+		w, err := start(child{name: "history", path: b.program, env: append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE=history", "AO_BENCH_HISTORY="+whole(n)), log: s.logOf("history")})
+		if err != nil {
+			return err
+		}
+		select {
+		case <-w.done:
+			return w.state
+		case <-ctx.Done():
+			w.kill()
+			return ctx.Err()
+		}
+	}}
+	s, err := b.grown(ctx, b.fsync, p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		err = s.explained(err)
+		s.end()
+	}()
+	if err := s.serving(ctx); err != nil {
+		return nil, err
+	}
+	first := time.Since(begin)
+	if err := s.join(ctx, "worker-1"); err != nil {
+		return nil, err
+	}
+	if err := b.warm(ctx, s); err != nil {
+		return nil, err
+	}
+	alone, err := b.alone(ctx, s, b.length)
+	if err != nil {
+		return nil, err
+	}
+	list, err := timed(20, func() error {
+		_, err := get(ctx, http.DefaultClient, s.at.base+"/runs?limit=50")
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	heap, err := s.heap(ctx)
+	if err != nil {
+		return nil, err
+	}
+	nats, disk := memory(s.procs, "nats"), size(s.dir)
+	ended, ready, err := b.restart(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range s.procs {
+		if p.name == "coordinator" {
+			p.kill()
+		}
+	}
+	_, after, err := b.restart(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return []any{n, ms(first), alone, list, mib(heap), mib(nats), mib(disk), ms(ended) + " + " + ms(ready), ms(after)}, nil
+}

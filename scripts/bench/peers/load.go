@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// warm waits until the system does jobs, and lets it do some.
+func (b *bench) warm(ctx context.Context, s *system) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var last error
+	if err := poll(ctx, 20*time.Millisecond, func() (bool, error) {
+		last = s.accept(ctx, job(time.Now(), b.text))
+		return last == nil, nil
+	}); err != nil {
+		return fmt.Errorf("it takes no jobs: %w", last)
+	}
+	n, _, err := b.hand(ctx, s, 20*b.producers, b.length/6+100*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	err = s.settled(ctx, n+1)
+	s.take()
+	return err
+}
+
+// hand lets the producers hand over jobs, at most so many and so long, and tells how many, and how long it took.
+func (b *bench) hand(ctx context.Context, s *system, most int, length time.Duration) (int, time.Duration, error) {
+	begin := time.Now()
+	end := begin.Add(length)
+	var left, accepted atomic.Int64
+	left.Store(int64(most))
+	var mu sync.Mutex
+	var first error
+	var wg sync.WaitGroup
+	for range b.producers {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 && time.Now().Before(end) && ctx.Err() == nil {
+				if err := s.accept(ctx, job(time.Now(), b.text)); err != nil {
+					mu.Lock()
+					first = err
+					mu.Unlock()
+					return
+				}
+				accepted.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if first == nil {
+		first = ctx.Err()
+	}
+	return int(accepted.Load()), time.Since(begin), first
+}
+
+// rush is a burst: what is accepted and completed a second, and what a job costs.
+type rush struct {
+	accepted, completed float64
+	jobs                int
+	cpu                 map[string]time.Duration // a job's, by kind of process
+}
+
+func (b *bench) rush(ctx context.Context, s *system) (rush, error) {
+	base := s.begun()
+	before, _ := usage(s.procs)
+	mine := own()
+	begin := time.Now()
+	n, took, err := b.hand(ctx, s, b.jobs, b.length)
+	if err == nil {
+		err = s.settled(ctx, base+n)
+	}
+	if err != nil {
+		return rush{}, err
+	}
+	if n == 0 {
+		return rush{}, fmt.Errorf("no job was accepted in %s", b.length)
+	}
+	all := time.Since(begin)
+	after, _ := usage(s.procs)
+	s.take()
+	r := rush{accepted: float64(n) / took.Seconds(), completed: float64(n) / all.Seconds(), jobs: n, cpu: map[string]time.Duration{"producers": (own() - mine) / time.Duration(n)}}
+	for kind, c := range after {
+		r.cpu[kind] = (c - before[kind]) / time.Duration(n)
+	}
+	return r, nil
+}
+
+// times are how long jobs took from the moment when they were due: until they began, and until the caller had the result.
+type times struct {
+	began, answered []time.Duration
+	late            time.Duration // by how much the last one was handed in after it was due
+}
+
+// paced hands over jobs at a rate, however slowly they are taken.
+func (b *bench) paced(ctx context.Context, s *system, rate float64) (times, error) {
+	n := max(int(rate*b.length.Seconds()), 1)
+	base := s.begun()
+	s.take()
+	var t times
+	var mu sync.Mutex
+	var first error
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 4096)
+	begin := time.Now().Add(10 * time.Millisecond)
+	for i := range n {
+		due := begin.Add(time.Duration(float64(i) / rate * float64(time.Second)))
+		time.Sleep(time.Until(due))
+		gate <- struct{}{}
+		t.late = max(time.Since(due), 0)
+		wg.Go(func() {
+			defer func() { <-gate }()
+			how := s.accept
+			if s.answer != nil {
+				how = s.answer
+			}
+			err := how(ctx, job(due, b.text))
+			took := time.Since(due)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				first = err
+			} else if s.answer != nil {
+				t.answered = append(t.answered, took)
+			}
+		})
+	}
+	wg.Wait()
+	if first != nil {
+		return t, first
+	}
+	err := s.settled(ctx, base+n)
+	t.began = s.take()
+	return t, err
+}
+
+// quantile gives one of sorted values.
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[min(int(float64(len(all))*q), len(all)-1)]
+}
+
+func pair(all []time.Duration) string {
+	if len(all) == 0 {
+		return "–"
+	}
+	slices.Sort(all)
+	return ms(quantile(all, 0.5)) + " / " + ms(quantile(all, 0.99))
+}
+
+// ms is a duration as the tables show it, with three digits.
+func ms(d time.Duration) string {
+	switch v := float64(d) / 1e6; {
+	case v < 10:
+		return fmt.Sprintf("%.2f ms", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f ms", v)
+	case v < 10000:
+		return fmt.Sprintf("%.0f ms", v)
+	default:
+		return fmt.Sprintf("%.1f s", v/1000)
+	}
+}
+
+func median[T int | int64 | float64 | time.Duration](all []T) T {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}

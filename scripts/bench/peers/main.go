@@ -1,0 +1,197 @@
+// Command peers measures this system beside others that do the same work: asynq on Redis, River on PostgreSQL, a plain work
+// queue on JetStream, and the floor of scripts/bench. All of it happens on 127.0.0.1, with servers that the program starts
+// itself, in temporary folders, and ends again. It prints Markdown tables.
+//
+//	scripts/bench/peers/run                    # no-op jobs beside the peers, and the recovery of a killed worker's job
+//	scripts/bench/peers/run -growth            # what ours costs as it grows
+//	scripts/bench/peers/run -systems ours,river -seconds 10 -rounds 3
+//
+// It is a module of its own, outside go.work, so that the product depends on none of its peers. Ours and the floor are the
+// roles of scripts/bench, which it builds and starts.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if role := os.Getenv("AO_PEERS_ROLE"); role != "" {
+		if err := roles[role](ctx); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, role+":", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "peers:", err)
+		}
+		stop()
+		os.Exit(1)
+	}
+}
+
+// bench is what is measured, and how long.
+type bench struct {
+	out, log io.Writer
+	dir      string // of everything that is kept meanwhile
+	program  string // scripts/bench, built
+
+	rounds    int
+	length    time.Duration // of a round's parts that go on for a while
+	jobs      int           // in a round's burst at most
+	producers int
+	slots     int // jobs at once, of all workers of a system together
+	text      int // bytes in a job
+	low       float64
+	share     float64
+	patience  time.Duration // for a killed worker's job
+	fill      time.Duration // for filling a queue
+	fsync     string        // of ours, as it grows
+}
+
+func command(ctx context.Context, args []string, out, log io.Writer) error {
+	b := &bench{out: out, log: log, text: 600}
+	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
+	flags.SetOutput(log)
+	seconds := flags.Float64("seconds", 3, "length of each measurement, in seconds")
+	flags.IntVar(&b.rounds, "rounds", 2, "rounds; all systems take turns in each")
+	flags.IntVar(&b.jobs, "jobs", 20000, "jobs that a round hands over as fast as it can, at most")
+	flags.IntVar(&b.producers, "producers", 64, "producers that hand over jobs, each one after the other")
+	flags.IntVar(&b.slots, "slots", 128, "jobs that the workers of a system do at once (River, tuned: 2000, as in its own benchmark)")
+	flags.Float64Var(&b.low, "low", 50, "jobs a second at low load")
+	flags.Float64Var(&b.share, "share", 0.7, "the higher load, as a share of what the system completed in the same round")
+	flags.DurationVar(&b.patience, "patience", 180*time.Second, "how long a killed worker's job is waited for")
+	only := flags.String("only", "jobs,recovery", "which parts, a comma list")
+	systems := flags.String("systems", "", "which systems, a comma list of the beginnings of their names; default all: floor,ours,asynq,river,jetstream")
+	growth := flags.Bool("growth", false, "measure instead what ours costs as it grows: -parts")
+	parts := flags.String("parts", "queued,lanes,workers,payload,history", "with -growth: which parts, a comma list")
+	flags.DurationVar(&b.fill, "fill", 200*time.Second, "with -growth: how long a queue is filled at most")
+	flags.StringVar(&b.fsync, "fsync", "always", "with -growth: AO_NATS_SYNC of the parts lanes, workers and payload")
+	queued := flags.String("queued", "1000,100000,1000000", "with -growth: lengths of the queue")
+	lanes := flags.String("lanes", "1,10,100", "with -growth: numbers of lanes")
+	workers := flags.String("workers", "1,4,16,64", "with -growth: numbers of worker processes")
+	payloads := flags.String("payloads", "256,4096,65536,262144,1048576", "with -growth: bytes of a run's parameters")
+	history := flags.String("history", "0,1000000", "with -growth: ended runs in the history")
+	flags.StringVar(&b.program, "program", "", "scripts/bench, built before; default: it is built")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q; everything is a flag, see -help", flags.Arg(0))
+	}
+	b.length = time.Duration(*seconds * float64(time.Second))
+	for name, n := range map[string]float64{"seconds": *seconds, "rounds": float64(b.rounds), "jobs": float64(b.jobs), "producers": float64(b.producers), "slots": float64(b.slots), "low": b.low, "share": b.share} {
+		if n <= 0 {
+			return fmt.Errorf("-%s must be more than 0", name)
+		}
+	}
+	if *growth {
+		todo, err := b.growing(words(*parts), map[string]string{"queued": *queued, "lanes": *lanes, "workers": *workers, "payload": *payloads, "history": *history})
+		if err != nil {
+			return err
+		}
+		return b.inside(ctx, todo)
+	}
+	var todo []func(context.Context) error
+	for _, part := range words(*only) {
+		switch part {
+		case "jobs":
+			chosen, err := b.choose(words(*systems))
+			if err != nil {
+				return err
+			}
+			todo = append(todo, func(ctx context.Context) error { return b.compare(ctx, chosen) })
+		case "recovery":
+			todo = append(todo, func(ctx context.Context) error { return b.recovery(ctx, words(*systems)) })
+		default:
+			return fmt.Errorf("-only %q: there are jobs and recovery", part)
+		}
+	}
+	return b.inside(ctx, todo)
+}
+
+// inside measures in a folder of its own, with the program built.
+func (b *bench) inside(ctx context.Context, todo []func(context.Context) error) (err error) {
+	if b.dir, err = os.MkdirTemp("", "ao-peers-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	if err := os.Chmod(b.dir, 0o711); err != nil { // PostgreSQL goes there as somebody else where this is root
+		return err
+	}
+	if b.program == "" {
+		b.program = filepath.Join(b.dir, "bench")
+		if err := build(ctx, b.program); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(b.out, "%s\n\n", b.machine())
+	for _, measure := range todo {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// build makes the program whose roles are ours and the floor.
+func build(ctx context.Context, program string) error {
+	root, err := rootOf()
+	if err != nil {
+		return err
+	}
+	return output(ctx, root, "go", "build", "-o", program, "./bench")
+}
+
+// rootOf is the folder of the module ao/scripts, found from where this program was started.
+func rootOf() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		for _, at := range []string{dir, filepath.Join(dir, "scripts")} {
+			if _, err := os.Stat(filepath.Join(at, "bench", "sides.go")); err == nil {
+				return at, nil
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("start it inside the repository: it builds scripts/bench")
+		}
+	}
+}
+
+func words(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func numbers(list string) (all []int, err error) {
+	for _, w := range words(list) {
+		n, err := strconv.Atoi(w)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%q: use numbers such as 1,10,100", list)
+		}
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return all, nil
+}
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.log, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}

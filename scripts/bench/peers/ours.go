@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Ours and the floor are three roles of scripts/bench each: NATS, coordinator, worker.
+
+func launchFloor(ctx context.Context, b *bench, p plan) (*system, error) {
+	return pipeline(ctx, b, p, "floor")
+}
+func launchOurs(ctx context.Context, b *bench, p plan) (*system, error) {
+	return pipeline(ctx, b, p, "ours")
+}
+
+// place is where the processes of such a pipeline are found.
+type place struct {
+	name  string // ours or floor
+	base  string // of the HTTP API
+	debug string // of the coordinator
+	env   []string
+}
+
+func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, error) {
+	return launched(ctx, b, p, func(s *system) error {
+		at, err := b.nats(ctx, s, p.sync())
+		if err != nil {
+			return err
+		}
+		at.name, at.env = name, append(at.env, p.env...)
+		s.at = at
+		if p.before != nil {
+			if err := p.before(s); err != nil {
+				return err
+			}
+		}
+		if _, err := b.coordinator(s); err != nil {
+			return err
+		}
+		slots := strconv.Itoa(max(p.slots/max(p.workers, 1), 1))
+		s.worker = func(worker string, env ...string) (*proc, error) {
+			env = append(append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE="+name+"-worker", "AO_BENCH_TELL=1", "AO_BENCH_DEBUG=127.0.0.1:0", "AO_BENCH_WORKER="+worker, "AO_BENCH_SLOTS="+slots), env...)
+			return start(child{kind: "workers", name: worker, path: b.program, env: env, tells: true, log: s.logOf(worker)})
+		}
+		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
+		s.closes = append(s.closes, c.CloseIdleConnections)
+		s.accept = func(ctx context.Context, job []byte) error { return post(ctx, c, at.base, "", job) }
+		s.answer = func(ctx context.Context, job []byte) error { return post(ctx, c, at.base, `,"mode":"sync"`, job) }
+		s.empty = func(context.Context) (bool, error) { return true, nil } // the floor keeps no state to ask for
+		if name == "ours" {
+			s.empty = func(ctx context.Context) (bool, error) {
+				text, err := get(ctx, c, at.base+"/runs?status=pending,claimed,running,stopping&limit=1")
+				return strings.HasPrefix(text, `{"runs":[]`), err
+			}
+		}
+		return nil
+	})
+}
+
+// nats starts a NATS server that writes to disk as sync says.
+func (b *bench) nats(ctx context.Context, s *system, sync string) (*place, error) {
+	var ports [3]string
+	for i := range ports {
+		var err error
+		if ports[i], err = free(); err != nil {
+			return nil, err
+		}
+	}
+	at := &place{base: "http://" + ports[1], debug: ports[2], env: []string{
+		"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=nats://" + ports[0], "AO_BENCH_SYNC=" + sync,
+	}}
+	if _, err := s.add(child{kind: "servers", name: "nats", path: b.program, env: append(at.env, "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"), log: s.logOf("nats")}); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return at, poll(ctx, 10*time.Millisecond, func() (bool, error) {
+		nc, err := nats.Connect("nats://" + ports[0])
+		if err == nil {
+			nc.Close()
+		}
+		return err == nil, nil
+	})
+}
+
+func (b *bench) coordinator(s *system) (*proc, error) {
+	env := append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE="+s.at.name+"-coordinator", "AO_BENCH_DEBUG="+s.at.debug)
+	return s.add(child{kind: "servers", name: "coordinator", path: b.program, env: env, log: s.logOf("coordinator")})
+}
+
+// post starts a run; more is what the request says beside agent and parameters.
+func post(ctx context.Context, c *http.Client, base, more string, job []byte) error {
+	body := make([]byte, 0, len(job)+64)
+	body = append(append(append(append(body, `{"agent_name":"noop","parameters":`...), job...), more...), '}')
+	req, err := http.NewRequestWithContext(ctx, "POST", base+"/runs", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	_, err = do(c, req)
+	return err
+}
+
+func get(ctx context.Context, c *http.Client, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+	if err != nil {
+		return "", err
+	}
+	return do(c, req)
+}
+
+func do(c *http.Client, req *http.Request) (string, error) {
+	r, err := c.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode >= 300 {
+		err = fmt.Errorf("%s: %.300s", r.Status, text)
+	}
+	return string(text), err
+}
+
+// seen is a run as the API shows it.
+type seen struct {
+	ID     string `json:"run_id"`
+	Status string `json:"status"`
+	Error  *struct {
+		Code string `json:"error"`
+	} `json:"error"`
+}
+
+func look(ctx context.Context, base, id string) (seen, error) {
+	var r seen
+	text, err := get(ctx, http.DefaultClient, base+"/runs/"+id)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &r)
+	}
+	return r, err
+}
+
+// size is what a folder holds on disk, in bytes.
+func size(dir string) (n int64) {
+	filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// proc is a child process.
+type proc struct {
+	kind  string // "servers" or "workers": whose costs its costs are
+	name  string
+	cmd   *exec.Cmd
+	quit  os.Signal // how it is told to end
+	told  *tally    // of a worker
+	done  chan struct{}
+	state error // after done
+}
+
+// child says what to start. Variables AO_… of this process's own environment are kept from it.
+type child struct {
+	kind, name string
+	path       string
+	args       []string
+	env        []string
+	user       *syscall.Credential // nil: this process's
+	quit       os.Signal           // default SIGTERM
+	tells      bool                // it reports on stdout what it begins
+	log        string              // file for its stderr, and stdout where it does not report
+}
+
+func start(c child) (*proc, error) {
+	p := &proc{kind: c.kind, name: c.name, cmd: exec.Command(c.path, c.args...), quit: c.quit, done: make(chan struct{})}
+	if p.quit == nil {
+		p.quit = syscall.SIGTERM
+	}
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AO_") })
+	p.cmd.Env = append(p.cmd.Env, c.env...)
+	file, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	p.cmd.Stderr = file
+	if c.user != nil {
+		p.cmd.Dir = "/" // the present one may be closed to it
+	}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: c.user}
+	var pipe io.Reader
+	if c.tells {
+		if pipe, err = p.cmd.StdoutPipe(); err != nil {
+			return nil, err
+		}
+		p.told = newTally()
+	} else {
+		p.cmd.Stdout = file
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	go func() {
+		if pipe != nil {
+			p.told.read(pipe)
+		}
+		p.state = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// end tells it to end, and makes sure.
+func (p *proc) end() {
+	p.cmd.Process.Signal(p.quit)
+	select {
+	case <-p.done:
+	case <-time.After(10 * time.Second):
+		p.kill()
+	}
+}
+
+// kill is kill -9.
+func (p *proc) kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// ready waits until it has reported that it takes jobs.
+func (p *proc) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	select {
+	case <-p.told.ready:
+		return nil
+	case <-p.done:
+		return fmt.Errorf("%s ended before it took jobs: %v", p.name, p.state)
+	case <-ctx.Done():
+		return fmt.Errorf("%s does not take jobs: %w", p.name, ctx.Err())
+	}
+}
+
+// usage is what processes and all that they started have used and hold, by kind.
+func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64) {
+	type entry struct {
+		parent int
+		cpu    time.Duration
+	}
+	all := map[int]entry{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range dirs {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		_, rest, ok := strings.Cut(string(raw), ") ") // the name before may hold spaces
+		fields := strings.Fields(rest)
+		if !ok || len(fields) < 15 {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		e := entry{}
+		e.parent, _ = strconv.Atoi(fields[1])
+		for _, f := range fields[11:15] { // its own, and of its children that have ended
+			n, _ := strconv.ParseInt(f, 10, 64)
+			e.cpu += time.Duration(n) * 10 * time.Millisecond // USER_HZ is 100 on every Linux port of Go
+		}
+		all[pid] = e
+	}
+	kind := map[int]string{}
+	for _, p := range procs {
+		kind[p.cmd.Process.Pid] = p.kind
+	}
+	cpu, memory = map[string]time.Duration{}, map[string]int64{}
+	for pid, e := range all {
+		for up, depth := pid, 0; up > 1 && depth < 8; up, depth = all[up].parent, depth+1 {
+			if k := kind[up]; k != "" {
+				cpu[k] += e.cpu
+				memory[k] += resident(pid)
+				break
+			}
+		}
+	}
+	return cpu, memory
+}
+
+// resident is the memory that belongs to a process alone, in bytes.
+func resident(pid int) int64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			n, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// own is the processor time of this process, which is the producer.
+func own() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// free is a port of 127.0.0.1 that nobody has at this moment.
+func free() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// find is a program, on PATH or in the usual places.
+func find(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/", "/usr/pgsql-*/bin/", "/usr/local/pgsql/bin/", "/opt/homebrew/bin/", "/usr/local/bin/", "/usr/sbin/"} {
+		found, _ := filepath.Glob(pattern + name)
+		if len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s on PATH or in the usual places", name)
+}
+
+// output runs a program to its end; what it says is in the error.
+func output(ctx context.Context, dir, path string, args ...string) error {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=") // off is for this module only
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(path), strings.Join(args, " "), err, text)
+	}
+	return nil
+}
+
+// poll asks until it is so.
+func poll(ctx context.Context, every time.Duration, so func() (bool, error)) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if ok, err := so(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// loss is a way in which a killed worker's job can be settled.
+type loss struct {
+	name, settings string
+	rule           string // by which it is found out
+	settled        string // what is waited for
+	plan           plan
+	again          string // the worker that is started before or after the kill; empty: none
+	after          bool
+	attempts       int  // of ours; 0: as it comes, once
+	never          bool // it takes too long to be waited for
+}
+
+func losses() []loss {
+	postgres, redis := []string{"postgres", "initdb"}, []string{"redis-server"}
+	ours := func(lease string) plan {
+		p := plan{contender: contender{name: "ours", fsync: true, launch: launchOurs}}
+		if lease != "" {
+			p.env = []string{"AO_BENCH_RUN_LEASE=" + lease}
+		}
+		return p
+	}
+	asynqIn := func(set string) plan {
+		return plan{contender: contender{name: "asynq", fsync: true, needs: redis, launch: asynqOn(redisAlways, set)}}
+	}
+	riverIn := func(set string) plan {
+		return plan{contender: contender{name: "river", fsync: true, needs: postgres, launch: riverOn("on", set)}}
+	}
+	jetstreamIn := func(env ...string) plan {
+		return plan{contender: contender{name: "jetstream", fsync: true, launch: launchJetstream}, env: env}
+	}
+	const again = "begun again by another worker"
+	return []loss{
+		{name: "ours", rule: "no beat within the lease, 15 s", settled: "declared lost (failed)", plan: ours("")},
+		{name: "ours", settings: "max_attempts 2", rule: "the same", settled: again, plan: ours(""), again: "worker-2", attempts: 2},
+		{name: "ours", settings: "max_attempts 2, the killed worker is started again at once", rule: "the new one takes over from the old one", settled: "begun again by it", plan: ours(""), again: "worker-1", after: true, attempts: 2},
+		{name: "ours", settings: "RUN_LEASE=3", rule: "no beat within the lease, 3 s", settled: "declared lost (failed)", plan: ours("3")},
+		{name: "ours", settings: "RUN_LEASE=3, max_attempts 2", rule: "the same", settled: again, plan: ours("3"), again: "worker-2", attempts: 2},
+		{name: "asynq", rule: "30 s of lease, 30 s more, looked for every 60 s; then a delay of 15 s and more", settled: again, plan: asynqIn(asynqUsual), again: "worker-2"},
+		{name: "asynq", settings: "no delay before a retry, looked for every second", rule: "the same without the delay: 30 s, 30 s and 60 s cannot be set", settled: again, plan: asynqIn(asynqQuick), again: "worker-2"},
+		{name: "river", rule: "running for 1 h, looked for every 30 s", settled: again, plan: riverIn(riverUsual), never: true},
+		{name: "river", settings: "JobTimeout and RescueStuckJobsAfter 10 s: no job may take longer", rule: "running for 10 s, looked for every 30 s, which cannot be set", settled: again, plan: riverIn(riverQuick), again: "worker-2"},
+		{name: "jetstream", rule: "not acked for 30 s", settled: again, plan: jetstreamIn(), again: "worker-2"},
+		{name: "jetstream", settings: "AckWait 2 s, in progress every 0.5 s", rule: "not heard of for 2 s", settled: again, plan: jetstreamIn("AO_PEERS_ACK_WAIT=2s", "AO_PEERS_BEAT=500ms"), again: "worker-2"},
+	}
+}
+
+// recovery kills a worker (-9) during its job and measures until the job is settled. All are launched one after the other and
+// then waited for at the same time, as they do nothing but wait.
+func (b *bench) recovery(ctx context.Context, names []string) error {
+	all := slices.DeleteFunc(losses(), func(l loss) bool {
+		wanted := len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(l.name, n) })
+		return !wanted || have(l.plan.needs) != nil
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	took := make([]time.Duration, len(all))
+	wrong := make([]error, len(all))
+	var wg sync.WaitGroup
+	ctx, stop := context.WithCancel(ctx)
+	defer wg.Wait()
+	defer stop()
+	for i, l := range all {
+		if l.never {
+			continue
+		}
+		b.say("recovery: %s, %s", l.name, l.settings)
+		wait, err := b.killed(ctx, l)
+		if err != nil {
+			wrong[i] = err
+			continue
+		}
+		wg.Go(func() { took[i], wrong[i] = wait() })
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fmt.Fprintf(b.out, "### A worker is killed (-9) during its job\n\n| | settings beside the defaults | its rule | settled means | measured |\n|---|---|---|---|---|\n")
+	for i, l := range all {
+		measured := fmt.Sprintf("%.1f s", took[i].Seconds())
+		switch {
+		case l.never:
+			measured = "not waited for"
+		case errors.Is(wrong[i], context.DeadlineExceeded):
+			measured = fmt.Sprintf("not within %s", b.patience)
+		case wrong[i] != nil:
+			measured = "FAILED: " + wrong[i].Error()
+		}
+		settings := l.settings
+		if settings == "" {
+			settings = "none"
+		}
+		fmt.Fprintf(b.out, "| %s | %s | %s | %s | %s |\n", l.name, settings, l.rule, l.settled, measured)
+	}
+	fmt.Fprintln(b.out)
+	return nil
+}
+
+// killed launches a system, kills the worker that is at its job, and gives the function that waits until the job is settled.
+func (b *bench) killed(ctx context.Context, l loss) (func() (time.Duration, error), error) {
+	l.plan.slots, l.plan.hold = 4, true
+	s, err := l.plan.launch(ctx, b, l.plan)
+	if err != nil {
+		return nil, err
+	}
+	wait, err := b.kill(ctx, l, s)
+	if err != nil {
+		err = s.explained(err)
+		s.end()
+		return nil, err
+	}
+	return func() (time.Duration, error) {
+		defer s.end()
+		ctx, cancel := context.WithTimeout(ctx, b.patience)
+		defer cancel()
+		return wait(ctx)
+	}, nil
+}
+
+func (b *bench) kill(ctx context.Context, l loss, s *system) (func(context.Context) (time.Duration, error), error) {
+	start, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	base, run := "", ""
+	var last error
+	if err := poll(start, 20*time.Millisecond, func() (bool, error) {
+		if l.name != "ours" {
+			last = s.accept(start, job(time.Now(), b.text))
+			return last == nil, nil
+		}
+		base = s.at.base
+		run, last = create(start, base, l.attempts)
+		return last == nil, nil
+	}); err != nil {
+		return nil, fmt.Errorf("it takes no jobs: %w", last)
+	}
+	if err := poll(start, time.Millisecond, func() (bool, error) { return s.begun() == 1, nil }); err != nil {
+		return nil, fmt.Errorf("the job does not begin: %w", err)
+	}
+	if l.name == "ours" { // its worker has told that it runs
+		if err := poll(start, 5*time.Millisecond, func() (bool, error) {
+			r, err := look(start, base, run)
+			return r.Status == "running", err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	victim := s.workers()[0]
+	if l.again != "" && !l.after {
+		if err := s.join(start, l.again); err != nil {
+			return nil, err
+		}
+	}
+	s.leave(victim, (*proc).kill)
+	begin := time.Now()
+	if l.after {
+		if err := s.join(start, l.again); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context) (time.Duration, error) {
+		err := poll(ctx, 2*time.Millisecond, func() (bool, error) {
+			if l.again != "" {
+				return s.begun() > 1, nil
+			}
+			r, err := look(ctx, base, run)
+			return r.Status == "failed", err
+		})
+		return time.Since(begin), err
+	}, nil
+}
+
+// create starts a run of ours and gives its id.
+func create(ctx context.Context, base string, attempts int) (string, error) {
+	body := `{"agent_name":"noop","parameters":` + string(job(time.Now(), 1))
+	if attempts > 0 {
+		body += fmt.Sprintf(`,"max_attempts":%d`, attempts)
+	}
+	req, err := http.NewRequestWithContext(ctx, "POST", base+"/runs", strings.NewReader(body+"}"))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	text, err := do(http.DefaultClient, req)
+	if err != nil {
+		return "", err
+	}
+	var r seen
+	err = json.Unmarshal([]byte(text), &r)
+	return r.ID, err
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+// How River is set.
+const (
+	riverUsual = "usual"
+	riverTuned = "tuned" // as its own benchmark sets it, and with more connections than pgx's usual 4
+	riverQuick = "quick" // a job may take 10 s, and is rescued as soon as that allows
+)
+
+// riverJob is a job, as River keeps it.
+type riverJob struct {
+	Raw json.RawMessage `json:"job"`
+}
+
+func (riverJob) Kind() string { return "noop" }
+
+func riverOn(commit, set string) func(context.Context, *bench, plan) (*system, error) {
+	return func(ctx context.Context, b *bench, p plan) (*system, error) {
+		return launched(ctx, b, p, func(s *system) error {
+			addr, err := b.postgres(ctx, s, commit)
+			if err != nil {
+				return err
+			}
+			url := "postgres://peers@" + addr + "/postgres?sslmode=disable"
+			pool, err := pooled(ctx, url, set)
+			if err != nil {
+				return err
+			}
+			s.closes = append(s.closes, pool.Close)
+			wait, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			if err := poll(wait, 20*time.Millisecond, func() (bool, error) { return pool.Ping(wait) == nil, nil }); err != nil {
+				return fmt.Errorf("PostgreSQL does not answer: %w", err)
+			}
+			driver := riverpgxv5.New(pool)
+			m, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: silent()})
+			if err != nil {
+				return err
+			}
+			if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+				return err
+			}
+			client, err := river.NewClient(driver, &river.Config{Logger: silent()})
+			if err != nil {
+				return err
+			}
+			s.accept = func(ctx context.Context, job []byte) error {
+				_, err := client.Insert(ctx, riverJob{job}, nil)
+				return err
+			}
+			s.empty = func(ctx context.Context) (bool, error) {
+				var n int
+				err := pool.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE finalized_at IS NULL").Scan(&n)
+				return err == nil && n == 0, err
+			}
+			slots := p.slots
+			if set != riverUsual {
+				slots = 2000
+			}
+			s.worker = func(name string, env ...string) (*proc, error) {
+				return s.role("river-worker", name, append(env, "AO_PEERS_SERVER="+url, "AO_PEERS_SET="+set, "AO_PEERS_SLOTS="+strconv.Itoa(max(slots/max(p.workers, 1), 1)))...)
+			}
+			return nil
+		})
+	}
+}
+
+func pooled(ctx context.Context, url, set string) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	if set != riverUsual {
+		cfg.MaxConns = 64
+	}
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+type riverNoop struct {
+	river.WorkerDefaults[riverJob]
+	report
+}
+
+func (w riverNoop) Work(ctx context.Context, j *river.Job[riverJob]) error {
+	return w.work(ctx, j.Args.Raw)
+}
+
+func riverWorker(ctx context.Context) error {
+	set := os.Getenv("AO_PEERS_SET")
+	slots, err := strconv.Atoi(os.Getenv("AO_PEERS_SLOTS"))
+	if err != nil {
+		return err
+	}
+	pool, err := pooled(ctx, os.Getenv("AO_PEERS_SERVER"), set)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	cfg := &river.Config{Logger: silent(), Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: slots}}}
+	if set != riverUsual {
+		cfg.FetchCooldown, cfg.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
+	}
+	if set == riverQuick {
+		cfg.JobTimeout, cfg.RescueStuckJobsAfter = 10*time.Second, 10*time.Second
+	}
+	r := tell()
+	river.AddWorker(cfg.Workers, riverNoop{report: r})
+	client, err := river.NewClient(riverpgxv5.New(pool), cfg)
+	if err != nil {
+		return err
+	}
+	if err := client.Start(ctx); err != nil {
+		return err
+	}
+	r.ready()
+	<-ctx.Done()
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return client.Stop(stop)
+}
+
+// postgres makes a database cluster and starts its server; commit is synchronous_commit. Everybody on 127.0.0.1 may connect.
+func (b *bench) postgres(ctx context.Context, s *system, commit string) (string, error) {
+	initdb, err := find("initdb")
+	if err != nil {
+		return "", err
+	}
+	path, err := find("postgres")
+	if err != nil {
+		return "", err
+	}
+	addr, err := free()
+	if err != nil {
+		return "", err
+	}
+	host, port, _ := net.SplitHostPort(addr)
+	as, err := postgresUser()
+	if err != nil {
+		return "", err
+	}
+	data := filepath.Join(s.dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return "", err
+	}
+	if as != nil {
+		if err := os.Chown(data, int(as.Uid), int(as.Gid)); err != nil {
+			return "", err
+		}
+	}
+	made, err := start(child{name: "initdb", path: initdb, args: []string{"-D", data, "-U", "peers", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"}, user: as, log: s.logOf("postgres")})
+	if err != nil {
+		return "", err
+	}
+	select {
+	case <-made.done:
+	case <-ctx.Done():
+		made.kill()
+		return "", ctx.Err()
+	}
+	if made.state != nil {
+		return "", fmt.Errorf("initdb: %w", made.state)
+	}
+	args := []string{"-D", data, "-c", "listen_addresses=" + host, "-c", "port=" + port, "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "synchronous_commit=" + commit}
+	p, err := s.add(child{kind: "servers", name: "postgres", path: path, args: args, user: as, quit: syscall.SIGINT, log: s.logOf("postgres")})
+	if err != nil {
+		return "", err
+	}
+	return addr, listening(ctx, p, addr)
+}
+
+// postgresUser is who PostgreSQL is to be where this is root, which it refuses to be.
+func postgresUser() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, fmt.Errorf("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+}

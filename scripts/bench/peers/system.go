@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// contender is a system with its settings.
+type contender struct {
+	name     string
+	settings string // what is not its default
+	durable  string // when an accepted job is on disk
+	fsync    bool   // before it is accepted
+	usual    bool   // this is how the system comes
+	workers  int    // processes
+	needs    []string
+	launch   func(context.Context, *bench, plan) (*system, error)
+}
+
+// plan is how a system is started: what differs from one measurement to another.
+type plan struct {
+	contender
+	slots int      // of all its workers together
+	hold  bool     // the first workers do not end their jobs
+	idle  bool     // no worker is started yet
+	every string   // AO_NATS_SYNC, where it is not what the contender's fsync says
+	env   []string // for its processes
+
+	before func(*system) error // of ours: what happens when NATS is there and no coordinator yet
+}
+
+// system is a contender that runs.
+type system struct {
+	dir    string
+	procs  []*proc
+	accept func(ctx context.Context, job []byte) error     // hands a job over; returns when it is accepted
+	answer func(ctx context.Context, job []byte) error     // hands a job over and waits for its result; nil: nobody can
+	empty  func(ctx context.Context) (bool, error)         // nothing waits or runs any more
+	worker func(name string, env ...string) (*proc, error) // starts a worker process
+	at     *place                                          // of ours and the floor
+	closes []func()                                        // of connections
+
+	before int // what workers that have been taken away began
+}
+
+// launched starts what was planned: its servers by build, then its workers.
+func launched(ctx context.Context, b *bench, p plan, build func(s *system) error) (*system, error) {
+	dir, err := os.MkdirTemp(b.dir, "system-")
+	if err != nil {
+		return nil, err
+	}
+	s := &system{dir: dir}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, err
+	}
+	if err := build(s); err != nil {
+		err = s.explained(err)
+		s.end()
+		return nil, err
+	}
+	workers := max(p.workers, 1)
+	if p.idle {
+		workers = 0
+	}
+	for i := range workers {
+		var env []string
+		if p.hold {
+			env = []string{"AO_BENCH_HOLD=1", "AO_PEERS_HOLD=1"}
+		}
+		if err := s.join(ctx, fmt.Sprintf("worker-%d", i+1), env...); err != nil {
+			err = s.explained(err)
+			s.end()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// join adds a worker and waits until it takes jobs.
+func (s *system) join(ctx context.Context, name string, env ...string) error {
+	w, err := s.worker(name, env...)
+	if err != nil {
+		return err
+	}
+	s.procs = append(s.procs, w)
+	return w.ready(ctx)
+}
+
+// leave takes a worker away.
+func (s *system) leave(w *proc, how func(*proc)) {
+	how(w)
+	for i, p := range s.procs {
+		if p == w {
+			s.before += w.told.begun()
+			s.procs = append(s.procs[:i], s.procs[i+1:]...)
+			return
+		}
+	}
+}
+
+func (s *system) add(c child) (*proc, error) {
+	p, err := start(c)
+	if err == nil {
+		s.procs = append(s.procs, p)
+	}
+	return p, err
+}
+
+func (s *system) end() {
+	for i := len(s.closes) - 1; i >= 0; i-- {
+		s.closes[i]()
+	}
+	for _, workers := range []bool{true, false} { // they take their leave of servers that are still there
+		var wg sync.WaitGroup
+		for _, p := range slices.Backward(s.procs) {
+			if (p.told != nil) != workers {
+				continue
+			}
+			if workers {
+				wg.Go(p.end)
+			} else {
+				p.end()
+			}
+		}
+		wg.Wait()
+	}
+	os.RemoveAll(s.dir)
+}
+
+// workers are its worker processes.
+func (s *system) workers() (all []*proc) {
+	for _, p := range s.procs {
+		if p.told != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// begun is how many jobs its workers have begun since the start.
+func (s *system) begun() int {
+	n := s.before
+	for _, w := range s.workers() {
+		n += w.told.begun()
+	}
+	return n
+}
+
+func (s *system) take() (took []time.Duration) {
+	for _, w := range s.workers() {
+		took = append(took, w.told.take()...)
+	}
+	return took
+}
+
+// settled waits until so many jobs have begun and nothing is left to do.
+func (s *system) settled(ctx context.Context, begun int) error {
+	last, since := -1, time.Now()
+	err := poll(ctx, 2*time.Millisecond, func() (bool, error) {
+		n := s.begun()
+		if n != last {
+			last, since = n, time.Now()
+		}
+		if time.Since(since) > 30*time.Second {
+			return false, fmt.Errorf("%d of %d jobs have begun, and none for 30 s", n, begun)
+		}
+		return n >= begun, nil
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := poll(ctx, 2*time.Millisecond, func() (bool, error) { return s.empty(ctx) }); err != nil {
+		return fmt.Errorf("jobs are left: %w", err)
+	}
+	return nil
+}
+
+// roles are what this program is when it is started as a child.
+var roles = map[string]func(context.Context) error{
+	"asynq-worker":     asynqWorker,
+	"river-worker":     riverWorker,
+	"jetstream-worker": jetstreamWorker,
+}
+
+// role starts this program as a worker.
+func (s *system) role(kind, name string, env ...string) (*proc, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return start(child{kind: "workers", name: name, path: self, env: append(env, "AO_PEERS_ROLE="+kind), tells: true, log: s.logOf(name)})
+}
+
+// logOf is the file into which a process of the system writes what it says.
+func (s *system) logOf(name string) string { return filepath.Join(s.dir, name+".log") }
+
+// explained is an error with the last words of all that have said anything.
+func (s *system) explained(err error) error {
+	if err == nil {
+		return nil
+	}
+	files, _ := filepath.Glob(s.logOf("*"))
+	for _, path := range files {
+		text, _ := os.ReadFile(path)
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			err = fmt.Errorf("%w; %s says: %s", err, filepath.Base(path), strings.ReplaceAll(string(text[max(len(text)-400, 0):]), "\n", " / "))
+		}
+	}
+	return err
+}
+
+const (
+	always  = "fsync before it is accepted"
+	flushed = "the system's page cache, fsync every 2 min"
+)
+
+// contenders are all there are, in the order of the tables: first those that fsync every accepted job.
+func contenders() []contender {
+	postgres, redis := []string{"postgres", "initdb"}, []string{"redis-server"}
+	return []contender{
+		{name: "floor", durable: always, fsync: true, launch: launchFloor},
+		{name: "ours", durable: always, fsync: true, usual: true, launch: launchOurs},
+		{name: "asynq", settings: "AOF always", durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqUsual)},
+		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 4 worker processes", workers: 4, durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqTuned)},
+		{name: "river", durable: always, fsync: true, usual: true, needs: postgres, launch: riverOn("on", riverUsual)},
+		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always, fsync: true, needs: postgres, launch: riverOn("on", riverTuned)},
+		{name: "jetstream", settings: "sync_interval: always", durable: always, fsync: true, launch: launchJetstream},
+
+		{name: "floor", settings: "sync every 2 min", durable: flushed, launch: launchFloor},
+		{name: "ours", settings: "AO_NATS_SYNC=2m", durable: flushed, launch: launchOurs},
+		{name: "asynq", durable: "memory, a snapshot after 1 to 60 min", usual: true, needs: redis, launch: asynqOn(redisUsual, asynqUsual)},
+		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 4 worker processes", workers: 4, durable: "fsync every second", needs: redis, launch: asynqOn(redisEverysec, asynqTuned)},
+		{name: "river, tuned", settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: "fsync within 0.6 s", needs: postgres, launch: riverOn("off", riverTuned)},
+		{name: "jetstream", durable: flushed, usual: true, launch: launchJetstream},
+	}
+}
+
+// choose gives those that were asked for and whose servers are here, and says which are not.
+func (b *bench) choose(names []string) (all []contender, err error) {
+	missing := map[string]bool{}
+	known := map[string]bool{}
+	for _, c := range contenders() {
+		wanted := len(names) == 0
+		for _, n := range names {
+			if strings.HasPrefix(c.name, n) {
+				wanted, known[n] = true, true
+			}
+		}
+		if !wanted {
+			continue
+		}
+		if err := have(c.needs); err != nil {
+			if !missing[err.Error()] {
+				fmt.Fprintf(b.out, "SKIPPED: %s: %v\n\n", strings.Split(c.name, ",")[0], err)
+			}
+			missing[err.Error()] = true
+			continue
+		}
+		all = append(all, c)
+	}
+	for _, n := range names {
+		if !known[n] {
+			return nil, fmt.Errorf("-systems: there is no %q; there are floor, ours, asynq, river, jetstream", n)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("nothing is left to measure")
+	}
+	return all, nil
+}
+
+// have tells which program is missing.
+func have(programs []string) error {
+	for _, name := range programs {
+		if _, err := find(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sync is the plan's AO_NATS_SYNC.
+func (p plan) sync() string {
+	switch {
+	case p.every != "":
+		return p.every
+	case p.fsync:
+		return "always"
+	}
+	return "2m"
+}
