@@ -146,6 +146,7 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	for _, child := range o.Children[:told] {
 		record.Children = append(record.Children, child.RunID)
 	}
+	span := c.handOn(ctx, &spec, o.Children[:told])
 	if err := c.offload(ctx, &spec); err != nil {
 		return 0, err
 	}
@@ -165,6 +166,7 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 		bus.Entry{Subject: subject.Callback(part, o.Session, o.Children[0].RunID, o.Told), Body: body})
 	if err == nil {
 		c.written(seq)
+		span.End()
 	}
 	return told, err
 }
@@ -257,7 +259,7 @@ func (c *Coordinator) resume(ctx context.Context, o journal.Owing, parameters js
 		spec.CreatedAt = time.Now().UTC()
 	}
 	if lastErr == nil { // what the answer must be is what it had to be before
-		spec.Contract, spec.Output = last.Contract, nil
+		spec.Contract, spec.Output, spec.Trace = last.Contract, nil, last.Trace
 		if last.Input != nil {
 			spec.Output = last.Output
 		}

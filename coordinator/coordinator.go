@@ -17,6 +17,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/trace"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -40,6 +41,7 @@ type Config struct {
 	Retries    int             // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
 	WholeOnly  bool            // only an answer that is JSON as a whole counts, where nobody says so
 	Audit      *audit.Log      // who changed what; nil: it is not recorded
+	Trace      *trace.Tracer   // makes spans; default none
 	Webhooks   *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
 	Log        *slog.Logger    // default slog.Default()
 }

@@ -15,6 +15,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/shared/wire"
 )
 
@@ -233,7 +234,7 @@ type Told struct {
 // try makes one and records how it went. What is to be told is read before the try is taken: what goes wrong then costs nobody
 // any time.
 func (h *hooks) try(ctx context.Context, d journal.Hook) error {
-	to, body, err := h.told(ctx, d)
+	to, body, of, err := h.told(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -243,15 +244,24 @@ func (h *hooks) try(ctx context.Context, d journal.Hook) error {
 	if ok, err := h.stands(ctx, d); err != nil || !ok {
 		return err
 	}
-	went := h.c.Webhooks.Deliver(ctx, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
+	traced, span := h.c.Trace.Begin(trace.With(ctx, of), trace.Client, "webhook")
+	defer span.End()
+	went := h.c.Webhooks.Deliver(traced, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
 	if ctx.Err() != nil && !went.Delivered {
 		return ctx.Err()
+	}
+	span.Set(trace.Run, d.RunID)
+	span.Set(trace.Session, d.SessionID)
+	span.SetInt("ao.webhook.try", d.Tries+1)
+	span.SetInt("http.response.status_code", went.Status)
+	if !went.Delivered {
+		span.Fail("not_delivered")
 	}
 	return h.record(ctx, d, went)
 }
 
-// told is what a receiver is told, and where.
-func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byte, err error) {
+// told is what a receiver is told, and where, and whose trace the run is a part of.
+func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byte, of *run.Trace, err error) {
 	o, err := h.c.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound && ctx.Err() == nil {
 		h.c.log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
@@ -259,7 +269,7 @@ func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byt
 		o.Run, err = h.c.Show(ctx, d.RunID)
 	}
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	to = o.CallbackURL
 	at := o.CreatedAt
@@ -268,7 +278,7 @@ func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byt
 	}
 	o.Callback, o.HTTPCallback, o.CallbackURL = nil, nil, "" // where callbacks stand is nothing that this one could tell
 	body, err = wire.Encode(Told{"run." + string(o.Status), at, o})
-	return to, body, err
+	return to, body, o.Trace, err
 }
 
 // record notes how a try went, and has the fold know it: no look finds the same try again.

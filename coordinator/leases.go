@@ -250,6 +250,7 @@ func (c *Coordinator) endUnoffered(ctx context.Context, a journal.Active, e bus.
 	switch {
 	case err == nil:
 		c.written(seq)
+		c.overFor(a, e)
 		return nil
 	case !errors.Is(err, bus.ErrTaken):
 		return unavailable(err)
@@ -273,6 +274,7 @@ func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) er
 	seq, err := c.bus.Append(ctx, e)
 	if err == nil { // nearly always, and there is nothing more to ask
 		c.written(seq)
+		c.overFor(a, e)
 		return nil
 	}
 	m, readErr := c.bus.Last(ctx, e.Subject)

@@ -15,6 +15,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/schema"
+	"ao/shared/trace"
 	"ao/shared/wire"
 )
 
@@ -99,9 +100,18 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
 		return nil
 	}
+	ctx, span := c.Trace.Begin(trace.With(ctx, a.Spec.Trace), trace.Inside, "check offer")
+	defer span.End()
 	word, err := c.checked(ctx, a)
 	if err != nil {
+		went(span, err)
 		return err
+	}
+	span.Of(a.Spec)
+	span.SetInt(trace.Attempt, a.Attempt)
+	span.Set(trace.Status, string(word.Status))
+	if word.Status == run.Failed {
+		span.Fail(codeOf(word.Error))
 	}
 	body, err := wire.Encode(word)
 	if err != nil {

@@ -74,6 +74,7 @@ func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status r
 	if err != nil {
 		return unavailable(err)
 	}
+	c.overFor(a, last)
 	return c.reached(ctx, seq)
 }
 

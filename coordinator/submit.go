@@ -14,6 +14,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/trace"
 )
 
 // Accepted answers a run that was taken: from here on it ends in exactly one terminal state.
@@ -38,6 +39,16 @@ type plan struct {
 // Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
 // session's id). A failed creation leaves nothing behind. key is the caller's idempotency key, scope whose key it is.
 func (c *Coordinator) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+	ctx, span := c.Trace.Begin(ctx, trace.Producer, "submit")
+	a, err := c.submit(ctx, body, scope, key)
+	went(span, err)
+	span.Set(trace.Run, a.RunID)
+	span.Set(trace.Session, a.SessionID)
+	span.End()
+	return a, err
+}
+
+func (c *Coordinator) submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	if err := c.Ready(); err != nil {
 		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).After(time.Second)
 	}
@@ -65,7 +76,7 @@ func (c *Coordinator) check(ctx context.Context, body []byte) (plan, error) {
 
 // place stores a plan under these ids; the session's is for a session that has none yet.
 func (c *Coordinator) place(ctx context.Context, p plan, runID, sessionID string) (Accepted, error) {
-	p.spec.ID = runID
+	p.spec.ID, p.spec.Trace = runID, trace.Of(ctx)
 	if p.spec.SessionID == "" {
 		p.spec.SessionID = sessionID
 	}

@@ -11,6 +11,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/trace"
 )
 
 // claim begins the attempt, unless another did. As long as nobody can say whether the claim stands it asks again, with
@@ -18,6 +19,7 @@ import (
 // comes to another.
 func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	nonce, since := w.nonce(), time.Now()
+	_, span := trace.Begin(a.ctx, "claim")
 	body, err := json.Marshal(run.Claim{
 		V: run.Version, SessionID: a.SessionID, RunnerID: w.id, Instance: w.me.Instance, Nonce: nonce, Attempt: a.Attempt, At: since.UTC(),
 	})
@@ -31,6 +33,8 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 		switch _, err = w.bus.Win(w.dead, e, mine(nonce)); {
 		case err == nil:
 			d.Done()
+			span.End()
+			w.waited(a, d)
 			w.counts.claimed.Add(1)
 			w.mu.Lock()
 			a.begun = true

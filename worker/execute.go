@@ -13,6 +13,7 @@ import (
 	"ao/shared/fleet"
 	"ao/shared/prompt"
 	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/worker/contract"
 	"ao/worker/procedural"
 	"ao/worker/process"
@@ -79,7 +80,10 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "input_unreadable", "The run's input cannot be given to its executor: "+fault.Of(err).Message)}
 	}
 	limit := w.limit(a)
-	ctx, cancel := context.WithTimeoutCause(a.ctx, limit.limit, limit)
+	traced, span := trace.Begin(a.ctx, "execute")
+	w.of(span, a)
+	defer span.End()
+	ctx, cancel := context.WithTimeoutCause(traced, limit.limit, limit)
 	defer cancel()
 	now := time.Now().UTC()
 	w.mu.Lock()
@@ -104,6 +108,7 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	case o.Status != run.Failed:
 		o = crashed(fmt.Sprintf("the executor ended without an end (%q)", o.Status))
 	}
+	came(span, o)
 	return o
 }
 

@@ -11,6 +11,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/worker/gateway"
 )
 
@@ -21,8 +22,9 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 	if ev.a.AgentType != run.Procedural { // those are not resumed
 		host.State, host.Keep = ev.memory.state, ev.memory.keep
 	}
+	of := trace.Of(ctx)
 	r := gateway.Run{
-		Invocation: inv, Tell: t.take, State: host.State, Keep: host.Keep, API: w.apiURL, Token: fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key),
+		Invocation: inv, Trace: of, Tell: t.take, State: host.State, Keep: host.Keep, API: w.apiURL, Token: fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key),
 	}
 	if w.Profile.Lifecycle == "persistent" { // its program finds the URL in its environment, and lives on through further runs
 		r.Same = inv.SessionID
@@ -30,6 +32,13 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 	door := w.door.Open(r)
 	inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
 	host.Env = append(w.Profile.Environ(inv, os.LookupEnv), executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)
+	if of != nil {
+		inv.TraceParent, inv.TraceState = of.Parent, of.State
+		host.Env = append(host.Env, executor.EnvTraceParent+"="+of.Parent)
+		if of.State != "" {
+			host.Env = append(host.Env, executor.EnvTraceState+"="+of.State)
+		}
+	}
 	if inv.Blueprint, err = w.filled(inv, host.Env); err != nil {
 		door.Close()
 		return host, inv, nil, err

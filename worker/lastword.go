@@ -12,6 +12,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/shared/wire"
 	"ao/worker/process"
 )
@@ -33,6 +34,7 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 		why := string(process.Cut([]byte(o.Error.Message), maxMessage))
 		ev.emit(a.wanted, run.EventMessage, run.Say("system", fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt, a.Attempts, why)))
 	}
+	_, span := trace.Begin(a.ctx, "ended")
 	seq := ev.flush(a.wanted)
 	body, r, err := w.ended(a, o, seq)
 	if err != nil {
@@ -51,10 +53,14 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 		switch seq, err = w.bus.Win(a.wanted, e, mine(r.Nonce)); {
 		case errors.Is(err, bus.ErrTaken), err == nil && offer && w.late(a, seq):
 			w.counts.refused.Add(1)
+			span.Fail("refused")
+			span.End()
 			w.log.Warn("last word refused: the attempt had been ended already", "run", a, "status", o.Status, "result", evidence(o.Result))
 			return
 		case err == nil:
 			w.counts.ended.Add(1)
+			span.Set(trace.Status, string(r.Status))
+			span.End()
 			w.log.Debug("run ended", "run", a, "status", r.Status, "offered", offer)
 			return
 		case try == 1 && a.wanted.Err() == nil:

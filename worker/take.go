@@ -10,6 +10,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/trace"
 )
 
 // again is after how long a run that could not be begun comes again.
@@ -24,6 +25,7 @@ type attempt struct {
 	killed    context.Context // ends when the executor is to be killed at once, whatever grace it is in
 	kill      context.CancelFunc
 	unread    *fault.Fault // its input can never be read; the run fails by that
+	span      trace.Span
 
 	wanted  context.Context // ends with the worker, or when the coordinator gave the attempt up: no last word is wanted
 	unwant  context.CancelFunc
@@ -88,6 +90,7 @@ func (w *Worker) begin(d bus.Delivery) {
 		ev.memory = &memory{w: w, ev: ev}
 		o := w.execute(a, ev)
 		w.finish(a, o, ev)
+		a.told(o)
 		if o.Status != run.Failed || !a.again() { // else the next attempt may begin with what there was before
 			ev.memory.tidy()
 		}
@@ -130,7 +133,9 @@ func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt 
 		return nil
 	}
 	a := &attempt{Queued: q, partition: partition}
-	a.ctx, a.cancel = context.WithCancelCause(context.Background())
+	ctx, span := w.traced(context.Background(), &a.Queued)
+	a.span = span
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.wanted, a.unwant = context.WithCancel(w.dead)
 	w.attempts[q.Key] = a

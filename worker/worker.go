@@ -27,6 +27,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/worker/gateway"
 	"ao/worker/profile"
 )
@@ -49,6 +50,7 @@ type Config struct {
 	Grace               time.Duration // how long runs may go on when the worker is told to end; 0: default 30 s, negative: none
 	MaxPayload          int64         // largest result in bytes, default 16 MiB
 	APIURL              string        // where the orchestrator's HTTP API is; default what the coordinator says that answered last
+	Trace               *trace.Tracer // makes spans; default none
 	Log                 *slog.Logger  // default slog.Default()
 
 	// Gateway is the door of the whole process, for the programs of its runs; default one of the worker's own, while Run runs.

@@ -31,6 +31,7 @@ func (a *API) door(g *gin.Context) {
 	g.Writer.Header()["X-Request-Id"] = []string{a.nameRequest(g.Request)}
 	g.Writer.Header()["X-Content-Type-Options"] = noSniff
 	g.Writer.Header()["Cache-Control"] = noStore
+	span := a.traced(g)
 	defer func() {
 		if p := recover(); p != nil {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
@@ -43,6 +44,7 @@ func (a *API) door(g *gin.Context) {
 			a.write(g, reply{status: http.StatusInternalServerError, body: fault.Of(errPanic)})
 		}
 		a.tell(g, time.Since(began))
+		answered(span, g.Writer.Status())
 		a.record(g, g.Writer.Status())
 	}()
 	err := a.admit(g.Request)

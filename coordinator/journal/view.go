@@ -245,6 +245,7 @@ func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error
 	}
 	r := s.bare()
 	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackTo, spec.Attempts
+	r.Trace = spec.Trace
 	if spec.Input != nil {
 		r.Parameters = spec.Parameters
 	}

@@ -14,6 +14,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
@@ -139,7 +140,9 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 
 // leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it is
 // delivered, one run comes of it.
-func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (coordinator.Accepted, error) {
+func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc coordinator.Accepted, err error) {
+	ctx, span := s.c.Trace.Begin(trace.Arrived(ctx, h), trace.Consumer, subject.InboxRuns)
+	defer func() { answered(span, reply{status: 201}, err) }()
 	if m.Subject != subject.InboxRuns {
 		return coordinator.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject, subject.InboxRuns)
 	}

@@ -19,6 +19,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/trace"
 	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
@@ -176,7 +177,24 @@ func (s *service) guarded(e *endpoint, h nats.Header, body []byte) (v reply, err
 			err = errors.New("panic")
 		}
 	}()
-	return e.do(context.WithoutCancel(s.ended), h, body)
+	ctx, span := s.c.Trace.Begin(trace.Arrived(context.WithoutCancel(s.ended), h), trace.Server, e.subject)
+	defer func() { answered(span, v, err) }()
+	return e.do(ctx, h, body)
+}
+
+// answered ends the span of a request.
+func answered(span trace.Span, v reply, err error) {
+	if span.On() {
+		if err != nil {
+			f := fault.Of(err)
+			if v.status = status[f.Kind]; v.status >= 500 {
+				span.Fail(f.Code)
+			}
+			span.Set(trace.Outcome, f.Code)
+		}
+		span.SetInt("ao.response.status", v.status)
+	}
+	span.End()
 }
 
 // answer is the one place that answers requests.

@@ -25,6 +25,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/setting"
+	"ao/shared/trace/otlp"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -96,6 +97,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if record.Path() != "" {
 		defer onHangup(record.Reopen)()
 	}
+	spans, flush, err := otlp.Open("ao-coordinator", log)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	cfg.Coordinator.Trace = spans
 	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.HTTP.Tokens != nil || cfg.InsecureListen)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/trace"
 )
 
 const (
@@ -76,7 +77,7 @@ type Attempt struct {
 	Reason    string // why it was not delivered, for people: no address but the URL's own host, nothing of an answer's body
 }
 
-// Deliver posts a JSON body once. The id is the same for every try of one message, at is the time of this try. When ctx ends
+// Deliver posts a JSON body once, in ctx's trace if it has one. The id is the same for every try of one message, at is the time of this try. When ctx ends
 // meanwhile, the attempt says nothing about the receiver.
 func (c *Client) Deliver(ctx context.Context, rawURL, id string, at time.Time, body []byte) Attempt {
 	u, err := c.policy.target(rawURL) // again: the configuration may be another one than when it was accepted
@@ -94,6 +95,7 @@ func (c *Client) Deliver(ctx context.Context, rawURL, id string, at time.Time, b
 	req.Header.Set(headerID, id)
 	req.Header.Set(headerTimestamp, strconv.FormatInt(at.Unix(), 10))
 	req.Header.Set(headerSignature, signature(c.keys, id, at, body))
+	trace.Send(ctx, req.Header)
 
 	res, err := c.http.RoundTrip(req)
 	if err != nil {

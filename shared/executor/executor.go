@@ -39,6 +39,10 @@ const (
 	EnvAttempt   = "AGENT_ORCHESTRATOR_ATTEMPT"
 	EnvAPIURL    = "AGENT_ORCHESTRATOR_API_URL" // the gateway of this run; its path holds the run's token
 	EnvMCPURL    = "AGENT_ORCHESTRATOR_MCP_URL" // the orchestrator's MCP server, as this session
+
+	// Whose trace the run is a part of (W3C Trace Context), where it is one's: what the program tells OpenTelemetry goes below it.
+	EnvTraceParent = "TRACEPARENT"
+	EnvTraceState  = "TRACESTATE"
 )
 
 // Invocation is what an executor is to do.
@@ -59,6 +63,10 @@ type Invocation struct {
 
 	APIURL string `json:"-"` // in Go programs: the gateway of this run; it comes in the environment, or with the turn
 	MCPURL string `json:"-"` // likewise: the orchestrator's MCP server
+
+	TraceParent string `json:"-"` // likewise: whose trace the run is a part of; empty: nobody's
+	TraceState  string `json:"-"`
+
 	After  string `json:"-"` // in workers: the run of the session that was begun before this one; they keep processes by it
 }
 

@@ -117,6 +117,7 @@ func serve(ctx context.Context, in io.Reader, out, errs io.Writer, do func(conte
 		return CodeInvalid
 	}
 	v.APIURL, v.MCPURL = os.Getenv(EnvAPIURL), os.Getenv(EnvMCPURL)
+	v.TraceParent, v.TraceState = os.Getenv(EnvTraceParent), os.Getenv(EnvTraceState)
 	err = do(ctx, v, &Out{w: out})
 	exit, ok := errors.AsType[Exit](err)
 	switch {

@@ -62,6 +62,7 @@ func serveTurns(ctx context.Context, stdin io.Reader, stdout, errs io.Writer, tu
 		return fail("invocation", err)
 	}
 	v.APIURL, v.MCPURL = os.Getenv(EnvAPIURL), os.Getenv(EnvMCPURL)
+	v.TraceParent, v.TraceState = os.Getenv(EnvTraceParent), os.Getenv(EnvTraceState)
 	if v.Lifecycle != Persistent {
 		r, err := turn(ctx, v, out)
 		return oneTurn(ctx, r, err, out, errs)

@@ -48,11 +48,13 @@ type Turn struct {
 	Blueprint       json.RawMessage `json:"agent_blueprint,omitempty"` // where it is another one than before
 	APIURL          string          `json:"api_url,omitempty"`         // the gateway of this run
 	MCPURL          string          `json:"mcp_url,omitempty"`
+	TraceParent     string          `json:"traceparent,omitempty"` // whose trace this run is a part of; that in the environment is the first run's
+	TraceState      string          `json:"tracestate,omitempty"`
 }
 
 // TurnOf is the line for a further turn of a process. blueprint tells whether the agent is another one than the process knows.
 func TurnOf(v Invocation, blueprint bool) Turn {
-	t := Turn{LineTurn, v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.ExecutorSession, nil, v.APIURL, v.MCPURL}
+	t := Turn{LineTurn, v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.ExecutorSession, nil, v.APIURL, v.MCPURL, v.TraceParent, v.TraceState}
 	if len(t.Parameters) == 0 {
 		t.Parameters = json.RawMessage("{}")
 	}
@@ -86,6 +88,7 @@ func ReadTurn(raw []byte) (Turn, error) {
 // Next is the invocation of a further turn.
 func (v Invocation) Next(t Turn) Invocation {
 	v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.APIURL, v.MCPURL = t.Mode, t.RunID, t.Attempt, t.Parameters, t.Prompt, t.APIURL, t.MCPURL
+	v.TraceParent, v.TraceState = t.TraceParent, t.TraceState
 	if t.ExecutorSession != "" {
 		v.ExecutorSession = t.ExecutorSession
 	}

@@ -103,6 +103,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.After = wire.Text(v)
 		case "created_at":
 			s.CreatedAt = Instant(v)
+		case "trace":
+			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Trace))
 		case "payload":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Body))
 		case "parameters":

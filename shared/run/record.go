@@ -39,8 +39,15 @@ type Spec struct {
 	After      string    `json:"after_run_id,omitempty"`        // queued, a resume: the session's run that was begun before it
 	Contract   bool      `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
 	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
+	Trace      *Trace    `json:"trace,omitempty"`               // whose trace it is a part of; nil: nobody's
 	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large
 	*Input     `json:",omitempty"`
+}
+
+// Trace is a W3C trace context: what is below it in a trace says so by it. It decides nothing.
+type Trace struct {
+	Parent string `json:"traceparent"`
+	State  string `json:"tracestate,omitempty"`
 }
 
 // Input is the part of a Spec that may be large.

@@ -85,6 +85,8 @@ type Run struct {
 	Callback     *Call  `json:"callback,omitempty"`    // mode async_callback: whether the parent session was told
 	CallbackURL  string `json:"callback_url,omitempty"`
 	HTTPCallback *Call  `json:"http_callback,omitempty"` // whether the callback_url was told
+
+	Trace *Trace `json:"-"` // whose trace it is a part of; nil: nobody's
 }
 
 // Call is where a callback stands.

@@ -22,6 +22,7 @@ import (
 	"ao/shared/prompt"
 	"ao/shared/run"
 	"ao/shared/schema"
+	"ao/shared/trace"
 	"ao/shared/wire"
 	"ao/worker/process"
 )
@@ -68,7 +69,7 @@ func (c Contract) Run(ctx context.Context, inv executor.Invocation, host executo
 	host = s.listen(host)
 	var before *run.Result // what was rejected last
 	for n := 1; ; n++ {
-		o := c.Executor.Run(ctx, inv, host)
+		o := c.once(ctx, inv, host, n)
 		if o.Status != run.Completed {
 			return c.broken(o, before, n, retries, host)
 		}
@@ -89,6 +90,17 @@ func (c Contract) Run(ctx context.Context, inv executor.Invocation, host executo
 			return run.Outcome{Status: run.Failed, Error: fault.Of(err), Result: before}
 		}
 	}
+}
+
+// once is the n-th time that the executor is asked; from the second on that is a span of its own.
+func (c Contract) once(ctx context.Context, inv executor.Invocation, host executor.Host, n int) run.Outcome {
+	if n > 1 {
+		var span trace.Span
+		ctx, span = trace.Begin(ctx, "schema retry")
+		span.SetInt("ao.schema.retry", n-1)
+		defer span.End()
+	}
+	return c.Executor.Run(ctx, inv, host)
 }
 
 func failed(why *fault.Fault) run.Outcome { return run.Outcome{Status: run.Failed, Error: why} }

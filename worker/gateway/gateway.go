@@ -23,6 +23,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/run"
 	"ao/shared/trust"
 )
 
@@ -61,6 +62,10 @@ type Run struct {
 	// API is where the orchestrator's HTTP API is, empty: not known. Token is what it knows the session by.
 	API   func() string
 	Token string
+
+	// Trace is whose trace the run is a part of: requests to the API and the MCP server go on with it, unless the program that makes
+	// them says better. Nil: nobody's.
+	Trace *run.Trace
 
 	// Same, if not empty, has all doors that were opened with it, one after the other, at the same URL: for a program that lives through
 	// several runs of a session.

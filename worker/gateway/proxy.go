@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/trace"
 	"ao/shared/trust"
 )
 
@@ -57,6 +58,9 @@ func (c call) forward(path string) (any, error) {
 			p.Out.Host = base.Host
 			p.Out.Header.Set(HeaderSession, c.run.Invocation.SessionID)
 			p.Out.Header.Set("Authorization", "Bearer "+c.run.Token)
+			if p.Out.Header.Get(trace.HeaderParent) == "" {
+				trace.Set(p.Out.Header, c.run.Trace)
+			}
 			p.Out.Body, p.Out.ContentLength = http.NoBody, int64(len(c.body))
 			if len(c.body) > 0 {
 				p.Out.Body = io.NopCloser(bytes.NewReader(c.body))

@@ -23,10 +23,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"ao/shared/trace"
 )
 
 // MarkEnv is the environment variable that marks all processes of a Run. Run sets it; callers leave it alone.
@@ -75,6 +78,11 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
 	}
+	_, span := trace.Begin(ctx, "process")
+	defer span.End()
+	if span.On() {
+		span.Set("process.executable.name", filepath.Base(s.Path))
+	}
 	maxOutput, maxLine := cmp.Or(s.MaxOutput, 4<<20), cmp.Or(s.MaxLine, 64<<10)
 	grace, delay := cmp.Or(s.Grace, 5*time.Second), cmp.Or(s.WaitDelay, 2*time.Second)
 
@@ -82,6 +90,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	defer mark.release()
 	p, err := start(s, mark)
 	if err != nil {
+		span.Fail("not_started")
 		return Exit{}, err
 	}
 	out := drain{file: p.stdout, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStdout}}
@@ -135,6 +144,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		e.Signal = status.Signal()
 		e.Code = 128 + int(e.Signal)
 	}
+	span.SetInt("process.exit.code", e.Code)
 	e.Stdout, e.StdoutCut = out.keep.bytes()
 	e.Stderr, e.StderrCut = errs.keep.bytes()
 	if stopped {

@@ -230,7 +230,7 @@ func find(f agent.File) (string, error) {
 var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ"}
 
 // own are the variables that have a meaning of their own for each run; nobody's allow-list changes that.
-var own = []string{process.MarkEnv, executor.EnvSessionID, executor.EnvRunID, executor.EnvAgentName, executor.EnvAttempt, executor.EnvAPIURL, executor.EnvMCPURL}
+var own = []string{process.MarkEnv, executor.EnvSessionID, executor.EnvRunID, executor.EnvAgentName, executor.EnvAttempt, executor.EnvAPIURL, executor.EnvMCPURL, executor.EnvTraceParent, executor.EnvTraceState}
 
 // defaultPath is where programs are looked for if the worker itself does not know.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -10,6 +10,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/setting"
+	"ao/shared/trace/otlp"
 	"ao/worker"
 	"ao/worker/gateway"
 	"ao/worker/profile"
@@ -69,6 +70,11 @@ func (c Config) Read() ([]profile.Profile, error) {
 func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	spans, flush, err := otlp.Open("ao-worker", c.Log)
+	if err != nil {
+		return err
+	}
+	defer flush()
 	door, err := gateway.New(gateway.Config{MaxState: c.MaxPayload, CA: c.CA, Log: c.Log})
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	for _, p := range profiles {
 		w, err := worker.New(worker.Config{
 			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
-			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Gateway: door, Log: c.Log,
+			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Gateway: door, Trace: spans, Log: c.Log,
 		})
 		if err != nil {
 			stop()

@@ -1,0 +1,37 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"ao/shared/trace"
+
+	"github.com/gin-gonic/gin"
+)
+
+// untold are routes that only say whether we are there: they are asked all the time, and nobody wants to see that.
+var untold = map[string]bool{"": true, "/health": true, "/ready": true, "/metrics": true}
+
+// traced puts a request into its caller's trace, and begins its span where spans are made.
+func (a *API) traced(g *gin.Context) (span trace.Span) {
+	before := g.Request.Context()
+	ctx := trace.Arrived(before, g.Request.Header)
+	if a.c.Trace != nil && !untold[g.FullPath()] {
+		ctx, span = a.c.Trace.Begin(ctx, trace.Server, g.Request.Method+" "+g.FullPath())
+		span.Set("http.request.method", g.Request.Method)
+		span.Set("http.route", g.FullPath())
+	}
+	if ctx != before {
+		g.Request = g.Request.WithContext(ctx)
+	}
+	return span
+}
+
+// answered ends the span of a request.
+func answered(span trace.Span, status int) {
+	span.SetInt("http.response.status_code", status)
+	if status >= http.StatusInternalServerError {
+		span.Fail(strconv.Itoa(status))
+	}
+	span.End()
+}
