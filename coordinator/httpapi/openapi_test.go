@@ -1,0 +1,25 @@
+package httpapi
+
+import "testing"
+
+// TestEveryRouteIsDescribed: what each reads and answers stands in bodies, and nothing else does.
+func TestEveryRouteIsDescribed(t *testing.T) {
+	told := map[string]bool{}
+	for _, r := range (&API{}).routes() {
+		key := r.Method + " " + r.Path
+		told[key] = true
+		if _, ok := bodies[key]; !ok {
+			t.Errorf("%s: what it reads and answers is said nowhere; add its row to bodies in openapi_bodies.go", key)
+		}
+		for _, name := range r.Query {
+			if parameters[name] == nil {
+				t.Errorf("%s: parameter %s is described nowhere; add it to parameters in openapi.go", key, name)
+			}
+		}
+	}
+	for key := range bodies {
+		if !told[key] {
+			t.Errorf("%s: there is no such route", key)
+		}
+	}
+}
