@@ -32,7 +32,7 @@ func ReachOf(url string, r fleet.Registered) Reach {
 	for _, lane := range r.Lanes {
 		reach.Lanes = append(reach.Lanes, LaneReach{lane, subject.LaneDurable(lane)})
 	}
-	for _, op := range []string{fleet.OpRegister, fleet.OpDeregister, fleet.OpGetPart, fleet.OpPutPart, fleet.OpDropState} {
+	for _, op := range []string{fleet.OpRegister, fleet.OpDeregister, fleet.OpGetPart, fleet.OpPutPart, fleet.OpDropState, subject.OpRecord} {
 		reach.Fleet[op] = subject.Fleet(op)
 	}
 	return reach

@@ -81,6 +81,7 @@ func checkRunner(r fleet.Runner) error {
 		{"max_concurrent_runs", r.MaxConcurrentRuns < 0 || r.MaxConcurrentRuns > 10_000, "max_concurrent_runs must be from 1 to 10000"},
 		{"timeout_seconds", r.TimeoutSeconds < 0 || r.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
 		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
+		{"door", r.Door != "" && (subject.Check(r.Door) != nil || len(r.Door) > 64), "door must be 1 to 64 letters, digits, '-' or '_'"},
 		{"agents", len(r.Agents) > 1000, "agents: at most 1000"},
 		{"broken", len(r.Broken) > 100, "broken: at most 100"},
 	} {
@@ -333,6 +334,7 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 		fleet.OpGetPart:   bytesOf(c.getPart),
 		fleet.OpPutPart:   bytesOf(c.putPart),
 		fleet.OpDropState: bytesOf(c.dropState),
+		subject.OpRecord:  answer(c.recordOf),
 	}
 	heard := make(chan error, 1)
 	go func() {
@@ -341,9 +343,15 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 		})
 	}()
 	err := asks.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
-		op, ok := ops[strings.TrimPrefix(subj, subject.Fleet(""))]
-		if !ok {
+		name, as, _ := strings.Cut(strings.TrimPrefix(subj, subject.Fleet("")), ".")
+		op, ok := ops[name]
+		if !ok || as != "" && name != fleet.OpRegister {
 			return nil, fault.Newf(fault.NotFound, "no operation %q", subj)
+		}
+		if as != "" {
+			if err := registersAs(as, body); err != nil {
+				return nil, err
+			}
 		}
 		return op(ctx, body)
 	})

@@ -446,7 +446,7 @@ func (c *Coordinator) command(ctx context.Context, runner string, cmd fleet.Comm
 	if err != nil {
 		return reply, err
 	}
-	raw, err := c.bus.Request(ctx, subject.Commands(runner), body)
+	raw, err := c.bus.Request(ctx, subject.CommandsAt(c.fleet.door(runner), runner), body)
 	if err != nil {
 		return reply, err
 	}

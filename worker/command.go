@@ -13,7 +13,7 @@ import (
 // serveCommands answers coordinators until ctx ends.
 func (w *Worker) serveCommands(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := w.bus.Serve(ctx, subject.Commands(w.id), "", func(_ context.Context, _ string, body []byte) ([]byte, error) {
+		err := w.bus.Serve(ctx, subject.CommandsAt(w.bus.Door(), w.id), "", func(_ context.Context, _ string, body []byte) ([]byte, error) {
 			var c fleet.Command
 			if err := json.Unmarshal(body, &c); err != nil {
 				return nil, fault.Wrap(fault.Invalid, "", "The command is not readable", err)

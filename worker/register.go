@@ -60,7 +60,11 @@ func (w *Worker) registerOnce() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	answer, err := w.bus.Request(ctx, subject.Fleet(fleet.OpRegister), ask)
+	at := subject.Fleet(fleet.OpRegister)
+	if w.bus.Door() != "" { // who may register as what is a question of permissions
+		at = subject.Register(w.Profile.Type, w.Profile.Name)
+	}
+	answer, err := w.bus.Request(ctx, at, ask)
 	if err != nil {
 		return err
 	}

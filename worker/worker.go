@@ -157,7 +157,7 @@ func runnerOf(cfg Config) fleet.Runner {
 	p := cfg.Profile
 	return fleet.Runner{
 		Identity: fleet.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
-		Instance: rand.Text(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
+		Instance: rand.Text(), Door: cfg.Bus.Door(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
 		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, DefaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
 	}
 }

@@ -237,7 +237,7 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 		v.status = status[f.Kind]
 		raw, _ = wire.Encode(f)
 	}
-	if to == "" {
+	if !subject.Answerable(to) { // nobody waits, or somebody wants to borrow our rights
 		return f
 	}
 	h := nats.Header{"status": {strconv.Itoa(v.status)}}

@@ -12,6 +12,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/embed"
+	"ao/nats/users"
 	"ao/shared/setting"
 
 	"github.com/nats-io/nats.go"
@@ -23,6 +24,8 @@ type NATSConfig struct {
 	Listen  string       // embedded: where it listens; "none": in-process only
 	Sync    string       // embedded: AO_NATS_SYNC
 	DataDir string       // embedded: its files lie in the folder nats of this one, default .ao
+	Users   string       // embedded: who may log in (AO_NATS_USERS); none: nobody has to
+	Login   bus.Login    // elsewhere: who we are
 	Log     *slog.Logger // default slog.Default()
 
 	Insecure bool // embedded: listen beyond loopback although nobody has to log in there (AO_INSECURE_LISTEN)
@@ -30,37 +33,47 @@ type NATSConfig struct {
 
 // NATS is the server that this process uses: its own, or another's.
 type NATS struct {
-	url string
-	own *embed.Server
+	url   string
+	login []nats.Option
+	own   *embed.Server
 }
 
 // OpenNATS starts the embedded server where one is wanted. It connects to nothing yet.
 func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	address := cmp.Or(cfg.URL, setting.NATSURL.Default)
 	if address != setting.Embed {
-		return &NATS{url: address}, nil
+		login, err := cfg.Login.Options()
+		return &NATS{url: address, login: login}, err
 	}
 	if err := admit(cfg); err != nil {
 		return nil, err
 	}
-	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, setting.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Log: cfg.Log})
+	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, setting.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Users: cfg.Users, Log: cfg.Log})
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Users != "" && !s.TLS() && !local(cfg.Listen) {
+		cmp.Or(cfg.Log, slog.Default()).Warn("the embedded NATS is reachable from beyond this machine without TLS: who is on the way can read everything ('ao init --tls' makes certificates)", "address", cfg.Listen)
 	}
 	return &NATS{url: s.URL(), own: s}, nil
 }
 
-// admit refuses an embedded server that everybody could reach: who reaches NATS may do everything, as over HTTP.
+// admit refuses an embedded server that everybody could use: who reaches a NATS without users may do everything, as over HTTP.
 func admit(cfg NATSConfig) error {
-	host, _, err := net.SplitHostPort(cfg.Listen)
-	if cfg.Listen == "" || cfg.Listen == "none" || err == nil && loopback(context.Background(), host) {
+	if cfg.Users != "" || local(cfg.Listen) {
 		return nil
 	}
 	if !cfg.Insecure {
-		return fmt.Errorf("AO_NATS_LISTEN %q is reachable from beyond this machine, and this version has no NATS users: listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", cfg.Listen)
+		return fmt.Errorf("AO_NATS_LISTEN %q is reachable from beyond this machine, and nobody has to log in there: make users with 'ao init' and name the file nats/users.conf in AO_NATS_USERS, or listen on 127.0.0.1, or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", cfg.Listen)
 	}
 	cmp.Or(cfg.Log, slog.Default()).Warn("INSECURE: the embedded NATS is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", cfg.Listen)
 	return nil
+}
+
+// local tells whether only this machine reaches an embedded server.
+func local(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return listen == "" || listen == "none" || err == nil && loopback(context.Background(), host)
 }
 
 // Dial makes a connection of its own; it waits for a server that isn't there yet, until ctx ends.
@@ -68,7 +81,15 @@ func (n *NATS) Dial(ctx context.Context, name string, log *slog.Logger) (*nats.C
 	if n.own != nil {
 		return n.own.Dial(bus.Options(name, log)...)
 	}
-	return bus.Connect(ctx, n.url, name, log)
+	return bus.Connect(ctx, n.url, name, log, n.login...)
+}
+
+// DialWorker is Dial for a worker in this process: at an embedded server with users it has a worker's rights and no more.
+func (n *NATS) DialWorker(ctx context.Context, name string, log *slog.Logger) (*nats.Conn, error) {
+	if n.own != nil {
+		return n.own.DialAs(users.Worker, bus.Options(name, log)...)
+	}
+	return n.Dial(ctx, name, log)
 }
 
 // URL is where others find the server, without credentials; empty where it is in-process only.

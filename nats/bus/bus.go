@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
@@ -56,6 +57,9 @@ type Config struct {
 	RejectedMaxAge time.Duration // of REJECTED, default 168h
 	KeyMaxAge      time.Duration // of the bucket "idempotency", default 168h
 	Log            *slog.Logger  // default slog.Default()
+
+	// Confined is for a worker: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
+	Confined bool
 }
 
 // patience is how long a request to JetStream may take when its context has no deadline.
@@ -151,6 +155,9 @@ func (b *Bus) revive() {
 		f()
 	}
 }
+
+// Door is the token under which we are spoken to where we logged in; "": we did not.
+func (b *Bus) Door() string { return subject.DoorOf(b.nc.Opts.InboxPrefix) }
 
 // Connected says whether NATS is reachable now.
 func (b *Bus) Connected() bool { return b.nc.IsConnected() }

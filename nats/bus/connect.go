@@ -52,8 +52,11 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 		if err == nil {
 			return nc, nil
 		}
+		if what := distrust(err); what != "" {
+			return nil, fmt.Errorf("NATS at %s: %w; %s", redact(address), err, what)
+		}
 		if refused(err) {
-			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_URL and the credentials in it", redact(address), err)
+			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_CREDS, and whether the server has this user", redact(address), err)
 		}
 		if time.Since(said) > 5*time.Second {
 			log.Warn("waiting for NATS: start one with `nats-server -js`, or `docker compose up nats`, or set AO_NATS_URL to another address (\"embed\" runs one in this process)",
@@ -70,7 +73,7 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 // refused says that trying again would not help.
 func refused(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
-		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrSecureConnRequired)
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrNkeyButNoSigCB)
 }
 
 // redact hides what a URL says of user and password.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
@@ -127,9 +128,9 @@ func (b *Bus) drain(sub *nats.Subscription) {
 
 // answer sends a handler's value or error to who asked.
 func (b *Bus) answer(m *nats.Msg, body []byte, err error) {
-	if m.Reply == "" {
+	if !subject.Answerable(m.Reply) {
 		if err != nil {
-			b.log.Debug("a message without reply subject", "subject", m.Subject, "err", err)
+			b.log.Debug("a message without a reply subject that may be answered", "subject", m.Subject, "err", err)
 		}
 		return
 	}

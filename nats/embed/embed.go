@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"ao/nats/users"
+
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
@@ -27,6 +29,7 @@ type Config struct {
 	Listen   string       // AO_NATS_LISTEN, default "127.0.0.1:4222"; "none": in-process connections only
 	Sync     string       // AO_NATS_SYNC, default "always"; or a Go duration such as "2m" between syncs
 	MaxStore int64        // bytes on disk, default three quarters of what is free
+	Users    string       // AO_NATS_USERS: file of the users and their rights (users.Config), perhaps with TLS; default: nobody has to log in
 	Log      *slog.Logger // default slog.Default()
 
 	// One of several servers that make a cluster. Each is given the addresses at which the others listen for servers; its own
@@ -42,13 +45,15 @@ const cluster = "ao"
 // Server is a running NATS server.
 type Server struct {
 	ns    *server.Server
+	own   map[users.Role]users.Credential // of this process, where others have to log in
+	tls   bool
 	lock  *os.File
 	close sync.Once
 }
 
 // Start runs a server and returns when it takes connections.
 func Start(c Config) (*Server, error) {
-	opts, err := c.options()
+	opts, own, err := c.options()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +68,7 @@ func Start(c Config) (*Server, error) {
 		return nil, fmt.Errorf("embedded NATS: %w", err)
 	}
 	ns.SetLoggerV2(log, false, false, false)
-	s := &Server{ns: ns, lock: lock}
+	s := &Server{ns: ns, own: own, tls: opts.TLSConfig != nil, lock: lock}
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
@@ -92,42 +97,47 @@ func Start(c Config) (*Server, error) {
 	}
 }
 
-func (c Config) options() (*server.Options, error) {
+func (c Config) options() (*server.Options, map[users.Role]users.Credential, error) {
 	if c.StoreDir == "" {
-		return nil, errors.New("embedded NATS: StoreDir is required")
+		return nil, nil, errors.New("embedded NATS: StoreDir is required")
 	}
-	opts := &server.Options{
-		ServerName:             cmp.Or(c.Name, "ao"),
-		JetStream:              true,
-		StoreDir:               c.StoreDir,
-		JetStreamMaxStore:      c.MaxStore,
-		NoSigs:                 true,
-		DisableJetStreamBanner: true,
+	opts, own := &server.Options{}, map[users.Role]users.Credential(nil)
+	if c.Users != "" {
+		var err error
+		if opts, own, err = admitted(c.Users); err != nil {
+			return nil, nil, err
+		}
 	}
+	opts.ServerName = cmp.Or(c.Name, "ao")
+	opts.JetStream = true
+	opts.StoreDir = c.StoreDir
+	opts.JetStreamMaxStore = c.MaxStore
+	opts.NoSigs = true
+	opts.DisableJetStreamBanner = true
 	switch c.Sync {
 	case "", "always":
 		opts.SyncAlways = true
 	default:
 		d, err := time.ParseDuration(c.Sync)
 		if err != nil || d <= 0 {
-			return nil, fmt.Errorf(`AO_NATS_SYNC %q: use "always" or a duration such as "2m"`, c.Sync)
+			return nil, nil, fmt.Errorf(`AO_NATS_SYNC %q: use "always" or a duration such as "2m"`, c.Sync)
 		}
 		opts.SyncInterval = d
 	}
 	if err := c.join(opts); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if c.Listen == "none" {
 		opts.DontListen = true
-		return opts, nil
+		return opts, own, nil
 	}
 	listen := cmp.Or(c.Listen, "127.0.0.1:4222")
 	host, port, err := split(listen)
 	if err != nil {
-		return nil, fmt.Errorf(`AO_NATS_LISTEN %q: use an address such as "127.0.0.1:4222", or "none"`, listen)
+		return nil, nil, fmt.Errorf(`AO_NATS_LISTEN %q: use an address such as "127.0.0.1:4222", or "none"`, listen)
 	}
 	opts.Host, opts.Port = host, port
-	return opts, probe(listen)
+	return opts, own, probe(listen)
 }
 
 // join makes the server one of a cluster, where it is to be.
@@ -191,9 +201,9 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Dial connects in-process, without a socket. It works with Listen "none" too.
+// Dial connects in-process, without a socket; where others have to log in, as a coordinator. It works with Listen "none" too.
 func (s *Server) Dial(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append([]nats.Option{nats.InProcessServer(s.ns)}, opts...)...)
+	return s.DialAs(users.Coordinator, opts...)
 }
 
 // URL is where other processes find the server; empty with Listen "none".
@@ -201,7 +211,11 @@ func (s *Server) URL() string {
 	if s.ns.Addr() == nil {
 		return ""
 	}
-	return "nats://" + s.ns.Addr().String()
+	scheme := "nats://"
+	if s.TLS() {
+		scheme = "tls://"
+	}
+	return scheme + s.ns.Addr().String()
 }
 
 // SyncAlways says whether every write is on disk before it is acknowledged, as the running server has it.

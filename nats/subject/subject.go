@@ -56,7 +56,7 @@ const (
 // AllBeats is every runner's heartbeat, AllFleet every request of workers to coordinators.
 const (
 	AllBeats = "ao.beats.*"
-	AllFleet = "ao.fleet.*"
+	AllFleet = "ao.fleet.>"
 )
 
 // partitions is fixed for ever: records of a session are found under its partition.

@@ -55,12 +55,12 @@ func run(c coordinator.Config, w worker.Config) error {
 		return err
 	}
 	defer server.Close()
-	nc, err := server.Dial(ctx, "worker", c.Log)
+	nc, err := server.DialWorker(ctx, "worker", c.Log)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	if w.Bus, err = bus.Open(nc, bus.Config{Log: c.Log}); err != nil {
+	if w.Bus, err = bus.Open(nc, bus.Config{Log: c.Log, Confined: true}); err != nil {
 		return err
 	}
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -15,6 +15,16 @@ var (
 		Doc: `where NATS is; "embed": inside this process (allinone, coordinator)`}
 	NATSListen = Setting[string]{Env: "AO_NATS_LISTEN", Flag: "nats-listen", Default: "127.0.0.1:4222", Read: AddressOr("none"),
 		Doc: `where an embedded NATS listens; "none": in-process only`}
+	NATSUsers = Setting[string]{Env: "AO_NATS_USERS", Flag: "nats-users", Example: "/etc/ao/nats/users.conf", Read: Text,
+		Doc: "who may log in at an embedded NATS, and do what: the file nats/users.conf that 'ao init' makes; needed to listen beyond loopback"}
+	NATSCreds = Setting[string]{Env: "AO_NATS_CREDS", Flag: "nats-creds", Example: "/etc/ao/worker/nats.nk", Read: Text,
+		Doc: "what to log in with at NATS: a file with an nkey's seed, as 'ao init' makes them, or a .creds file"}
+	NATSCA = Setting[string]{Env: "AO_NATS_CA", Flag: "nats-ca", Example: "/etc/ao/worker/ca.crt", Read: Text,
+		Doc: "authorities whose certificates are trusted at NATS, instead of the system's (PEM)"}
+	NATSCert = Setting[string]{Env: "AO_NATS_CERT", Flag: "nats-cert", Example: "/etc/ao/worker/nats.crt", Read: Text,
+		Doc: "certificate to show to a NATS that asks for one (PEM); with AO_NATS_KEY"}
+	NATSKey = Setting[string]{Env: "AO_NATS_KEY", Flag: "nats-key", Example: "/etc/ao/worker/nats.key", Read: Text,
+		Doc: "private key of AO_NATS_CERT (PEM)"}
 	NATSSync = Setting[string]{Env: "AO_NATS_SYNC", Flag: "nats-sync", Default: "always", Example: "2m", Read: natsSync,
 		Doc: `when an embedded NATS syncs to disk: "always" before it acknowledges, or how often`}
 	NATSReplicas = Setting[int]{Env: "AO_NATS_REPLICAS", Flag: "nats-replicas", Default: "1", Example: "3", Read: Int(1, 5),

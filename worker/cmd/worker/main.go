@@ -24,20 +24,26 @@ func main() {
 	setting.Collect()
 	var c serve.Config
 	var natsURL, level, format string
+	var login bus.Login
 	setting.Load(setting.Program{Name: "worker", About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
-		append(c.Settings(), setting.NATSURL.To(&natsURL), setting.MaxPayload.To(&c.MaxPayload), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
+		append(c.Settings(), setting.NATSURL.To(&natsURL), setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key),
+			setting.MaxPayload.To(&c.MaxPayload), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
 	c.Log = setting.Logger(os.Stderr, level, format)
-	if err := work(c, natsURL); err != nil {
+	if err := work(c, natsURL, login); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
 }
 
-func work(c serve.Config, natsURL string) error {
+func work(c serve.Config, natsURL string, login bus.Login) error {
 	if natsURL == setting.Embed {
 		return errors.New(`AO_NATS_URL: "embed" runs NATS inside the coordinator or allinone; a worker needs an address, for example AO_NATS_URL=nats://127.0.0.1:4222`)
 	}
 	profiles, err := c.Read()
+	if err != nil {
+		return err
+	}
+	logged, err := login.Options()
 	if err != nil {
 		return err
 	}
@@ -54,7 +60,7 @@ func work(c serve.Config, natsURL string) error {
 		close(hurry)
 		signal.Stop(signals) // the third one ends the process
 	}()
-	nc, err := bus.Connect(ctx, natsURL, "worker", c.Log)
+	nc, err := bus.Connect(ctx, natsURL, "worker", c.Log, logged...)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -62,7 +68,7 @@ func work(c serve.Config, natsURL string) error {
 		return err
 	}
 	defer nc.Close()
-	if c.Bus, err = bus.Open(nc, bus.Config{Log: c.Log}); err != nil {
+	if c.Bus, err = bus.Open(nc, bus.Config{Log: c.Log, Confined: true}); err != nil {
 		return err
 	}
 	return serve.Run(ctx, c, profiles)

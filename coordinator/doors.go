@@ -1,0 +1,61 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// door is the token under which a runner is told something; "" where it did not log in, or is not known.
+func (r *roster) door(id string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.members[id]; m != nil {
+		return m.Door
+	}
+	return ""
+}
+
+// registersAs tells whether a registration is for the profile that its subject names: that is what the server's permissions are about.
+func registersAs(as string, body []byte) error {
+	var r fleet.Registration
+	if err := json.Unmarshal(body, &r); err != nil {
+		return fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+	}
+	if as != r.ExecutorType+"."+r.ExecutorProfile {
+		return fault.Newf(fault.Forbidden, "This subject registers runners of %q only", as)
+	}
+	return nil
+}
+
+// recordOf tells a worker, which may not read the history, what stands under a subject of its own attempt. The subject holds the
+// attempt's key, which nobody finds by trying; one with wildcards is none.
+func (c *Coordinator) recordOf(ctx context.Context, r bus.RecordRequest) (any, error) {
+	s, err := subject.Parse(r.Subject)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "", "The subject is not that of a record", err)
+	}
+	switch s.Kind {
+	case subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
+	default:
+		return nil, fault.New(fault.Forbidden, "", "Only what an attempt's own key leads to is told")
+	}
+	for _, token := range []string{s.Partition, s.Run, s.Key} {
+		if subject.Check(token) != nil {
+			return nil, fault.New(fault.Forbidden, "", "Only what an attempt's own key leads to is told")
+		}
+	}
+	m, err := c.bus.Last(ctx, r.Subject)
+	if errors.Is(err, bus.ErrNone) {
+		return nil, fault.New(fault.NotFound, "", "There is no such record")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bus.Record{Seq: m.Seq, Body: m.Body, At: m.Time}, nil
+}

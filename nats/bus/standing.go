@@ -1,0 +1,89 @@
+package bus
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Standing is how the server that we talk to, and the streams, stand.
+type Standing struct {
+	Version string        // of the server
+	URL     string        // of the server, without credentials; empty: it is in this process
+	Cluster string        // its name; empty: a single server
+	Open    bool          // nobody has to log in
+	TLS     bool          // the connection is encrypted
+	Ahead   time.Duration // by how much the server's clock is before ours
+	Doubt   time.Duration // and how little that is certain
+	Streams []StreamStanding
+}
+
+// StreamStanding is how a stream stands.
+type StreamStanding struct {
+	Name     string
+	Bytes    uint64
+	MaxBytes uint64 // 0: no limit
+	Refuses  bool   // it takes no more when it is full; else the oldest give way
+	Replicas int    // as configured
+	Leader   string
+	Behind   []string // servers whose copy is not complete, or that are away
+}
+
+// Standing asks how everything stands.
+func (b *Bus) Standing(ctx context.Context) (s Standing, err error) {
+	ctx, done := b.linked(ctx)
+	defer done()
+	s = Standing{
+		Version: b.nc.ConnectedServerVersion(), URL: address(b.nc.ConnectedUrlRedacted()), Cluster: b.nc.ConnectedClusterName(),
+		Open: !b.nc.AuthRequired(), TLS: b.nc.TLSRequired(),
+	}
+	for _, name := range []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected} {
+		asked := time.Now()
+		stream, err := b.js.Stream(ctx, name)
+		if err != nil {
+			return s, away(ctx, wrap("stream "+name, err))
+		}
+		info := stream.CachedInfo()
+		if took := time.Since(asked); !info.TimeStamp.IsZero() && (s.Doubt == 0 || took/2 < s.Doubt) {
+			s.Doubt = took / 2
+			s.Ahead = info.TimeStamp.Sub(asked.Add(took / 2))
+		}
+		one := StreamStanding{Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)), Refuses: info.Config.Discard == jetstream.DiscardNew, Replicas: info.Config.Replicas}
+		if c := info.Cluster; c != nil {
+			one.Leader = c.Leader
+			for _, r := range c.Replicas {
+				if r.Offline || !r.Current {
+					one.Behind = append(one.Behind, r.Name)
+				}
+			}
+		}
+		s.Streams = append(s.Streams, one)
+	}
+	return s, nil
+}
+
+// address is a URL's host and port, for people.
+func address(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || strings.HasPrefix(u.Host, "pipe") {
+		return ""
+	}
+	u.User = nil
+	return u.String()
+}
+
+// Local tells whether only this machine reaches the server's address.
+func (s Standing) Local() bool {
+	u, err := url.Parse(s.URL)
+	if s.URL == "" || err != nil {
+		return true
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}

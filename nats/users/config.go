@@ -1,0 +1,130 @@
+package users
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ao/nats/subject"
+)
+
+// The accounts.
+const (
+	Own        = "AO" // coordinators, and the streams
+	Workers    = "WORKERS"
+	Publishers = "PUBLISHERS"
+)
+
+// account is where a role logs in.
+var account = map[Role]string{Coordinator: Own, Worker: Workers, Publisher: Publishers}
+
+// Account is where a role logs in.
+func (r Role) Account() string { return account[r] }
+
+// Who may answer may do it so often for each message that it was handed, for so long: several times, since a run is put off again
+// and again while nobody can say whether its claim stands.
+const (
+	Answers    = 4
+	AnswersFor = time.Minute
+)
+
+// TLS is where a server finds its certificate, as its configuration has it. No Cert: no TLS.
+type TLS struct{ Cert, Key, CA string }
+
+// Config is the configuration of a NATS server with these users: to be included into a server's configuration, or read by an
+// embedded one (AO_NATS_USERS). It holds public keys only.
+func Config(all []User, tls TLS) string {
+	var b strings.Builder
+	b.WriteString("# The users of Agent Orchestrator and what each may do. Made by 'ao init', which makes it anew: write nothing here.\n# It holds no secrets. Why three accounts: shared/docs/decisions/0018-nats-users.md\n\n")
+	if tls.Cert != "" {
+		fmt.Fprintf(&b, "tls {\n  cert_file: %q\n  key_file: %q\n  min_version: \"1.2\"\n}\n\n", tls.Cert, tls.Key)
+	}
+	b.WriteString("accounts {\n")
+	for _, role := range []Role{Coordinator, Worker, Publisher} {
+		fmt.Fprintf(&b, "  %s {\n", account[role])
+		if role == Coordinator {
+			b.WriteString("    jetstream: enabled\n")
+		}
+		b.WriteString("    users: [\n")
+		for _, u := range all {
+			if u.Role == role {
+				u.write(&b, all)
+			}
+		}
+		b.WriteString("    ]\n    exports: [\n")
+		for _, line := range exports(role, all) {
+			fmt.Fprintf(&b, "      %s\n", line)
+		}
+		b.WriteString("    ]\n    imports: [\n")
+		for _, line := range imports(role, all) {
+			fmt.Fprintf(&b, "      %s\n", line)
+		}
+		b.WriteString("    ]\n  }\n")
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+func (u User) write(b *strings.Builder, all []User) {
+	fmt.Fprintf(b, "      # %s\n      {nkey: %s", u.Name, u.Key)
+	if u.Role == Coordinator {
+		b.WriteString("}\n")
+		return
+	}
+	r := u.Rights(all)
+	b.WriteString(", permissions: {\n        publish: {allow: " + list(r.Publish))
+	if len(r.Refused) > 0 {
+		b.WriteString(", deny: " + list(r.Refused))
+	}
+	b.WriteString("}\n        subscribe: {allow: " + list(r.Subscribe) + "}\n")
+	if r.Answers {
+		fmt.Fprintf(b, "        allow_responses: {max: %d, expires: %q}\n", Answers, AnswersFor)
+	}
+	b.WriteString("      }}\n")
+}
+
+func list(subjects []string) string { return `["` + strings.Join(subjects, `", "`) + `"]` }
+
+// exports are what an account lets others do: the coordinators' all that stands in services, and the answers to those who left a
+// run in the inbox; the workers' that their runners be told something.
+func exports(role Role, all []User) (lines []string) {
+	switch role {
+	case Worker:
+		return []string{fmt.Sprintf("{service: %q, accounts: [%s]}", subject.AllCommands, Own)}
+	case Publisher:
+		return nil
+	}
+	for _, other := range []Role{Worker, Publisher} {
+		for _, s := range services[other] {
+			more := ""
+			if s.stream {
+				more += ", response_type: stream"
+			}
+			if s.threshold != "" {
+				more += fmt.Sprintf(", response_threshold: %q", s.threshold)
+			}
+			lines = append(lines, fmt.Sprintf("{service: %q, accounts: [%s]%s}", s.subject, account[other], more))
+		}
+	}
+	for _, u := range all {
+		if u.Role == Publisher {
+			lines = append(lines, fmt.Sprintf("{stream: %q, accounts: [%s]}", u.Inbox()+".>", Publishers))
+		}
+	}
+	return lines
+}
+
+func imports(role Role, all []User) (lines []string) {
+	if role == Coordinator {
+		return []string{fmt.Sprintf("{service: {account: %s, subject: %q}}", Workers, subject.AllCommands)}
+	}
+	for _, s := range services[role] {
+		lines = append(lines, fmt.Sprintf("{service: {account: %s, subject: %q}}", Own, s.subject))
+	}
+	for _, u := range all {
+		if role == Publisher && u.Role == Publisher {
+			lines = append(lines, fmt.Sprintf("{stream: {account: %s, subject: %q}}", Own, u.Inbox()+".>"))
+		}
+	}
+	return lines
+}
