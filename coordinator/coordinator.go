@@ -17,6 +17,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/metric"
 	"ao/shared/trace"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +45,8 @@ type Config struct {
 	Trace      *trace.Tracer   // makes spans; default none
 	Webhooks   *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
 	Log        *slog.Logger    // default slog.Default()
+
+	Metrics *metric.Registry // default nil: nothing is counted
 }
 
 func (c Config) withDefaults() Config {
@@ -83,6 +86,7 @@ type Coordinator struct {
 	hooks    *hooks
 	tellings *tellings
 	offers   *offers
+	meters   *meters     // nil: nothing is counted
 	started  atomic.Bool // keys and registries are read
 }
 
@@ -96,8 +100,9 @@ func New(cfg Config) *Coordinator {
 	c.turns = newTurns(c)
 	c.hooks, c.tellings = newHooks(c), newTellings()
 	c.offers = newOffers(c)
+	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
-		Log: cfg.Log, Dir: cfg.DataDir,
+		Log: cfg.Log, Dir: cfg.DataDir, Measure: measure,
 		Key:     func(run string, attempt int) string { return c.keys.of(run, attempt) },
 		Checked: func(run string, attempt int, mark string) bool { return c.keys.marked(run, attempt, mark) },
 	})
@@ -116,6 +121,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer c.observe()()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.fleet.watch(ctx) })

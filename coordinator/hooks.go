@@ -294,6 +294,7 @@ func (h *hooks) record(ctx context.Context, d journal.Hook, went webhook.Attempt
 		next := r.At.Add(pause + rand.N(pause/10+1))
 		r.Next = &next
 	}
+	h.c.meters.posted(r.Status)
 	if r.Status == run.NotifyDelivered {
 		h.c.log.Info("HTTP callback delivered", "run", d.RunID, "tries", d.Tries+1)
 	} else {

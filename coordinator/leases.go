@@ -211,10 +211,13 @@ func (l *leases) count() map[string]int {
 	return n
 }
 
+// codeDisconnected is the code of the error of an attempt whose worker is gone.
+const codeDisconnected = "runner_disconnected"
+
 // lose ends an attempt whose worker is gone (contract section 5). One that was to be stopped is stopped by that (section 1).
 func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) error {
 	status := run.Failed
-	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").
+	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
 		With("runner_id", a.Claim.RunnerID).With("detail", why)
 	c.log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
 	if a.Stopping {

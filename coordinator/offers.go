@@ -120,6 +120,7 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	if err := c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err
 	}
+	c.meters.checked(word.Status)
 	c.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
 	return nil
 }
@@ -161,6 +162,7 @@ func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.E
 		return unreadable("The output schema of this run", err)
 	}
 	if wrong := mismatch(spec.Output.Schema, res); len(wrong) > 0 {
+		c.meters.mismatch()
 		c.log.Warn("a result that does not match the run's output schema was offered", "run", a.Spec.ID, "runner", a.Claim.RunnerID)
 		v := validation(spec.Output, res)
 		v.Valid = false

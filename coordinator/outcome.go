@@ -56,7 +56,9 @@ func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended 
 	if c.Journal.Done(ctx, a.RunID) != nil {
 		return o, false, nil
 	}
-	o, err = c.Outcome(context.WithoutCancel(ctx), a.RunID)
+	if o, err = c.Outcome(context.WithoutCancel(ctx), a.RunID); err == nil {
+		c.meters.answered(o)
+	}
 	return o, err == nil, err
 }
 

@@ -81,9 +81,11 @@ func (c *Coordinator) place(ctx context.Context, p plan, runID, sessionID string
 		p.spec.SessionID = sessionID
 	}
 	defer c.turns.enter()()
+	input := p.spec.Input // it may be stored elsewhere
 	if err := c.store(ctx, p); err != nil {
 		return Accepted{}, err
 	}
+	c.meters.took(input)
 	return Accepted{p.spec.ID, p.spec.SessionID, run.Pending, p.spec.Mode, p.wait, true}, nil
 }
 

@@ -157,11 +157,16 @@ func neither(cause error) error {
 
 // publish writes one message by itself.
 func (b *Bus) publish(ctx context.Context, e Entry) (uint64, error) {
+	began := b.meter.alone.Start()
 	r, err := b.request(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.brief())
+	b.meter.alone.Since(began)
 	if err != nil {
 		return 0, err
 	}
 	a, err := verdict(r)
+	if errors.Is(err, ErrTaken) {
+		b.meter.taken.Inc()
+	}
 	return a.Seq, err
 }
 
@@ -224,7 +229,7 @@ func (b *Bus) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	if err := ctx.Err(); err != nil { // a batch without its end would stay open for a while
 		return 0, away(ctx, err)
 	}
-	id := nuid.Next()
+	id, began := nuid.Next(), b.meter.batch.Start()
 	var r *nats.Msg
 	for i, e := range entries {
 		m := &nats.Msg{Subject: e.Subject, Data: e.Body, Header: nats.Header{
@@ -241,7 +246,12 @@ func (b *Bus) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 			return 0, err
 		}
 	}
+	b.meter.batch.Since(began)
+	b.meter.together.Observe(float64(len(entries)))
 	a, err := verdict(r)
+	if errors.Is(err, ErrTaken) {
+		b.meter.taken.Inc()
+	}
 	if err == nil && a.Count != len(entries) {
 		// An older server takes the commit for a plain message.
 		return 0, fmt.Errorf("atomic batch of %d: the answer says %d; nats-server 2.12 or newer is needed", len(entries), a.Count)

@@ -16,6 +16,7 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/metric"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -60,6 +61,8 @@ type Config struct {
 
 	// Confined is for a worker: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
 	Confined bool
+
+	Metrics *metric.Registry // default nil: nothing is counted
 }
 
 // patience is how long a request to JetStream may take when its context has no deadline.
@@ -72,6 +75,7 @@ type Bus struct {
 	cfg     Config
 	log     *slog.Logger
 	group   group
+	meter   meter
 	states  states
 	slots   chan struct{} // one for each batch of AppendAll that is under way
 	dropped atomic.Uint64
@@ -119,6 +123,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 		disbelief: disbelief, slots: make(chan struct{}, maxBatches), revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
 	}
 	b.group.init(b)
+	b.meter = newMeter(cfg.Metrics, b)
 	b.link.Store(newLink())
 	disconnected, reconnected, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(), nc.ErrorHandler()
 	nc.SetDisconnectErrHandler(func(nc *nats.Conn, err error) {

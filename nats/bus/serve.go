@@ -27,7 +27,9 @@ func (b *Bus) Request(ctx context.Context, subject string, body []byte) ([]byte,
 	if end, ok := ctx.Deadline(); ok {
 		most = time.Until(end)
 	}
+	began := b.meter.asked.Start()
 	r, err := b.request(ctx, &nats.Msg{Subject: subject, Data: body}, most)
+	b.meter.asked.Since(began)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, ErrNobody
 	}

@@ -65,6 +65,7 @@ func (d Delivery) Reject(ctx context.Context, reason string) {
 		d.Later(5 * time.Second)
 		return
 	}
+	d.b.meter.rejected.Inc()
 	d.Done()
 }
 

@@ -182,15 +182,20 @@ func (h *Histogram) Took(d time.Duration) {
 	}
 }
 
-// Since is Took from a moment to now; it reads the clock only where somebody counts.
+// Start is the moment from which Since measures; it reads the clock only where somebody counts.
+func (h *Histogram) Start() (t time.Time) {
+	if h != nil {
+		t = time.Now()
+	}
+	return t
+}
+
+// Since is Took from a moment to now; likewise.
 func (h *Histogram) Since(t time.Time) {
 	if h != nil {
 		h.h.Observe(max(time.Since(t), 0).Seconds())
 	}
 }
-
-// On says whether anything is counted: who would have to prepare something for it asks first.
-func (h *Histogram) On() bool { return h != nil }
 
 // Bounds of histograms. Few, since each is a series.
 var (

@@ -1,0 +1,196 @@
+package coordinator
+
+import (
+	"regexp"
+	"sync"
+
+	"ao/coordinator/journal"
+	"ao/shared/metric"
+	"ao/shared/run"
+)
+
+// How many agents, profiles and error codes metrics tell apart; further ones are "other".
+const (
+	meteredAgents   = 100
+	meteredProfiles = 50
+	meteredReasons  = 50
+)
+
+// same ends the help of what every coordinator counts from the stream.
+const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
+
+// meters is what a coordinator counts. What comes from the journal is told by one goroutine, in the order of the stream.
+type meters struct {
+	accepted *metric.Cells[[2]string, *metric.Counter] // agent, type
+	ended    *metric.Cells[outcome, *metric.Counter]
+	begun    *metric.Cells[string, *metric.Counter] // profile
+	failed   *metric.Cells[string, *metric.Counter] // reason
+	reasons  *metric.Bound
+	lost     *metric.Counter
+
+	ways   map[string]ways // by the agent's type
+	parent *metric.Histogram
+	hook   *metric.Histogram
+	answer *metric.Histogram
+	input  *metric.Histogram
+
+	offered *metric.Cells[run.Status, *metric.Counter]
+	refused *metric.Counter
+	tried   *metric.Cells[string, *metric.Counter]
+
+	profile func(runner string) string
+}
+
+// outcome is what ended runs are counted by.
+type outcome struct {
+	agent, profile string
+	status         run.Status
+}
+
+// ways are the times that runs of a type take.
+type ways struct{ unqueued, queued, execution, whole *metric.Histogram }
+
+// newMeters makes the meters of a coordinator; profileOf says of which profile a runner is, empty: not known.
+func newMeters(r *metric.Registry, profileOf func(runner string) string) *meters {
+	agents, profiles := metric.NewBound(meteredAgents), metric.NewBound(meteredProfiles)
+	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+same, "agent", "type")
+	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is that of the runner that had it last, none where nobody began it."+same, "agent", "profile", "outcome")
+	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+same, "profile")
+	failed := r.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error; those that another attempt followed too."+same, "reason")
+	m := &meters{
+		accepted: metric.NewCells(func(k [2]string) *metric.Counter { return accepted.Of(agents.Of(k[0]), k[1]) }),
+		ended: metric.NewCells(func(k outcome) *metric.Counter {
+			return ended.Of(agents.Of(k.agent), profiles.Of(k.profile), string(k.status))
+		}),
+		begun:   metric.NewCells(func(profile string) *metric.Counter { return begun.Of(profiles.Of(profile)) }),
+		failed:  metric.NewCells(func(reason string) *metric.Counter { return failed.Of(reason) }),
+		reasons: metric.NewBound(meteredReasons),
+		lost:    r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+same).Of(),
+		ways:    map[string]ways{},
+	}
+	unqueued := r.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run to its place in a queue: what storing it takes, or its session's turn and a runner that matches."+same, metric.Slow, "type")
+	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for a free slot."+same, metric.Slow, "type")
+	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+same, metric.Slow, "type")
+	whole := r.Histogram("ao_run_seconds", "From the acceptance of a run to its end."+same, metric.Slow, "type")
+	for _, t := range []string{run.Procedural, run.Autonomous, metric.Other} {
+		m.ways[t] = ways{unqueued.Of(t), queued.Of(t), execution.Of(t), whole.Of(t)}
+	}
+	told := r.Histogram("ao_run_told_seconds", "From the end of a run to the record that its parent session was told (parent), or its callback_url (webhook)."+same, metric.Slow, "way")
+	m.parent, m.hook = told.Of("parent"), told.Of("webhook")
+	m.answer = r.Histogram("ao_run_answer_seconds", "From the end of a run of mode sync, by its runner's clock, until its result was there for who waits.", metric.Fast).Of()
+	m.input = r.Histogram("ao_run_input_bytes", "Parameters with agent and output schema, of runs that were accepted.", metric.Bytes).Of()
+	offered := r.Counter("ao_offers_checked_total", "Results of runs with an output schema that this coordinator has checked, by what the run became. Others may check the same.", "outcome")
+	m.offered = metric.NewCells(func(s run.Status) *metric.Counter { return offered.Of(string(s)) })
+	m.refused = r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not match the schema.").Of()
+	tried := r.Counter("ao_webhook_tries_total", "Tries to deliver an HTTP callback: delivered, failed (another follows) or dead.", "result")
+	m.tried = metric.NewCells(func(s string) *metric.Counter { return tried.Of(s) })
+	m.profile = remember(profileOf)
+	return m
+}
+
+// plainCode is what an error's code looks like.
+var plainCode = regexp.MustCompile(`^[A-Za-z][0-9A-Za-z_]{0,63}$`)
+
+// none is the label where there is none.
+const none = "none"
+
+// remember asks once for what never changes: a runner that is gone is remembered, for its runs' ends come after it.
+func remember(profileOf func(string) string) func(string) string {
+	var mu sync.Mutex
+	known := map[string]string{}
+	return func(runner string) string {
+		if runner == "" {
+			return none
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		p, ok := known[runner]
+		if !ok {
+			if p = profileOf(runner); p == "" {
+				return "unknown"
+			}
+			if len(known) >= 10_000 {
+				clear(known)
+			}
+			known[runner] = p
+		}
+		return p
+	}
+}
+
+// step counts a step of a run.
+func (m *meters) step(s journal.Step) {
+	w, ok := m.ways[s.Type]
+	if !ok {
+		w = m.ways[metric.Other]
+	}
+	if s.Fresh {
+		m.accepted.Of([2]string{s.Agent, s.Type}).Inc()
+	}
+	switch s.Kind {
+	case journal.Queued:
+		w.unqueued.Took(s.Took)
+	case journal.Claimed:
+		w.queued.Took(s.Took)
+		m.begun.Of(m.profile(s.RunnerID)).Inc()
+	case journal.Ended:
+		m.end(w, s)
+	case journal.Told:
+		m.parent.Took(s.Took)
+	case journal.Hooked:
+		m.hook.Took(s.Took)
+	}
+}
+
+func (m *meters) end(w ways, s journal.Step) {
+	if s.RunnerID != "" {
+		w.execution.Took(s.Took)
+	}
+	if s.Status == run.Failed {
+		reason := metric.Other
+		if plainCode.MatchString(s.Reason) { // executors may say anything
+			reason = m.reasons.Of(s.Reason)
+		}
+		if m.failed.Of(reason).Inc(); s.Reason == codeDisconnected {
+			m.lost.Inc()
+		}
+	}
+	if !s.Retried {
+		w.whole.Took(s.Whole)
+		m.ended.Of(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
+	}
+}
+
+// answered measures how long after its end the result of a run was there for a caller who waits.
+func (m *meters) answered(o Outcome) {
+	if m != nil && o.EndedAt != nil {
+		m.answer.Since(*o.EndedAt)
+	}
+}
+
+// took counts the size of an accepted run's input.
+func (m *meters) took(in *run.Input) {
+	if m != nil {
+		m.input.Observe(float64(inputSize(in)))
+	}
+}
+
+// checked counts an offer that this coordinator has said the last word on.
+func (m *meters) checked(s run.Status) {
+	if m != nil {
+		m.offered.Of(s).Inc()
+	}
+}
+
+func (m *meters) mismatch() {
+	if m != nil {
+		m.refused.Inc()
+	}
+}
+
+// posted counts a try of an HTTP callback.
+func (m *meters) posted(status string) {
+	if m != nil {
+		m.tried.Of(status).Inc()
+	}
+}

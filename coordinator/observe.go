@@ -1,0 +1,229 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+	"ao/shared/metric"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// meteredRunners is how many runners have series of their own; further ones are one, "other".
+const meteredRunners = 500
+
+// patienceOfLooks is how long NATS is waited for when somebody asks for metrics.
+const patienceOfLooks = time.Second
+
+// metered makes the meters where somebody wants them, and gives what the journal tells its steps.
+func (c *Coordinator) metered() func(journal.Step) {
+	if c.Metrics == nil {
+		return nil
+	}
+	c.meters = newMeters(c.Metrics, c.fleet.profileOf)
+	return c.meters.step
+}
+
+// profileOf is the profile of a runner; empty: it is not registered.
+func (r *roster) profileOf(id string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.members[id]; m != nil {
+		return m.ExecutorProfile
+	}
+	return ""
+}
+
+// observe has the coordinator looked at whenever somebody asks for metrics, until end is called.
+func (c *Coordinator) observe() (end func()) {
+	if c.Metrics == nil {
+		return func() {}
+	}
+	looks := []func() func(*metric.Scrape){c.seeRuns, c.seeRunners, c.seeDebts, c.seeFold, c.seeStreams}
+	var ends []func()
+	for _, look := range looks {
+		ends = append(ends, c.Metrics.AtScrape(look()))
+	}
+	return func() {
+		for _, f := range ends {
+			f()
+		}
+	}
+}
+
+// secondsSince is how long ago something was, in seconds; 0 where there is nothing.
+func secondsSince(at *time.Time) float64 {
+	if at == nil || at.IsZero() {
+		return 0
+	}
+	return max(time.Since(*at), 0).Seconds()
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// seeRuns shows what runs there are, and where they wait.
+func (c *Coordinator) seeRuns() func(*metric.Scrape) {
+	r := c.Metrics
+	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+same, "state")
+	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); beyond it new ones get 429.")
+	depth := r.Gauge("ao_lane_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+same, "lane")
+	oldest := r.Gauge("ao_lane_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 where none does."+same, "lane")
+	served := r.Gauge("ao_lane_served", "1: an online runner takes from this queue; 0: none does."+same, "lane")
+	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no runner matches."+same)
+	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where there is none."+same)
+	lanes := r.Gauge("ao_lanes", "Queues for special demands that are in use."+same)
+	most := r.Gauge("ao_lanes_limit", "How many there may be (AO_MAX_LANES); beyond it a run with yet other demands gets 503.")
+	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+same, "status")
+	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+same)
+	at, cancel := context.WithCancel(context.Background())
+	cancel() // a look waits for nothing
+	return func(s *metric.Scrape) {
+		now := c.Status(at)
+		for state, n := range map[string]int{"pending": now.Runs.Pending, "claimed": now.Runs.Claimed, "running": now.Runs.Running, "stopping": now.Runs.Stopping, "ended": now.Runs.Ended} {
+			s.Set(runs, float64(n), state)
+		}
+		s.Set(limit, float64(c.MaxPending))
+		for _, l := range now.Lanes {
+			s.Set(depth, float64(l.Runs), l.Lane)
+			s.Set(oldest, secondsSince(l.Oldest), l.Lane)
+			s.Set(served, number(l.Served), l.Lane)
+		}
+		s.Set(unqueued, float64(now.Unqueued.Runs))
+		s.Set(apart, secondsSince(now.Unqueued.Oldest))
+		c.fleet.mu.RLock()
+		s.Set(lanes, float64(len(c.fleet.lanes)))
+		c.fleet.mu.RUnlock()
+		s.Set(most, float64(c.MaxLanes))
+		for _, status := range []string{fleet.Online, fleet.Stale, fleet.Draining} {
+			s.Set(runners, float64(now.Runners[status]), status)
+		}
+		_, all := c.Journal.Kept()
+		s.Set(sessions, float64(all))
+	}
+}
+
+// seeRunners shows the slots of the runners that are there, and what agents there are.
+func (c *Coordinator) seeRunners() func(*metric.Scrape) {
+	r := c.Metrics
+	labels := []string{"runner", "host", "profile"}
+	slots := r.Gauge("ao_runner_slots", "How many runs an online runner may have at once."+same, labels...)
+	busy := r.Gauge("ao_runner_slots_busy", "How many of these slots are taken."+same, labels...)
+	heard := r.Gauge("ao_runner_silence_seconds", "How long a registered runner was not heard of; largest of each profile.", "profile")
+	agents := r.Gauge("ao_agents", "Agents, by status; broken: files that could not be read, here or at a runner.", "status")
+	return func(s *metric.Scrape) {
+		more, silent := [2]int{}, map[string]float64{}
+		for i, v := range c.Runners() {
+			silent[v.ExecutorProfile] = max(silent[v.ExecutorProfile], secondsSince(&v.LastHeartbeat))
+			switch {
+			case v.Status != fleet.Online:
+			case i >= meteredRunners:
+				more[0], more[1] = more[0]+v.MaxConcurrentRuns, more[1]+v.Running
+			default:
+				s.Set(slots, float64(v.MaxConcurrentRuns), v.ID, v.Hostname, v.ExecutorProfile)
+				s.Set(busy, float64(v.Running), v.ID, v.Hostname, v.ExecutorProfile)
+			}
+		}
+		if more[0] > 0 {
+			s.Set(slots, float64(more[0]), metric.Other, metric.Other, metric.Other)
+			s.Set(busy, float64(more[1]), metric.Other, metric.Other, metric.Other)
+		}
+		bound := metric.NewBound(meteredProfiles)
+		for profile, v := range silent {
+			if bound.Of(profile) == profile {
+				s.Set(heard, v, profile)
+			}
+		}
+		count := map[string]int{"active": 0, "inactive": 0, "broken": len(c.BrokenAgents())}
+		all, _ := c.Agents("")
+		for _, a := range all {
+			count[a.Status]++
+		}
+		for status, n := range count {
+			s.Set(agents, float64(n), status)
+		}
+	}
+}
+
+// seeDebts shows what is owed to parents and to receivers of callbacks.
+func (c *Coordinator) seeDebts() func(*metric.Scrape) {
+	r := c.Metrics
+	owed := r.Gauge("ao_callbacks_owed", "Ended runs that their parent session is yet to be told of."+same)
+	oldest := r.Gauge("ao_callbacks_owed_oldest_seconds", "How long the one that ended first has been owed; it waits as long as its parent has something under way. 0: nothing is owed."+same)
+	hooks := r.Gauge("ao_webhooks_owed", "HTTP callbacks with tries left."+same)
+	overdue := r.Gauge("ao_webhooks_overdue_seconds", "How long the next try of an HTTP callback is overdue; 0 where none is."+same)
+	dead := r.Gauge("ao_webhooks_dead", "HTTP callbacks that were given up; GET /callbacks?status=dead lists them."+same)
+	return func(s *metric.Scrape) {
+		d := c.Journal.Debts()
+		s.Set(owed, float64(d.Children))
+		s.Set(oldest, secondsSince(&d.Oldest))
+		s.Set(hooks, float64(d.Webhooks))
+		s.Set(overdue, secondsSince(&d.Due))
+		s.Set(dead, float64(d.Dead))
+	}
+}
+
+// seeFold shows what the fold has read, and whether requests can be served.
+func (c *Coordinator) seeFold() func(*metric.Scrape) {
+	r := c.Metrics
+	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
+	seq := r.Gauge("ao_fold_sequence", "Sequence of the newest record of the history that this coordinator has read.")
+	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, ignored (late or twice, which is normal), unknown (of a newer version) or unreadable.", "result")
+	return func(s *metric.Scrape) {
+		s.Set(ready, number(c.Ready() == nil))
+		s.Set(seq, float64(c.Journal.Seq()))
+		n := c.Journal.Stats()
+		for result, v := range map[string]uint64{"applied": n.Applied, "ignored": n.Ignored, "unknown": n.Unknown, "unreadable": n.Unreadable} {
+			s.Set(records, float64(v), result)
+		}
+	}
+}
+
+// seeStreams shows how full the streams are, and how far the fold is behind. Where NATS does not say so at once, nothing is shown.
+func (c *Coordinator) seeStreams() func(*metric.Scrape) {
+	r := c.Metrics
+	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what publishers left and was refused."+same, "stream")
+	size := r.Gauge("ao_stream_bytes", "Bytes in a stream."+same, "stream")
+	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be written to it; EVENTS lets go of its oldest."+same, "stream")
+	behind := r.Gauge("ao_fold_lag_records", "Records of the history that this coordinator has not read yet.")
+	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer ones; else 0.")
+	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected}
+	return func(s *metric.Scrape) {
+		if !c.bus.Connected() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patienceOfLooks)
+		defer cancel()
+		states := make([]bus.State, len(streams))
+		var g errgroup.Group
+		for i, name := range streams {
+			g.Go(func() (err error) {
+				states[i], err = c.bus.StreamState(ctx, name)
+				return err
+			})
+		}
+		_ = g.Wait()
+		for i, name := range streams {
+			if st := states[i]; !st.Created.IsZero() {
+				s.Set(messages, float64(st.Msgs), name)
+				s.Set(size, float64(st.Bytes), name)
+				if st.MaxBytes > 0 {
+					s.Set(most, float64(st.MaxBytes), name)
+				}
+			}
+		}
+		if st := states[0]; !st.Created.IsZero() {
+			n, old := c.Journal.Behind(st.Last)
+			s.Set(behind, float64(n))
+			s.Set(lag, old.Seconds())
+		}
+	}
+}

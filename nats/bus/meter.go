@@ -1,0 +1,39 @@
+package bus
+
+import "ao/shared/metric"
+
+// meter is what a bus counts. Its zero value counts nothing.
+type meter struct {
+	alone, batch *metric.Histogram // how long an append took
+	together     *metric.Histogram // how many went in a batch
+	taken        *metric.Counter
+	rejected     *metric.Counter
+	asked        *metric.Histogram
+}
+
+// newMeter makes the meter of a connection, by the connection's name, and has it looked at as long as the registry is.
+func newMeter(r *metric.Registry, b *Bus) (m meter) {
+	if r == nil {
+		return m
+	}
+	name := b.nc.Opts.Name
+	appends := r.Histogram("ao_nats_append_seconds", "How long NATS took to take records of the history: one by itself, or many as a batch. A disk that is slow to sync shows here first.", metric.Fast, "connection", "way")
+	m.alone, m.batch = appends.Of(name, "alone"), appends.Of(name, "batch")
+	m.together = r.Histogram("ao_nats_batch_records", "How many records a batch had, where appends that came together were written together.", metric.Many, "connection").Of(name)
+	m.taken = r.Counter("ao_nats_appends_refused_total", "Appends that NATS refused since another was first. That is how several agree, and no trouble.", "connection").Of(name)
+	m.rejected = r.Counter("ao_rejected_messages_total", "Messages that were put aside in REJECTED with the reason: runs left at the inbox that could not be taken, and queued runs that could not be read.", "connection").Of(name)
+	m.asked = r.Histogram("ao_nats_request_seconds", "How long requests to other processes took over NATS: heartbeats, registrations, commands, parts of payloads. Also those that nobody answered.", metric.Fast, "connection").Of(name)
+	up := r.Gauge("ao_nats_connected", "1: the connection to NATS stands; 0: it is away, and being looked for.", "connection")
+	again := r.Count("ao_nats_reconnects_total", "How often the connection to NATS came back.", "connection")
+	dropped := r.Count("ao_nats_dropped_total", "How often messages were dropped since this process was too slow to take them.", "connection")
+	r.AtScrape(func(s *metric.Scrape) {
+		v := 0.0
+		if b.Connected() {
+			v = 1
+		}
+		s.Set(up, v, name)
+		s.Set(again, float64(b.Generation()), name)
+		s.Set(dropped, float64(b.Dropped()), name)
+	})
+	return m
+}
