@@ -30,8 +30,11 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 		r.Same = inv.SessionID
 	}
 	door := w.door.Open(r)
-	inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
-	host.Env = append(w.Profile.Environ(inv, os.LookupEnv), executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)
+	host.Env = w.Profile.Environ(inv, os.LookupEnv)
+	if w.Profile.Sandbox.Online() || w.Profile.Inside() { // else nobody in there could reach it, and waits for nothing
+		inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
+		host.Env = append(host.Env, executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)
+	}
 	if of != nil {
 		inv.TraceParent, inv.TraceState = of.Parent, of.State
 		host.Env = append(host.Env, executor.EnvTraceParent+"="+of.Parent)

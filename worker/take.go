@@ -133,7 +133,7 @@ func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt 
 		return nil
 	}
 	a := &attempt{Queued: q, partition: partition}
-	ctx, span := w.traced(context.Background(), &a.Queued)
+	ctx, span := w.traced(w.base, &a.Queued)
 	a.span = span
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.killed, a.kill = context.WithCancel(context.Background())

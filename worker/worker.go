@@ -29,6 +29,7 @@ import (
 	"ao/shared/run"
 	"ao/shared/trace"
 	"ao/worker/gateway"
+	"ao/worker/process"
 	"ao/worker/profile"
 )
 
@@ -98,6 +99,7 @@ type Worker struct {
 	lease   atomic.Int64
 	counts  counts
 
+	base    context.Context // what the contexts of runs come from: how their programs are confined
 	dead    context.Context // ends when nothing is waited for any more
 	killAll context.CancelFunc
 
@@ -141,6 +143,7 @@ func New(cfg Config) (*Worker, error) {
 	w.id, w.slots = w.me.ID(), w.me.MaxConcurrentRuns
 	w.log = cfg.Log.With("runner", w.id)
 	w.keep()
+	w.base = process.WithConfinement(context.Background(), cfg.Profile.Confinement())
 	w.dead, w.killAll = context.WithCancel(context.Background())
 	w.beat.Store(int64(3 * time.Second))
 	w.lease.Store(int64(15 * time.Second))
@@ -175,6 +178,7 @@ func (w *Worker) StopNow() { w.nowOne.Do(func() { close(w.now) }) }
 // what runs finish within the grace, and returns nil. It returns an error when another process is this runner now,
 // or the registration can never succeed. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
+	defer process.Tidy()
 	defer w.killAll()
 	if w.door = w.Gateway; w.door == nil {
 		g, err := gateway.New(gateway.Config{MaxState: w.MaxPayload, Log: w.log})

@@ -67,6 +67,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		return failed(fault.Of(err))
 	}
 	args, begun := c.args(inv), func() {}
+	var reads []string
 	if len(c.servers) > 0 {
 		path, err := servers(c.servers)
 		if err != nil {
@@ -74,7 +75,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		}
 		begun = sync.OnceFunc(func() { os.Remove(path) }) // claude has read it by then, and who is killed removes nothing
 		defer begun()
-		args = append(args, "--mcp-config="+path)
+		args, reads = append(args, "--mcp-config="+path), []string{path}
 	}
 
 	turn, cancel := context.WithCancel(ctx)
@@ -83,7 +84,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
 		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in,
-		MaxOutput: maxKept, MaxLine: maxLine, OnStdout: s.line,
+		MaxOutput: maxKept, MaxLine: maxLine, OnStdout: s.line, Reads: reads,
 	})
 	if bad, ok := errors.AsType[*process.StartError](err); ok {
 		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {

@@ -50,6 +50,9 @@ func (t trouble) fault(c config, session string, exit process.Exit) *fault.Fault
 	if t.status > 0 {
 		f.With("api_status", t.status)
 	}
+	if exit.Hit.Limit != "" {
+		f.With("limit", exit.Hit.Limit)
+	}
 	return f
 }
 
@@ -83,6 +86,8 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 			"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a sandbox that may be lost, allow IS_SANDBOX in the profile's env and set it to 1")
 	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
 		return fault.New(fault.Internal, CodeFailed, exit.Why()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
+	case t.said != "" && exit.Hit.Limit != "":
+		return fault.New(fault.Internal, CodeFailed, exit.Hit.String()+": "+t.said).With("exit_code", exit.Code)
 	case t.said != "":
 		return fault.New(fault.Internal, CodeFailed, t.said).With("exit_code", exit.Code)
 	}

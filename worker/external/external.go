@@ -101,7 +101,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	case err != nil:
 		o.Status = run.Stopped
 	case exit.Code != 0 && (t.failure == nil || t.unread):
-		o.Status, o.Error = run.Failed, fault.New(fault.Internal, CodeFailed, exit.Why()).With("exit_code", exit.Code)
+		o.Status, o.Error = run.Failed, exit.Fault(CodeFailed)
 	case t.failure != nil:
 		o.Status, o.Error = run.Failed, t.failure
 	case o.Result == nil:

@@ -82,7 +82,7 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 			return false, err
 		}
 		l.begun, l.turn, l.blueprint = true, t, j.Invocation.Blueprint
-		go l.run(j, doc)
+		go l.run(process.WithConfinement(process.WithKill(l.ctx, l.killed), process.ConfinementOf(ctx)), j, doc)
 		return true, nil
 	}
 	changed := !bytes.Equal(l.blueprint, j.Invocation.Blueprint)
@@ -146,8 +146,8 @@ func (l *live) strays() (n int64, text []byte) {
 }
 
 // run runs the process to its end.
-func (l *live) run(j Job, doc []byte) {
-	l.exit, l.err = process.Run(process.WithKill(l.ctx, l.killed), process.Spec{
+func (l *live) run(ctx context.Context, j Job, doc []byte) {
+	l.exit, l.err = process.Run(ctx, process.Spec{
 		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, MaxOutput: keptErrs,
 		MaxLine: l.most + slack, OnStdout: l.stdout, OnStderr: l.stderr,
 	})
@@ -253,7 +253,7 @@ func (l *live) await(ctx context.Context, t *turn, most int) run.Outcome {
 		return run.Outcome{Status: run.Failed, Error: bad}
 	}
 	l.mu.Lock()
-	exit := process.Exit{Code: l.exit.Code, Stderr: l.errs.Bytes()}
+	exit := process.Exit{Code: l.exit.Code, Stderr: l.errs.Bytes(), Hit: l.exit.Hit}
 	l.mu.Unlock()
 	if !l.exit.Began {
 		return run.Outcome{Status: run.Stopped}

@@ -290,11 +290,10 @@ func (t *turn) cutShort(stopped bool, exit process.Exit, most int) run.Outcome {
 	if stopped {
 		return o
 	}
-	why := "The executor ended before it answered its turn (a persistent one ends each turn with a turn_complete or turn_failed line)"
-	if exit.Code != 0 || len(bytes.TrimSpace(exit.Stderr)) > 0 {
-		why = exit.Why()
+	o.Status, o.Error = run.Failed, exit.Fault(CodeFailed)
+	if exit.Code == 0 && len(bytes.TrimSpace(exit.Stderr)) == 0 {
+		o.Error.Message = "The executor ended before it answered its turn (a persistent one ends each turn with a turn_complete or turn_failed line)"
 	}
-	o.Status, o.Error = run.Failed, fault.New(fault.Internal, CodeFailed, why).With("exit_code", exit.Code)
 	return o
 }
 

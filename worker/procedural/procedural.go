@@ -109,7 +109,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	case err != nil:
 		return run.Outcome{Status: run.Stopped, Result: result(exit, most)}
 	case exit.Code != 0:
-		return failed(exit, most, fault.New(fault.Internal, CodeFailed, exit.Why()).With("exit_code", exit.Code))
+		return failed(exit, most, exit.Fault(CodeFailed))
 	}
 	return run.Outcome{Status: run.Completed, Result: result(exit, most)}
 }

@@ -89,6 +89,9 @@ func absolute(path string) string {
 
 // explain turns what the system said about a start into what is wrong.
 func explain(s Spec, err error) error {
+	if errors.Is(err, errLimits) || len(s.limits) > 0 && errors.Is(err, syscall.EPERM) {
+		return &StartError{s.Path, err.Error() + noTrace, err}
+	}
 	if s.Dir != "" {
 		switch info, dirErr := os.Stat(s.Dir); {
 		case errors.Is(dirErr, fs.ErrNotExist):

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -50,10 +51,10 @@ func startGuard() error {
 	}
 	defer syscall.Close(out)
 	_, err = spawn(self, []string{self}, &syscall.ProcAttr{
-		Env:   []string{guardEnv + "=" + marks.instance},
+		Env:   []string{guardEnv + "=" + marks.instance, "TMPDIR=" + os.TempDir()},
 		Files: []uintptr{uintptr(lifeline[0]), uintptr(out), uintptr(out)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	}, nil)
 	if err != nil {
 		syscall.Close(lifeline[1])
 		return explain(Spec{Path: self}, err)
@@ -66,9 +67,13 @@ func guard(instance string) {
 	io.Copy(io.Discard, os.Stdin)
 	for range 100 {
 		if !killMarked(instance) {
-			return
+			break
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "ao-"+instance+"-*"))
+	for _, dir := range left {
+		remove(dir)
 	}
 }
 

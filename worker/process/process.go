@@ -50,6 +50,10 @@ type Spec struct {
 	OnStderr  func(line []byte) // Both must return soon: the program waits for them. They may be called at the same time.
 	Grace     time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
 	WaitDelay time.Duration     // how long pipes may stay open after the end of all processes known; default 2 s
+	Reads     []string          // files that the program reads, wherever they lie: a sandbox shows them
+
+	limits    []rlimit // of Confinement
+	sandboxed bool     // Path is bubblewrap
 }
 
 // Piece is something for a program's stdin. Done is told whether all of it has been written; an error means that the
@@ -69,11 +73,13 @@ type Exit struct {
 	StdoutCut int64 // bytes cut out of Stdout
 	StderrCut int64
 	CPU       time.Duration // user and system time of the program and of those of its children that it waited for
+	Hit       Hit           // the limit of its confinement that it seems to have ended by
 }
 
 // Run runs a program to its end and the end of everything it started. The error is a *StartError if it could not
 // be started, and ctx's cause if ctx ended before the program did; then Exit still says how it ended. An exit
-// code other than 0 is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL.
+// code other than 0 is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL. WithConfinement says what
+// the program may have and see.
 func Run(ctx context.Context, s Spec) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
@@ -86,6 +92,15 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	maxOutput, maxLine := cmp.Or(s.MaxOutput, 4<<20), cmp.Or(s.MaxLine, 64<<10)
 	grace, delay := cmp.Or(s.Grace, 5*time.Second), cmp.Or(s.WaitDelay, 2*time.Second)
 
+	c := ConfinementOf(ctx)
+	if c != nil {
+		var temp string
+		var err error
+		if s, temp, err = c.confine(s); err != nil {
+			return Exit{}, err
+		}
+		defer discard(temp)
+	}
 	mark := newMark()
 	defer mark.release()
 	p, err := start(s, mark)
@@ -109,7 +124,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		}()
 	}
 
-	g := group{pid: p.pid}
+	g := group{pid: p.pid, sandboxed: s.sandboxed}
 	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
 	unhookKill := func() bool { return true }
 	if kill := KillOf(ctx); kill != nil {
@@ -147,6 +162,9 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	span.SetInt("process.exit.code", e.Code)
 	e.Stdout, e.StdoutCut = out.keep.bytes()
 	e.Stderr, e.StderrCut = errs.keep.bytes()
+	if c != nil {
+		e.Hit = c.Limits.hit(e)
+	}
 	if stopped {
 		return e, cmp.Or(context.Cause(ctx), context.Canceled)
 	}
@@ -190,11 +208,12 @@ func cpu(u syscall.Rusage) time.Duration { return time.Duration(u.Utime.Nano() +
 // group is a program's process group, named by its leader. Its number stays taken until end has reaped the leader,
 // and after that nothing signals it any more.
 type group struct {
-	pid   int
-	mu    sync.Mutex
-	ended bool
-	kill  *time.Timer
-	until time.Time // when the grace ends; zero: nobody asked it to stop
+	pid       int
+	sandboxed bool // the leader is bubblewrap
+	mu        sync.Mutex
+	ended     bool
+	kill      *time.Timer
+	until     time.Time // when the grace ends; zero: nobody asked it to stop
 }
 
 // signal sends a signal now, and SIGKILL after the grace.
@@ -208,7 +227,9 @@ func (g *group) signal(s syscall.Signal, grace time.Duration) {
 		g.kill.Stop()
 	}
 	g.until = time.Now().Add(grace)
-	syscall.Kill(-g.pid, s)
+	if !g.sandboxed || s == syscall.SIGKILL || !inside(g.pid, s) {
+		syscall.Kill(-g.pid, s)
+	}
 	g.kill = time.AfterFunc(grace, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -317,7 +338,7 @@ func start(s Spec, m *mark) (program, error) {
 		Dir:   s.Dir,
 		Env:   append(slices.Clip(s.Env), m.env()),
 		Files: []uintptr{in, uintptr(outs[0]), uintptr(outs[1])},
-		Sys:   attributes(),
+		Sys:   attributes(s),
 	}
 	if piped {
 		n, _ := syscall.Write(ours[0], s.Stdin)
@@ -328,7 +349,7 @@ func start(s Spec, m *mark) (program, error) {
 		}
 		ours = ours[1:]
 	}
-	p.pid, err = spawn(s.Path, argv, attr)
+	p.pid, err = spawn(s.Path, argv, attr, s.limits)
 	if err != nil {
 		if p.stdin != nil {
 			p.stdin.Close()
@@ -348,9 +369,9 @@ var nothing = sync.OnceValues(func() (uintptr, error) {
 
 // spawn starts a program on one of the threads that never end. A file that was just written may be held open by
 // another child for the moment between its fork and its exec (text file busy): that passes.
-func spawn(path string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+func spawn(path string, argv []string, attr *syscall.ProcAttr, limits []rlimit) (pid int, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
-		pid, err = spawners.start(path, argv, attr)
+		pid, err = spawners.start(path, argv, attr, limits)
 		if !errors.Is(err, syscall.ETXTBSY) || pause > 100*time.Millisecond {
 			return pid, err
 		}

@@ -20,6 +20,14 @@ import (
 
 // TestMain turns the test binary into the program of TestKilledWorkerLeavesNothing where that is asked for.
 func TestMain(m *testing.M) {
+	if os.Getenv("PROCESS_TEST_PRIVATE") != "" {
+		const getDumpable = 3 // PR_GET_DUMPABLE
+		before, _, _ := syscall.RawSyscall(syscall.SYS_PRCTL, getDumpable, 0, 0)
+		Private()
+		after, _, _ := syscall.RawSyscall(syscall.SYS_PRCTL, getDumpable, 0, 0)
+		fmt.Println(before, after)
+		os.Exit(0)
+	}
 	if script := os.Getenv("PROCESS_TEST_WORKER"); script != "" || os.Getenv(guardEnv) != "" {
 		if err := Guard(); err != nil {
 			fmt.Println(err)

@@ -62,6 +62,38 @@ func BenchmarkSpawn(b *testing.B) {
 	}
 }
 
+// BenchmarkConfined is what each step of a confinement costs a program that does nothing.
+func BenchmarkConfined(b *testing.B) {
+	path, err := exec.LookPath("true")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		c    *Confinement
+	}{
+		{"none", nil},
+		{"own TMPDIR", &Confinement{}},
+		{"limits", &Confinement{Limits: Limits{CPUSeconds: 9, MemoryMB: 1000, FileMB: 100, OpenFiles: 100}}},
+		{"sandbox", &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			ctx := b.Context()
+			if tt.c != nil {
+				if err := tt.c.Hold(); err != nil {
+					b.Skip(err)
+				}
+				ctx = WithConfinement(ctx, tt.c)
+			}
+			for b.Loop() {
+				if e, err := Run(ctx, Spec{Path: path, Env: []string{"PATH=" + os.Getenv("PATH")}}); err != nil || e.Code != 0 {
+					b.Fatal(err, e)
+				}
+			}
+		})
+	}
+}
+
 // cpuTime is that of this process and of all it waited for.
 func cpuTime() (sum time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {

@@ -18,6 +18,7 @@ type birth struct {
 	path string
 	argv []string
 	attr *syscall.ProcAttr
+	most []rlimit // which hold before it begins
 	pid  int
 	err  error
 	done chan struct{}
@@ -27,7 +28,7 @@ var spawners = pool{ask: make(chan *birth)}
 
 var births = sync.Pool{New: func() any { return &birth{done: make(chan struct{}, 1)} }}
 
-func (p *pool) start(path string, argv []string, attr *syscall.ProcAttr) (int, error) {
+func (p *pool) start(path string, argv []string, attr *syscall.ProcAttr, most []rlimit) (int, error) {
 	p.once.Do(func() {
 		adopt()
 		for range 2 * runtime.GOMAXPROCS(0) { // a start takes its thread until the program's exec
@@ -35,11 +36,11 @@ func (p *pool) start(path string, argv []string, attr *syscall.ProcAttr) (int, e
 		}
 	})
 	b := births.Get().(*birth)
-	b.path, b.argv, b.attr = path, argv, attr
+	b.path, b.argv, b.attr, b.most = path, argv, attr, most
 	p.ask <- b
 	<-b.done
 	pid, err := b.pid, b.err
-	b.argv, b.attr, b.err = nil, nil, nil
+	b.argv, b.attr, b.most, b.err = nil, nil, nil, nil
 	births.Put(b)
 	return pid, err
 }
@@ -58,6 +59,9 @@ func (p *pool) serve(locked chan<- struct{}) {
 	close(locked)
 	for b := range p.ask {
 		b.pid, _, b.err = syscall.StartProcess(b.path, b.argv, b.attr)
+		if b.err == nil && len(b.most) > 0 {
+			b.err = impose(b.pid, b.most)
+		}
 		b.done <- struct{}{}
 	}
 }

@@ -248,8 +248,12 @@ func reap(pid int) (status syscall.WaitStatus, usage syscall.Rusage) {
 	}
 }
 
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// attributes of a program: a group of its own; in a sandbox a session, so that no terminal is left to it; and to be held at its
+// exec where it is to be limited.
+func attributes(s Spec) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: !s.sandboxed, Setsid: s.sandboxed, Pdeathsig: syscall.SIGKILL, Ptrace: len(s.limits) > 0}
 }
+
+func instance() string { return marks.instance }
 
 func closeOnExecPipe(fds *[2]int) error { return syscall.Pipe2(fds[:], syscall.O_CLOEXEC) }

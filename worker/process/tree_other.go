@@ -3,9 +3,15 @@
 package process
 
 import (
+	"errors"
+	"os"
+	"strconv"
 	"sync"
 	"syscall"
 )
+
+// Private does nothing on this system.
+func Private() {}
 
 // Guard does nothing on this system: a killed process leaves its programs to themselves.
 func Guard() error { return nil }
@@ -50,7 +56,30 @@ func groupLives(int) bool { return false }
 
 func reapGroup(int) {}
 
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func attributes(Spec) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func instance() string { return strconv.Itoa(os.Getpid()) }
+
+var errElsewhere = errors.New("needs Linux")
+
+var errLimits = errElsewhere
+
+const noTrace = ""
+
+func (Limits) kernel() []rlimit { return nil }
+
+func impose(int, []rlimit) error { return errElsewhere }
+
+func inside(int, syscall.Signal) bool { return false }
+
+func (l Limits) possible() error {
+	if l.Any() {
+		return invalid("limits", "need Linux")
+	}
+	return nil
+}
+
+func (Sandbox) possible() error { return invalid("sandbox", "needs Linux") }
 
 func closeOnExecPipe(fds *[2]int) error {
 	syscall.ForkLock.RLock()

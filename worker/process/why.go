@@ -9,8 +9,16 @@ import (
 // MaxWhy is the longest text that Why gives, in bytes; one that is cut begins with an ellipsis beside.
 const MaxWhy = 2000
 
-// Why says why a program failed: the end of stderr, else of stdout, else the code (contract section 8).
+// Why says why a program failed: the end of stderr, else of stdout, else the code (contract section 8); before that the limit
+// that it hit.
 func (e Exit) Why() string {
+	if e.Hit.Limit != "" {
+		return e.Hit.String() + ": " + e.said()
+	}
+	return e.said()
+}
+
+func (e Exit) said() string {
 	for _, text := range [][]byte{e.Stderr, e.Stdout} {
 		if s := strings.TrimSpace(strings.ReplaceAll(Plain(text), "\x00", "")); s != "" {
 			return tail(s, MaxWhy)

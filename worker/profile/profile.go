@@ -46,6 +46,8 @@ type Profile struct {
 	TimeoutSeconds    int             `json:"timeout_seconds"`     // upper bound of a run's time; 0: none of its own
 	ResumeAnywhere    bool            `json:"resume_anywhere"`     // autonomous: what its program binds can go on on every host
 	SystemPrompts     bool            `json:"system_prompts"`      // autonomous: its program gives the blueprint's system_prompt to its model
+	Limits            process.Limits  `json:"limits"`              // of each process that it starts
+	Sandbox           process.Sandbox `json:"sandbox"`             // what its programs see of the machine
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -128,6 +130,14 @@ func (p Profile) check() error {
 			return fault.Newf(fault.Invalid, "%s %s", c.field, c.say).With("field", c.field)
 		}
 	}
+	for _, err := range []error{p.Limits.Check(), p.Sandbox.Check()} {
+		if err != nil {
+			return err
+		}
+	}
+	if !p.Sandbox.Online() && p.Command == ClaudeCodeExec {
+		return fault.Newf(fault.Invalid, "sandbox.network must not be false: Claude Code reaches its model over it").With("field", "sandbox.network")
+	}
 	if p.Lifecycle != executor.Persistent {
 		for field, set := range map[string]bool{"idle_seconds": p.IdleSeconds != 0, "max_sessions": p.MaxSessions != 0} {
 			if set {
@@ -145,6 +155,11 @@ func (p Profile) check() error {
 
 // Runnable tells whether this version of the worker can run the profile, and what to do if not.
 func (p Profile) Runnable() error {
+	if err := p.Confinement().Hold(); err != nil {
+		f := *fault.Of(err)
+		f.Message = fmt.Sprintf("profile %q: %s", p.Name, f.Message)
+		return &f
+	}
 	switch {
 	case p.Inside():
 		return nil
@@ -188,6 +203,15 @@ type Agent struct {
 	Program string // absolute
 }
 
+// Confinement is what the profile's programs may have and see. Agents see the folder they come from.
+func (p Profile) Confinement() *process.Confinement {
+	c := process.Confinement{Limits: p.Limits, Sandbox: p.Sandbox}
+	if p.AgentsDir != "" {
+		c.Reads = []string{p.AgentsDir}
+	}
+	return &c
+}
+
 // Agents loads the profile's agents; see the function Agents.
 func (p Profile) Agents() (good []Agent, broken []agent.Bad, err error) {
 	if p.AgentsDir == "" {
@@ -226,7 +250,8 @@ func find(f agent.File) (string, error) {
 	return process.Find(f.Command, filepath.Dir(f.Path))
 }
 
-// inherited are the variables that every executor gets from the worker.
+// inherited are the variables that every executor gets from the worker. TMPDIR is where the worker's own temporary files lie: each
+// program gets a folder in there (process.Confinement).
 var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ"}
 
 // own are the variables that have a meaning of their own for each run; nobody's allow-list changes that.

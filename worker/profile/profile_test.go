@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ao/shared/executor"
+	"ao/worker/process"
 )
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
@@ -27,7 +28,7 @@ func TestRead(t *testing.T) {
 		{"absolute", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"/a"}`, `procedural ao-procedural-exec /a   [] 0 0`},
 		{"autonomous", `{"type":"autonomous","command":"ao-claude-code-exec","config":{"model":"m"}}`, `autonomous ao-claude-code-exec  {"model":"m"}  [] 0 0`},
 		{"syntax", `{"type":`, `profile file DIR/syntax.json: The body is not JSON: it ends too early`},
-		{"unknown", `{` + ok + `,"comand":"x"}`, `profile file DIR/unknown.json: Unknown field "comand"; known are type, command, agents_dir, config, lifecycle, idle_seconds, max_sessions, env, max_concurrent_runs, timeout_seconds, resume_anywhere, system_prompts`},
+		{"unknown", `{` + ok + `,"comand":"x"}`, `profile file DIR/unknown.json: Unknown field "comand"; known are type, command, agents_dir, config, lifecycle, idle_seconds, max_sessions, env, max_concurrent_runs, timeout_seconds, resume_anywhere, system_prompts, limits, sandbox`},
 		{"twice", `{` + ok + `,"type":"x"}`, `profile file DIR/twice.json: $ has the key "type" twice; send each key once`},
 		{"no-type", `{"command":"x"}`, `profile file DIR/no-type.json: type must be autonomous or procedural`},
 		{"no-command", `{"type":"autonomous"}`, `profile file DIR/no-command.json: command is required: the executor's program, for procedural agents ao-procedural-exec`},
@@ -47,6 +48,20 @@ func TestRead(t *testing.T) {
 		{"slots-text", `{` + ok + `,"max_concurrent_runs":"4"}`, `profile file DIR/slots-text.json: max_concurrent_runs must be a whole number, got "4"`},
 		{"timeout", `{` + ok + `,"timeout_seconds":99999999}`, `profile file DIR/timeout.json: timeout_seconds must be from 1 to 2592000`},
 		{"env", `{` + ok + `,"env":["A","B=1"]}`, `profile file DIR/env.json: env[1] "B=1" must be the name of a variable; its value is the worker's own`},
+		{"limits", `{` + ok + `,"limits":{"cpu_seconds":-1}}`, `profile file DIR/limits.json: limits.cpu_seconds must be from 1 to 1099511627776`},
+		{"limits-unknown", `{` + ok + `,"limits":{"cpu":1}}`, `profile file DIR/limits-unknown.json: Unknown field "limits.cpu"; known are cpu_seconds, memory_mb, address_space_mb, file_mb, open_files, processes`},
+		{"limits-text", `{` + ok + `,"limits":{"memory_mb":"1G"}}`, `profile file DIR/limits-text.json: limits.memory_mb must be a whole number, got "1G"`},
+		{"limits-files", `{` + ok + `,"limits":{"open_files":3}}`, `profile file DIR/limits-files.json: limits.open_files must be at least 8: a program has three before it begins, and its loader needs some`},
+		{"limits-list", `{` + ok + `,"limits":[]}`, `profile file DIR/limits-list.json: limits must be a JSON object`},
+		{"sandbox-kind", `{` + ok + `,"sandbox":"docker"}`, `profile file DIR/sandbox-kind.json: sandbox.kind must be none or bubblewrap`},
+		{"sandbox-none", `{` + ok + `,"sandbox":"none"}`, `procedural ao-procedural-exec PARENT/a   [] 0 0`},
+		{"sandbox-no-kind", `{` + ok + `,"sandbox":{"network":false}}`, `profile file DIR/sandbox-no-kind.json: sandbox.kind is required: none or bubblewrap`},
+		{"sandbox-none-with", `{` + ok + `,"sandbox":{"kind":"none","network":false}}`, `profile file DIR/sandbox-none-with.json: sandbox has settings that hold with "kind":"bubblewrap" only`},
+		{"sandbox-unknown", `{` + ok + `,"sandbox":{"kind":"bubblewrap","net":false}}`, `profile file DIR/sandbox-unknown.json: sandbox: Unknown field "net"; known are kind, read, write, hide, project_dir, network`},
+		{"sandbox-path", `{` + ok + `,"sandbox":{"kind":"bubblewrap","write":["/a","b"]}}`, `profile file DIR/sandbox-path.json: sandbox.write[1] "b" must be an absolute path, or begin with ~/`},
+		{"sandbox-root", `{` + ok + `,"sandbox":{"kind":"bubblewrap","write":["/../"]}}`, `profile file DIR/sandbox-root.json: sandbox.write[0] must not be the root: there would be no sandbox`},
+		{"sandbox-project", `{` + ok + `,"sandbox":{"kind":"bubblewrap","project_dir":"no"}}`, `profile file DIR/sandbox-project.json: sandbox.project_dir must be write or read`},
+		{"sandbox-claude", `{"type":"autonomous","command":"ao-claude-code-exec","sandbox":{"kind":"bubblewrap","network":false}}`, `profile file DIR/sandbox-claude.json: sandbox.network must not be false: Claude Code reaches its model over it`},
 		{"../escape", ``, `profile "../escape": use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit`},
 		{"gone", ``, `profile "gone": there is no file DIR/gone.json; nor is there any other profile in that folder`},
 	} {
@@ -85,6 +100,19 @@ func TestRunnable(t *testing.T) {
 		if got := fmt.Sprint(tt.p.Runnable()); got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
+	}
+}
+
+// TestASandboxThatCannotBeIsRefused: at the start, by what is missing. Nothing runs outside instead.
+func TestASandboxThatCannotBeIsRefused(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	p := Profile{Name: "p", Type: "procedural", Command: ProceduralExec, Sandbox: process.Sandbox{Kind: process.Bubblewrap}}
+	if err := p.Runnable(); err == nil || !strings.Contains(err.Error(), `profile "p": sandbox: there is no program bwrap on PATH; install bubblewrap`) {
+		t.Errorf("got %v", err)
+	}
+	p.Sandbox.Write = []string{"/no/such/folder"}
+	if err := p.Runnable(); err == nil || !strings.Contains(err.Error(), `profile "p": sandbox.write names "/no/such/folder"`) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	process.Private()
 	if err := process.Guard(); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
