@@ -85,6 +85,9 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 		return err
 	}
 	w.answered(attempts, sent)
+	if r.Known && !r.Superseded {
+		w.heard.Store(time.Now().UnixNano())
+	}
 	w.obey(r)
 	return nil
 }

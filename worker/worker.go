@@ -97,6 +97,7 @@ type Worker struct {
 	nonces  atomic.Uint64
 	beat    atomic.Int64 // nanoseconds between beats
 	lease   atomic.Int64
+	heard   atomic.Int64 // when a coordinator last answered a beat of ours, nanoseconds since 1970
 	counts  counts
 
 	base    context.Context // what the contexts of runs come from: how their programs are confined
@@ -170,6 +171,17 @@ func (w *Worker) ID() string { return w.id }
 
 // Ready is closed when the worker has registered for the first time: from then on it takes runs.
 func (w *Worker) Ready() <-chan struct{} { return w.ready }
+
+// Heard is when a coordinator last answered a heartbeat and knew the runner; the zero time before the first.
+func (w *Worker) Heard() time.Time {
+	if at := w.heard.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// Beat is the time between two heartbeats.
+func (w *Worker) Beat() time.Duration { return time.Duration(w.beat.Load()) }
 
 // StopNow ends the grace of a worker that is told to end.
 func (w *Worker) StopNow() { w.nowOne.Do(func() { close(w.now) }) }

@@ -27,6 +27,7 @@ type Config struct {
 	OnlyTags                      bool          // take only runs with a tag in common
 	Grace                         time.Duration // how long runs may go on when the worker is told to end
 	MaxPayload                    int64         // largest result, bytes
+	HealthFile                    string        // written while all is well; default none
 	APIURL                        string        // where the orchestrator's HTTP API is; default what a coordinator says
 	CA                            string        // file of authorities whose certificates that may have, beside the system's
 	Log                           *slog.Logger  // default slog.Default()
@@ -39,7 +40,7 @@ func (c *Config) Settings() []setting.Bound {
 	return []setting.Bound{
 		setting.Profiles.To(&c.Profiles), setting.ProfilesDir.To(&c.ProfilesDir),
 		setting.ProjectDir.To(&c.ProjectDir), setting.Hostname.To(&c.Host), setting.Tags.To(&c.Tags), setting.RequireMatchingTags.To(&c.OnlyTags),
-		setting.DrainGrace.To(&c.Grace), setting.APIURL.To(&c.APIURL), setting.CA.To(&c.CA),
+		setting.DrainGrace.To(&c.Grace), setting.HealthFile.To(&c.HealthFile), setting.APIURL.To(&c.APIURL), setting.CA.To(&c.CA),
 	}
 }
 
@@ -81,6 +82,7 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	}
 	defer door.Close()
 	g, ctx := errgroup.WithContext(ctx)
+	var all []*worker.Worker
 	for _, p := range profiles {
 		w, err := worker.New(worker.Config{
 			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
@@ -90,6 +92,7 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 			stop()
 			return errors.Join(err, g.Wait())
 		}
+		all = append(all, w)
 		over := make(chan struct{})
 		g.Go(func() error {
 			defer close(over)
@@ -102,6 +105,12 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 			case <-over:
 			}
 		}()
+	}
+	if c.HealthFile != "" {
+		alive, dead := context.WithCancel(context.WithoutCancel(ctx)) // runs that may finish are no illness
+		told := make(chan struct{})
+		go func() { defer close(told); tell(alive, c.HealthFile, all, c.Log) }()
+		defer func() { dead(); <-told }()
 	}
 	return g.Wait()
 }

@@ -17,6 +17,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "health" {
+		health()
+	}
 	process.Private()
 	if err := process.Guard(); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)

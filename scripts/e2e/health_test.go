@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What a container's health check is told: a worker that is answered is well; one that nobody answers, and one that hangs, is not.
+func TestAWorkerSaysWhetherItIsWell(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	env := []string{"AO_HEALTH_FILE=" + filepath.Join(s.dir, "health")}
+	well := func(want string) func() bool {
+		return func() bool {
+			out, errs, code := s.exec("worker", "", env, "health")
+			if (code == 0) != (want == "") {
+				return false
+			}
+			return strings.Contains(out+errs, want)
+		}
+	}
+	if !well("no worker runs with this AO_HEALTH_FILE")() {
+		t.Error("before there is a worker it is well")
+	}
+	s.agent("a", "echo 1", "")
+	w := s.worker(env...)
+	s.until("the worker is well", well(""))
+	s.coordinator.kill()
+	s.within(time.Minute, "nobody answers it, and it says so", well("its heartbeats are not answered"))
+	s.coordinator.start()
+	s.ready()
+	s.until("it is well again", well(""))
+	w.signal(syscall.SIGSTOP)
+	s.within(time.Minute, "it hangs, and that is seen", well("the worker hangs"))
+	w.signal(syscall.SIGCONT)
+	s.until("it is well once more", well(""))
+	w.stop()
+	if !well("no worker runs with this AO_HEALTH_FILE")() {
+		t.Error("a worker that ended is well")
+	}
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"ao/shared/setting"
+	"ao/worker/serve"
+)
+
+// health is 'worker health', which a container's health check asks: is the worker that runs here well? It ends the process.
+func health() {
+	var file string
+	err := setting.Parse(setting.Program{Name: "worker health"}, nil, os.LookupEnv, setting.HealthFile.To(&file))
+	if err == nil {
+		err = serve.Health(file, time.Now())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", strings.TrimSpace(err.Error()))
+		os.Exit(1)
+	}
+	fmt.Println("every runner is answered")
+	os.Exit(0)
+}
