@@ -95,6 +95,9 @@ func (s *system) heap(ctx context.Context) (int64, error) {
 
 // restart ends the coordinator and starts it again: how long the end took, and how long until it was ready.
 func (b *bench) restart(ctx context.Context, s *system) (ended, ready time.Duration, err error) {
+	for _, closes := range s.closes {
+		closes() // an end waits a while for connections on which nothing was asked yet
+	}
 	for i, p := range s.procs {
 		if p.name != "coordinator" {
 			continue
@@ -219,12 +222,12 @@ func timed(n int, once func() error) (string, error) {
 
 // lanes: runs that ask for different things, one worker that has all of them.
 func (b *bench) lanes(ctx context.Context, counts []int) error {
-	b.head("Lanes", "Runs demand one of so many tags in turn; one worker has them all. fsync "+b.fsync+".", "lanes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
+	b.head("Lanes", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+".", "lanes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range counts {
 		b.say("lanes: %d", n)
-		var tags []string
-		for i := range max(n, 1) {
-			tags = append(tags, "lane-"+whole(i))
+		tags := []string{} // a worker may have 64: two of 16 and 16 make 256 lanes
+		for i := range 16 {
+			tags = append(tags, "a"+whole(i), "b"+whole(i))
 		}
 		s, err := b.grown(ctx, b.fsync, plan{env: []string{"AO_BENCH_TAGS=" + strings.Join(tags, ",")}})
 		if err != nil {
@@ -233,7 +236,8 @@ func (b *bench) lanes(ctx context.Context, counts []int) error {
 		var turn atomic.Int64
 		c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
 		demand := func() string {
-			return `,"additional_demands":{"tags":["` + tags[int(turn.Add(1))%len(tags)] + `"]}`
+			i := int(turn.Add(1)) % max(n, 1)
+			return `,"additional_demands":{"tags":["a` + whole(i%16) + `","b` + whole(i/16%16) + `"]}`
 		}
 		s.accept = func(ctx context.Context, job []byte) error { return post(ctx, c, s.at.base, demand(), job) }
 		s.answer = func(ctx context.Context, job []byte) error {

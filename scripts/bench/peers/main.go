@@ -141,12 +141,16 @@ func (b *bench) inside(ctx context.Context, todo []func(context.Context) error) 
 		}
 	}
 	fmt.Fprintf(b.out, "%s\n\n", b.machine())
-	for _, measure := range todo {
-		if err := measure(ctx); err != nil {
-			return err
+	for _, measure := range todo { // what fails does not keep the rest from being measured
+		if failed := measure(ctx); failed != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			fmt.Fprintf(b.out, "\nFAILED: %v\n\n", failed)
+			err = errors.Join(err, failed)
 		}
 	}
-	return nil
+	return err
 }
 
 // build makes the program whose roles are ours and the floor.

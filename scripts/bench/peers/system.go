@@ -231,7 +231,7 @@ func contenders() []contender {
 		{name: "floor", durable: always, fsync: true, launch: launchFloor},
 		{name: "ours", durable: always, fsync: true, usual: true, launch: launchOurs},
 		{name: "asynq", settings: "AOF always", durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqUsual)},
-		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 4 worker processes", workers: 4, durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqTuned)},
+		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 8 worker processes", workers: 8, durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqTuned)},
 		{name: "river", durable: always, fsync: true, usual: true, needs: postgres, launch: riverOn("on", riverUsual)},
 		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always, fsync: true, needs: postgres, launch: riverOn("on", riverTuned)},
 		{name: "jetstream", settings: "sync_interval: always", durable: always, fsync: true, launch: launchJetstream},
@@ -239,7 +239,7 @@ func contenders() []contender {
 		{name: "floor", settings: "sync every 2 min", durable: flushed, launch: launchFloor},
 		{name: "ours", settings: "AO_NATS_SYNC=2m", durable: flushed, launch: launchOurs},
 		{name: "asynq", durable: "memory, a snapshot after 1 to 60 min", usual: true, needs: redis, launch: asynqOn(redisUsual, asynqUsual)},
-		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 4 worker processes", workers: 4, durable: "fsync every second", needs: redis, launch: asynqOn(redisEverysec, asynqTuned)},
+		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 8 worker processes", workers: 8, durable: "fsync every second", needs: redis, launch: asynqOn(redisEverysec, asynqTuned)},
 		{name: "river, tuned", settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: "fsync within 0.6 s", needs: postgres, launch: riverOn("off", riverTuned)},
 		{name: "jetstream", durable: flushed, usual: true, launch: launchJetstream},
 	}
