@@ -1,0 +1,120 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"ao/coordinator/cmd/ao/keyring"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/nats/users"
+
+	"github.com/spf13/cobra"
+)
+
+const aboutInit = `Make what a deployment needs to keep strangers out, once: users of NATS with what each may do, an admin's and a runner's API token, and with
+--tls an authority with certificates for NATS and the HTTP API. What is there already stays: a second call changes nothing and says so.
+It needs no coordinator and no network. All secrets are readable by whoever made them only: the programs run as the same user.
+
+Every program has a folder of its own below --dir: coordinator, worker, publisher, nats, client (tokens for people and programs), ca.
+
+--worker makes a further user for workers, which may run these profiles only; its folder is worker-NAME:
+  ao init --dir /etc/ao --worker text=procedural.text --worker mind=autonomous.claude-code,autonomous.llm
+Who then gives no worker the files of the folder worker, which may run everything, has workers that cannot take each other's runs.`
+
+func (a *app) init() *cobra.Command {
+	var dir string
+	var workers, hosts []string
+	var tls bool
+	c := &cobra.Command{
+		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: cobra.NoArgs,
+		Example: "  ao init --dir /etc/ao\n  ao init --dir /etc/ao --tls --host nats --host coordinator --host 10.0.0.5",
+	}
+	c.Flags().StringVar(&dir, "dir", "", "where everything is to lie; made where it is missing")
+	c.Flags().StringArrayVar(&workers, "worker", nil, "NAME=TYPE.PROFILE[,…]: a user for workers that run these profiles only")
+	c.Flags().BoolVar(&tls, "tls", false, "make an authority and certificates too; a later call renews those that end within 30 days")
+	c.Flags().StringSliceVar(&hosts, "host", nil, "names and addresses under which the servers are reached, for the certificates; localhost is in them anyhow")
+	_ = c.MarkFlagRequired("dir") // fails only for a flag that does not exist
+	c.RunE = func(*cobra.Command, []string) error {
+		w := keyring.Wish{Dir: dir, TLS: tls, Hosts: hosts, Now: a.now(), Workers: map[string][]users.Profile{}}
+		for _, text := range workers {
+			name, profiles, err := confined(text)
+			if err != nil {
+				return usage{err}
+			}
+			w.Workers[name] = profiles
+		}
+		if len(hosts) > 0 && !tls {
+			return usagef("--host is for certificates: say --tls too")
+		}
+		for _, h := range hosts {
+			if h == "" || strings.ContainsAny(h, "/: \t") && !strings.Contains(h, "::") && strings.Count(h, ":") < 2 {
+				return usagef("host %q: write a name or an address, without a port", h)
+			}
+		}
+		a.acted = true
+		ring, err := keyring.Make(w)
+		if err != nil {
+			return err
+		}
+		return a.showRing(ring)
+	}
+	return c
+}
+
+// confined reads NAME=TYPE.PROFILE[,…].
+func confined(text string) (string, []users.Profile, error) {
+	name, list, ok := strings.Cut(text, "=")
+	if !ok || list == "" || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || len(name) > 60 {
+		return "", nil, fmt.Errorf("worker %q: write NAME=TYPE.PROFILE, as text=procedural.text, with a name of letters, digits, '-' and '_'", text)
+	}
+	var all []users.Profile
+	for _, word := range strings.Split(list, ",") {
+		p, err := users.ReadProfile(word)
+		if err != nil {
+			return "", nil, err
+		}
+		all = append(all, p)
+	}
+	return name, all, nil
+}
+
+func (a *app) showRing(ring *keyring.Ring) error {
+	if a.json {
+		raw, err := json.Marshal(ring)
+		if err != nil {
+			return err
+		}
+		return a.doc(raw)
+	}
+	table := screen.NewTable("FILE", "", "WHAT")
+	for _, f := range ring.Files {
+		table.Row(filepath.Join(ring.Dir, f.Path), f.State, f.What)
+	}
+	if err := table.Write(a.out); err != nil {
+		return err
+	}
+	if !ring.Changed() {
+		a.note("everything was there: nothing is changed")
+	}
+	at := func(name string) string { return filepath.Join(ring.Dir, name) }
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nNext:\n  nats-server   include users.conf of %s (the path is taken from the including file's folder), and reload it when it changes\n", at("nats"))
+	fmt.Fprintf(&b, "  or embedded   AO_NATS_USERS=%s\n", at("nats/users.conf"))
+	coordinator, worker, people := "", "", ""
+	if ring.TLS {
+		coordinator = fmt.Sprintf(" AO_NATS_CA=%s AO_TLS_CERT=%s AO_TLS_KEY=%s", at("coordinator/ca.crt"), at("coordinator/http.crt"), at("coordinator/http.key"))
+		worker = fmt.Sprintf(" AO_NATS_CA=%s AO_CA=%s", at("worker/ca.crt"), at("worker/ca.crt"))
+		people = fmt.Sprintf(" AO_CA=%s", at("client/ca.crt"))
+	}
+	fmt.Fprintf(&b, "  coordinator   AO_NATS_CREDS=%s AO_API_TOKENS=%s%s\n", at("coordinator/nats.nk"), at("coordinator/tokens"), coordinator)
+	fmt.Fprintf(&b, "  worker        AO_NATS_CREDS=%s%s\n", at("worker/nats.nk"), worker)
+	for _, u := range ring.Users {
+		if u.Role == users.Publisher {
+			fmt.Fprintf(&b, "  publisher     nats --nkey %s --inbox-prefix %s request ao.api.runs.create '…'\n", at(u.Name+"/nats.nk"), u.Inbox)
+		}
+	}
+	fmt.Fprintf(&b, "  ao, programs  AO_TOKEN=\"$(cat %s)\"%s\n", at("client/admin.token"), people)
+	return a.print(b.String())
+}

@@ -1,0 +1,60 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestInit makes a ring, shows where everything is and no secret, and says of a second call that nothing was changed.
+func TestInit(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ring")
+	out, errs, code := ao(t, "", "", "init", "--dir", dir, "--tls", "--host", "nats,10.0.0.5", "--worker", "text=procedural.text,procedural.more")
+	if code != exitDone || strings.Contains(errs, "nothing is changed") {
+		t.Fatalf("%d %q %q", code, out, errs)
+	}
+	for _, want := range []string{dir + "/worker-text/nats.nk", "AO_NATS_USERS=" + dir + "/nats/users.conf", "AO_NATS_CREDS=" + dir + "/coordinator/nats.nk", "AO_NATS_CA=", "AO_API_TOKENS=", "AO_TLS_CERT=", "--inbox-prefix _INBOX_U"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in %s", want, out)
+		}
+	}
+	seed, err := os.ReadFile(filepath.Join(dir, "worker/nats.nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(filepath.Join(dir, "client/admin.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Fields(string(seed))
+	for _, secret := range []string{lines[len(lines)-1], strings.TrimSpace(string(token))} {
+		if strings.Contains(out+errs, secret) {
+			t.Errorf("a secret is shown: %s", out)
+		}
+	}
+	if out, errs, code := ao(t, "", "", "init", "--dir", dir); code != exitDone || !strings.Contains(errs, "nothing is changed") || strings.Contains(out, " made ") {
+		t.Errorf("again: %d %q %q", code, out, errs)
+	}
+	if out, _, code := ao(t, "", "", "init", "--dir", dir, "--json"); code != exitDone || !strings.Contains(out, `{"path":"worker/nats.nk","state":"kept",`) {
+		t.Errorf("for programs: %d %q", code, out)
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"init", exitUsage, `required flag(s) "dir" not set`},
+		{"init --dir " + dir + " --host nats", exitUsage, "say --tls too"},
+		{"init --dir " + dir + " --tls --host nats:4222", exitUsage, `host "nats:4222"`},
+		{"init --dir " + dir + " --worker text", exitUsage, "write NAME=TYPE.PROFILE"},
+		{"init --dir " + dir + " --worker a/b=procedural.text", exitUsage, "write NAME=TYPE.PROFILE"},
+		{"init --dir " + dir + " --worker a=shell.text", exitUsage, `profile "shell.text": write TYPE.NAME`},
+		{"init --dir " + dir + " --worker text=procedural.text", exitFailed, "to have it made anew remove it"},
+		{"init --dir " + dir + "/nats/users.conf", exitFailed, "not a directory"},
+	} {
+		if _, errs, code := ao(t, "", "", strings.Fields(tt.args)...); code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: got %d %q, want %d %q", tt.args, code, errs, tt.code, tt.want)
+		}
+	}
+}

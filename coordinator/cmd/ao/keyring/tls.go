@@ -1,0 +1,211 @@
+package keyring
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"ao/nats/users"
+)
+
+// How long an authority and a certificate are good, and how long before its end a certificate is made anew.
+const (
+	authorityYears   = 10
+	certificateYears = 2
+	renewal          = 30 * 24 * time.Hour
+)
+
+// certificates makes an authority and the servers' certificates, where they are wanted or there are some already. It gives what the
+// configuration of NATS says of them.
+func (r *Ring) certificates(w Wish, all []users.User) (users.TLS, error) {
+	_, err := os.Stat(r.at("ca/ca.crt"))
+	switch {
+	case err == nil:
+	case !errors.Is(err, fs.ErrNotExist):
+		return users.TLS{}, err
+	case !w.TLS:
+		return users.TLS{}, nil
+	}
+	r.TLS = true
+	ca, key, err := r.authority(w.Now)
+	if err != nil {
+		return users.TLS{}, err
+	}
+	root := string(encode("CERTIFICATE", ca.Raw))
+	for _, folder := range append([]string{"nats", "client"}, names(all)...) {
+		if err := r.derive(folder+"/ca.crt", "the authority (AO_NATS_CA, AO_CA)", root); err != nil {
+			return users.TLS{}, err
+		}
+	}
+	if err := r.certificate("nats/server", "of NATS", w, ca, key); err != nil {
+		return users.TLS{}, err
+	}
+	return users.TLS{Cert: r.at("nats/server.crt"), Key: r.at("nats/server.key")}, r.certificate("coordinator/http", "of the HTTP API (AO_TLS_CERT, AO_TLS_KEY)", w, ca, key)
+}
+
+func names(all []users.User) (names []string) {
+	for _, u := range all {
+		names = append(names, u.Name)
+	}
+	return names
+}
+
+// authority reads the authority, or makes one. Its key signs certificates and is needed by no program.
+func (r *Ring) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	const file, what = "ca/ca", "signs the certificates; keep it off the servers"
+	cert, key, err := r.pair(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cert != nil {
+		if now.After(cert.NotAfter.Add(-renewal)) {
+			return nil, nil, fmt.Errorf("the authority %s.crt ends at %s: remove the folder ca to have a new one, and give its ca.crt to every client", r.at(file), cert.NotAfter.Format(time.DateOnly))
+		}
+		r.note(file+".key", Kept, what)
+		return cert, key, nil
+	}
+	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := draft("Agent Orchestrator authority", now, authorityYears)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan.IsCA, plan.BasicConstraintsValid, plan.MaxPathLenZero = true, true, true
+	plan.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	cert, err = r.sign(file, plan, plan, key, key)
+	r.note(file+".key", Made, what)
+	return cert, key, err
+}
+
+// certificate makes a server's certificate, or leaves one that is good for the hosts and a while.
+func (r *Ring) certificate(file, of string, w Wish, ca *x509.Certificate, caKey *ecdsa.PrivateKey) error {
+	have, _, err := r.pair(file)
+	if err != nil {
+		return err
+	}
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	state := Made
+	if have != nil {
+		state = Changed
+		for _, ip := range have.IPAddresses {
+			hosts = append(hosts, ip.String())
+		}
+		hosts = append(hosts, have.DNSNames...)
+	}
+	missing := false
+	for _, h := range w.Hosts {
+		missing = missing || have != nil && have.VerifyHostname(h) != nil
+		hosts = append(hosts, h)
+	}
+	what := "certificate " + of
+	if have != nil && !missing && w.Now.Before(have.NotAfter.Add(-renewal)) && have.CheckSignatureFrom(ca) == nil {
+		r.note(file+".crt", Kept, what+", good until "+have.NotAfter.Format(time.DateOnly))
+		return nil
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	plan, err := draft("Agent Orchestrator", w.Now, certificateYears)
+	if err != nil {
+		return err
+	}
+	plan.KeyUsage = x509.KeyUsageDigitalSignature
+	plan.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} // the servers of a cluster are each other's clients
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip == nil && !slices.Contains(plan.DNSNames, h) {
+			plan.DNSNames = append(plan.DNSNames, h)
+		} else if ip != nil && !slices.ContainsFunc(plan.IPAddresses, ip.Equal) {
+			plan.IPAddresses = append(plan.IPAddresses, ip)
+		}
+	}
+	if plan.NotAfter.After(ca.NotAfter) {
+		plan.NotAfter = ca.NotAfter
+	}
+	_, err = r.sign(file, plan, ca, key, caKey)
+	r.note(file+".crt", state, what+", good until "+plan.NotAfter.Format(time.DateOnly))
+	return err
+}
+
+// draft is a certificate that is yet to be signed.
+func draft(name string, now time.Time, years int) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(years, 0, 0), // other machines' clocks may be behind
+	}, err
+}
+
+// sign makes a certificate and keeps it with its key: the key first, so that a certificate without one never stands there.
+func (r *Ring) sign(file string, plan, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) (*x509.Certificate, error) {
+	raw, err := x509.CreateCertificate(rand.Reader, plan, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(r.at(file + ".crt")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := r.write(file+".key", secret, encode("PRIVATE KEY", der)); err != nil {
+		return nil, err
+	}
+	if err := r.write(file+".crt", public, encode("CERTIFICATE", raw)); err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(raw)
+}
+
+func encode(kind string, der []byte) []byte {
+	var b bytes.Buffer
+	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // a buffer takes everything
+	return b.Bytes()
+}
+
+// pair reads a certificate and its key; none where the certificate is missing.
+func (r *Ring) pair(file string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	cert, err := r.read(file + ".crt")
+	if cert == nil || err != nil {
+		return nil, nil, err
+	}
+	bad := func(why string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+		return nil, nil, fmt.Errorf("%s.crt and .key: %s; put back what was there, or remove both to have others made", r.at(file), why)
+	}
+	block, _ := pem.Decode(cert)
+	if block == nil {
+		return bad("the certificate cannot be read")
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return bad(err.Error())
+	}
+	text, err := r.read(file + ".key")
+	if err != nil {
+		return nil, nil, err
+	}
+	if block, _ = pem.Decode(text); block == nil {
+		return bad("the key is missing, or cannot be read")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if err != nil || !ok || !key.PublicKey.Equal(c.PublicKey) {
+		return bad("the key is not that of the certificate")
+	}
+	return c, key, nil
+}
