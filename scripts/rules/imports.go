@@ -104,6 +104,8 @@ var doors = []struct {
 		"what counts holds a handle that may be nil and costs nothing then; names, help texts and what is told stand in one form"},
 	{"github.com/spf13/cobra/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"the command line for people is ao; servers read their settings from shared/setting"},
+	{"golang.org/x/term/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
+		"ao top is painted on a terminal; nothing else has one"},
 	{"ao/worker/claudecode/standin", nil, []string{"ao/worker/...", "ao/scripts/..."},
 		"it pretends to be the Messages API, which only tests want"},
 	{"github.com/hibiken/...", []string{"ao/scripts/bench/peers"}, nil,

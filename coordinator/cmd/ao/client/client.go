@@ -88,6 +88,9 @@ func New(c Config) (*Client, error) {
 	}, nil
 }
 
+// URL is where the coordinator is.
+func (c *Client) URL() string { return c.base }
+
 // Quiet is the client without its notices: for what runs beside something that gives them.
 func (c *Client) Quiet() *Client {
 	quiet := *c

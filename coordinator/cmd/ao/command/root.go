@@ -64,6 +64,8 @@ const about = `Agent Orchestrator at the command line: start runs of agents, fol
   ao run text-stats --param file=README.md    run it, wait, print the result
   ao runs                                     what was run
   ao events -f SESSION                        watch a session
+  ao explain RUN                              why it waits, or why it ended so
+  ao top                                      watch everything
 
 Exit codes: 0 done (a run: completed), 1 it failed or was refused, 2 the words were not understood,
 3 the run was stopped, 4 the time to wait was over and the run goes on, 5 no coordinator was reached, 130 interrupted.`
@@ -81,11 +83,11 @@ func (a *app) root() *cobra.Command {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // fails only for a flag that does not exist
 	}
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Around them:"})
-	for _, c := range []*cobra.Command{a.run(), a.runs(), a.show(), a.result(), a.wait(), a.stop(), a.events(), a.validate()} {
+	for _, c := range []*cobra.Command{a.run(), a.runs(), a.show(), a.explain(), a.result(), a.wait(), a.stop(), a.events(), a.validate()} {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{a.sessions(), a.agents(), a.schemas(), a.runners(), a.callbacks(), a.tokens(), a.init(), a.verify(), a.backup(), a.restore(), a.conformance(), a.health()} {
+	for _, c := range []*cobra.Command{a.top(), a.sessions(), a.agents(), a.schemas(), a.runners(), a.callbacks(), a.tokens(), a.init(), a.verify(), a.backup(), a.restore(), a.conformance(), a.doctor(), a.health()} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}

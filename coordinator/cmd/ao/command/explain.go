@@ -1,0 +1,174 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+// explanation is what of GET /runs/{id}/explain a person reads.
+type explanation struct {
+	RunID       string `json:"run_id"`
+	SessionID   string `json:"session_id"`
+	Agent       string `json:"agent_name"`
+	Status      string `json:"status"`
+	Attempt     int    `json:"attempt"`
+	MaxAttempts int    `json:"max_attempts"`
+	Summary     string `json:"summary"`
+	WaitsFor    *struct {
+		Reason  string      `json:"reason"`
+		Runners []candidate `json:"runners"`
+		More    int         `json:"more_runners"`
+	} `json:"waits_for"`
+	Story []struct {
+		At      time.Time `json:"at"`
+		Attempt int       `json:"attempt"`
+		What    string    `json:"what"`
+		Detail  string    `json:"detail"`
+	} `json:"story"`
+	Incomplete string `json:"incomplete"`
+}
+
+// candidate is a runner as seen by a run that waits for one.
+type candidate struct {
+	ID         string `json:"runner_id"`
+	Hostname   string `json:"hostname"`
+	Profile    string `json:"executor_profile"`
+	Status     string `json:"status"`
+	Slots      int    `json:"max_concurrent_runs"`
+	Running    int    `json:"running"`
+	Mismatches []struct {
+		Field  string          `json:"field"`
+		Wanted json.RawMessage `json:"wanted"`
+		Has    json.RawMessage `json:"has"`
+	} `json:"mismatches"`
+	Holds []struct {
+		RunID string    `json:"run_id"`
+		Agent string    `json:"agent_name"`
+		Since time.Time `json:"since"`
+	} `json:"holds"`
+}
+
+func (a *app) explain() *cobra.Command {
+	c := &cobra.Command{
+		Use: "explain RUN", Short: "Tell why a run waits, or why it ended so, as a story with times", Args: oneOf("a run"), ValidArgsFunction: a.completeRuns,
+		Long: "Tell why a run waits - which runner does not match in what, who has the slots, which run comes first - or why it ended so, and what\nhappened to it, with times.\n\nExit codes: 0 it is told, whatever became of the run; 1 there is no such run, or the coordinator refused.",
+	}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := run.CheckID(args[0]); err != nil {
+			return usage{err}
+		}
+		doc, err := a.client.Get(ctx, nil, "runs", args[0], "explain")
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			return a.doc(doc)
+		}
+		var e explanation
+		if err := json.Unmarshal(doc, &e); err != nil {
+			return err
+		}
+		return a.showExplanation(e)
+	})
+	return c
+}
+
+func (a *app) showExplanation(e explanation) error {
+	var f screen.Facts
+	f.Add("run", e.RunID)
+	f.Add("agent", e.Agent)
+	f.Add("session", e.SessionID)
+	status := e.Status
+	if e.MaxAttempts > 1 {
+		status += fmt.Sprintf(", attempt %d of %d", e.Attempt, e.MaxAttempts)
+	}
+	f.Add("status", status)
+	if e.WaitsFor != nil {
+		f.Add("waits for", e.WaitsFor.Reason)
+	}
+	if err := f.Write(a.out); err != nil {
+		return err
+	}
+	if err := a.print("\n" + screen.Line(e.Summary) + "\n"); err != nil {
+		return err
+	}
+	if e.WaitsFor != nil && len(e.WaitsFor.Runners) > 0 {
+		if err := a.showCandidates(e.WaitsFor.Runners, e.WaitsFor.More); err != nil {
+			return err
+		}
+	}
+	table := screen.NewTable("WHEN", "AFTER", "ATTEMPT", "WHAT", "DETAIL")
+	for _, s := range e.Story {
+		attempt := ""
+		if s.Attempt > 0 && e.MaxAttempts > 1 {
+			attempt = strconv.Itoa(s.Attempt)
+		}
+		table.Row(screen.Age(a.now(), s.At), "+"+screen.Took(s.At.Sub(e.Story[0].At)), attempt, s.What, a.last(s.Detail))
+	}
+	if err := a.print("\n"); err != nil {
+		return err
+	}
+	if err := table.Write(a.out); err != nil {
+		return err
+	}
+	if e.Incomplete != "" {
+		a.note("this is not all: %s", e.Incomplete)
+	}
+	return nil
+}
+
+// showCandidates shows why runners do not take a run: what they lack, or what they are busy with.
+func (a *app) showCandidates(all []candidate, more int) error {
+	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "WHY NOT")
+	for _, r := range all {
+		var why []string
+		for _, m := range r.Mismatches {
+			why = append(why, fmt.Sprintf("%s is %s, wanted %s", m.Field, plainList(m.Has), plainList(m.Wanted)))
+		}
+		for i, h := range r.Holds {
+			if i == mostHeld {
+				why = append(why, fmt.Sprintf("and %d more", r.Running-i))
+				break
+			}
+			why = append(why, fmt.Sprintf("%s (%s, %s)", h.RunID, h.Agent, screen.Took(a.now().Sub(h.Since))))
+		}
+		table.Row(r.ID, r.Status, screen.Cut(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", r.Running, r.Slots), a.last(strings.Join(why, "; ")))
+	}
+	if err := a.print("\n"); err != nil {
+		return err
+	}
+	if err := table.Write(a.out); err != nil {
+		return err
+	}
+	if more > 0 {
+		a.note("and %d more runners; 'ao runners' lists them", more)
+	}
+	return nil
+}
+
+// mostHeld is how many of a runner's runs are named.
+const mostHeld = 3
+
+// plainList is a text, or texts with commas between them; nothing is none.
+func plainList(raw json.RawMessage) string {
+	var all []string
+	if json.Unmarshal(raw, &all) != nil {
+		if s := plain(raw); s != "" {
+			return s
+		}
+		return "none"
+	}
+	if len(all) == 0 {
+		return "none"
+	}
+	return strings.Join(all, ",")
+}

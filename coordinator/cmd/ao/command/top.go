@@ -1,0 +1,300 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+// standing is what of GET /status a person reads.
+type standing struct {
+	At       time.Time      `json:"at"`
+	Since    time.Time      `json:"since"`
+	Runs     map[string]int `json:"runs"`
+	Totals   totals         `json:"totals"`
+	Lanes    []lane         `json:"lanes"`
+	Unqueued lane           `json:"not_queued"`
+	Runners  map[string]int `json:"runners"`
+	Slots    struct {
+		All   int `json:"all"`
+		Taken int `json:"taken"`
+	} `json:"slots"`
+	MaxPending int `json:"max_pending"`
+}
+
+// totals are what a coordinator has seen since its start.
+type totals struct {
+	Accepted  float64 `json:"accepted"`
+	Retried   float64 `json:"retried"`
+	Completed float64 `json:"completed"`
+	Failed    float64 `json:"failed"`
+	Stopped   float64 `json:"stopped"`
+}
+
+type lane struct {
+	Lane    string     `json:"lane"`
+	Waiting int        `json:"waiting"`
+	Oldest  *time.Time `json:"oldest_since"`
+	Served  bool       `json:"served"`
+	Wants   struct {
+		run.Demands
+		Agents []string `json:"agents"`
+	} `json:"wants"`
+}
+
+// look is how everything stood at one moment.
+type look struct {
+	status  standing
+	runners []runner
+	runs    []run.Run
+	doc     json.RawMessage // all of it, as the API said it
+}
+
+// The rhythm of looks, how long one may take, how many of them a rate is made of, and how many rows of each table are shown where
+// nothing limits them.
+const (
+	topEvery    = time.Second
+	topPatience = 5 * time.Second
+	topWindow   = 10
+	topRows     = 20
+)
+
+func (a *app) top() *cobra.Command {
+	var once bool
+	c := &cobra.Command{
+		Use: "top", Short: "Watch lanes, runners, runs and rates, live", Args: cobra.NoArgs,
+		Long: `Watch how everything stands, once a second: lanes with what waits in them, runners with their slots and when they were heard, runs by
+status, rates, the newest runs. q or Ctrl-C ends it. Where the output is no terminal, or a dumb one, one picture follows the other;
+with --json each is a document on a line: {"status":…,"runners":[…],"runs":[…]}.`,
+		Example: "  ao top\n  ao top --once --json | jq .status.lanes",
+	}
+	c.Flags().BoolVar(&once, "once", false, "one picture, then end (rates need two: there are none)")
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		t := &top{app: a}
+		if err := t.look(ctx); err != nil || !once {
+			if err != nil {
+				return err
+			}
+			return t.watch(ctx)
+		}
+		return t.show()
+	})
+	return c
+}
+
+// top is a watch.
+type top struct {
+	*app
+	now     look
+	past    []look // before it, the newest last; of the same coordinator
+	trouble string // why the last look was in vain
+}
+
+// look asks how everything stands now.
+func (t *top) look(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, topPatience)
+	defer cancel()
+	now, err := t.ask(limited)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = &client.Lost{URL: t.client.URL(), Cause: fmt.Errorf("no answer within %s", topPatience)}
+	}
+	if err != nil {
+		return err
+	}
+	if !now.status.Since.Equal(t.now.status.Since) { // another coordinator counts from another start
+		t.past = nil
+	} else if t.past = append(t.past, t.now); len(t.past) > topWindow {
+		t.past = slices.Delete(t.past, 0, 1)
+	}
+	t.now, t.trouble = now, ""
+	return nil
+}
+
+func (t *top) ask(ctx context.Context) (now look, err error) {
+	status, err := t.client.Get(ctx, nil, "status")
+	if err != nil {
+		return now, err
+	}
+	if err := json.Unmarshal(status, &now.status); err != nil || now.status.Since.IsZero() {
+		return now, fmt.Errorf("how everything stands cannot be read: %.200s", status)
+	}
+	runners, err := t.client.List(ctx, "runners", nil, "runners")
+	if err != nil {
+		return now, err
+	}
+	runs, err := t.client.List(ctx, "runs", url.Values{"limit": {strconv.Itoa(topRows)}}, "runs")
+	if err != nil {
+		return now, err
+	}
+	for _, doc := range runners.Items {
+		var r runner
+		if err := json.Unmarshal(doc, &r); err != nil {
+			return now, err
+		}
+		now.runners = append(now.runners, r)
+	}
+	for _, doc := range runs.Items {
+		var r run.Run
+		if err := json.Unmarshal(doc, &r); err != nil {
+			return now, err
+		}
+		now.runs = append(now.runs, r)
+	}
+	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": orNone(runners.Items), "runs": orNone(runs.Items)})
+	return now, err
+}
+
+func orNone(all []json.RawMessage) []json.RawMessage {
+	if all == nil {
+		return []json.RawMessage{}
+	}
+	return all
+}
+
+// show prints one picture, as plain text or as a document.
+func (t *top) show() error {
+	if t.json {
+		return t.doc(t.now.doc)
+	}
+	return t.print(strings.Join(t.picture(0), "\n") + "\n")
+}
+
+// rates are per second, over the last looks; not ok: there was only one.
+func (t *top) rates() (r totals, ok bool) {
+	if len(t.past) == 0 {
+		return r, false
+	}
+	now, then := t.now.status, t.past[0].status
+	d := now.At.Sub(then.At).Seconds()
+	if d <= 0 {
+		return r, false
+	}
+	per := func(now, then float64) float64 { return max(0, now-then) / d }
+	return totals{per(now.Totals.Accepted, then.Totals.Accepted), per(now.Totals.Retried, then.Totals.Retried), per(now.Totals.Completed, then.Totals.Completed),
+		per(now.Totals.Failed, then.Totals.Failed), per(now.Totals.Stopped, then.Totals.Stopped)}, true
+}
+
+// picture is everything in lines; height is how many there may be, 0: as many as there are.
+func (t *top) picture(height int) []string {
+	s := t.now.status
+	head := []string{
+		fmt.Sprintf("ao top  %s  %s  up %s", screen.Line(t.client.URL()), s.At.Local().Format(time.TimeOnly), screen.Took(s.At.Sub(s.Since))),
+		fmt.Sprintf("runs     %d pending (of %d)  %d claimed  %d running  %d stopping  %d ended", s.Runs["pending"], s.MaxPending, s.Runs["claimed"], s.Runs["running"], s.Runs["stopping"], s.Runs["ended"]),
+	}
+	if r, ok := t.rates(); ok {
+		head = append(head, fmt.Sprintf("per s    %.1f accepted  %.1f completed  %.1f failed  %.1f stopped  %.1f retried", r.Accepted, r.Completed, r.Failed, r.Stopped, r.Retried))
+	} else {
+		head = append(head, fmt.Sprintf("since up %.0f accepted  %.0f completed  %.0f failed  %.0f stopped  %.0f retried", s.Totals.Accepted, s.Totals.Completed, s.Totals.Failed, s.Totals.Stopped, s.Totals.Retried))
+	}
+	slots := fmt.Sprintf("slots    %d of %d taken; runners:", s.Slots.Taken, s.Slots.All)
+	for _, status := range []string{"online", "draining", "stale", "removed"} {
+		if n := s.Runners[status]; n > 0 || status == "online" {
+			slots += fmt.Sprintf(" %d %s", n, status)
+		}
+	}
+	head = append(head, slots)
+	if t.trouble != "" {
+		head = append(head, "trouble  "+screen.Line(t.trouble)+"; what follows is of "+s.At.Local().Format(time.TimeOnly))
+	}
+	tables := [][]string{t.lanes(), t.runnerRows(), t.runRows()}
+	if height > 0 {
+		fit(tables, height-len(head)-len(tables))
+	}
+	for _, rows := range tables {
+		if len(rows) > 1 {
+			head = append(append(head, ""), rows...)
+		}
+	}
+	if height > 0 && len(head) > height {
+		head = head[:height]
+	}
+	return head
+}
+
+// fit cuts tables, header lines and all, to so many lines together: the longest loses first.
+func fit(tables [][]string, most int) {
+	for {
+		sum, longest := 0, 0
+		for i, rows := range tables {
+			if sum += len(rows); len(rows) > len(tables[longest]) {
+				longest = i
+			}
+		}
+		n := len(tables[longest])
+		if sum <= most || n <= 2 {
+			return
+		}
+		tables[longest] = tables[longest][:n-1]
+	}
+}
+
+// rows is a table in lines.
+func rows(t *screen.Table) []string {
+	var b bytes.Buffer
+	_ = t.Write(&b) // into memory
+	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+}
+
+func (t *top) age(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return screen.Took(t.now.status.At.Sub(*at))
+}
+
+func (t *top) lanes() []string {
+	table := screen.NewTable("LANE", "WAITING", "OLDEST", "TAKEN BY", "WANTS")
+	if l := t.now.status.Unqueued; l.Waiting > 0 {
+		table.Row("(not queued)", strconv.Itoa(l.Waiting), t.age(l.Oldest), "", "a turn, a pause or a runner")
+	}
+	for _, l := range t.now.status.Lanes[:min(len(t.now.status.Lanes), topRows)] {
+		served := "nobody online"
+		if l.Served {
+			served = "a runner"
+		}
+		l.Wants.ExecutorType, l.Wants.ExecutorProfile = "", "" // its name says them
+		wants := demands(l.Wants.Demands)
+		if len(l.Wants.Agents) > 0 {
+			wants = strings.TrimSpace(wants + " agents=" + screen.Cut(strings.Join(l.Wants.Agents, ","), 40))
+		}
+		table.Row(l.Lane, strconv.Itoa(l.Waiting), t.age(l.Oldest), served, wants)
+	}
+	return rows(table)
+}
+
+func (t *top) runnerRows() []string {
+	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "HEARD")
+	for _, r := range t.now.runners[:min(len(t.now.runners), topRows)] {
+		busy := 0
+		if r.Busy != nil {
+			busy = *r.Busy
+		}
+		heard := ""
+		if r.LastBeat != nil {
+			heard = screen.Age(t.now.status.At, *r.LastBeat)
+		}
+		table.Row(r.ID, r.Status, screen.Cut(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", busy, r.Slots), heard)
+	}
+	return rows(table)
+}
+
+func (t *top) runRows() []string {
+	table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
+	for _, r := range t.now.runs {
+		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), t.took(r), screen.Cut(remark(r), noteWidth))
+	}
+	return rows(table)
+}

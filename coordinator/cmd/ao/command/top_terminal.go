@@ -1,0 +1,126 @@
+package command
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+
+	"golang.org/x/term"
+)
+
+// What a terminal is told: a screen of its own without a cursor, and back; where a picture begins; what is left of a line, and of the
+// screen, is cleared.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	pictureHome = "\x1b[H"
+	clearLine   = "\x1b[K"
+	clearBelow  = "\x1b[J"
+)
+
+// watch shows one picture after the other until somebody types q or Ctrl-C: that is how a watch ends well. A coordinator that is away is
+// waited for; one that refuses ends it.
+func (t *top) watch(ctx context.Context) error {
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	out := t.screen()
+	restore, err := t.keys(quit)
+	if err != nil {
+		return err
+	}
+	defer restore()
+	if out != nil {
+		if err := t.print(enterScreen); err != nil {
+			return err
+		}
+		defer func() { _ = t.print(leaveScreen) }()
+	}
+	tick := time.NewTicker(topEvery)
+	defer tick.Stop()
+	for {
+		if err := t.paint(out); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := t.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case client.Passing(err):
+			t.trouble = err.Error()
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// screen is the terminal that pictures are painted on; nil where the output is none, or one that does not know how.
+func (t *top) screen() *os.File {
+	f, ok := t.out.(*os.File)
+	if kind := os.Getenv("TERM"); !ok || t.json || kind == "" || kind == "dumb" || !term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return f
+}
+
+// paint shows the picture: over the one before on a terminal, else behind it.
+func (t *top) paint(out *os.File) error {
+	if out == nil {
+		if err := t.show(); err != nil || t.json {
+			return err
+		}
+		return t.print("\n")
+	}
+	width, height, err := term.GetSize(int(out.Fd()))
+	if err != nil || width <= 0 || height <= 0 {
+		width, height = 80, 24
+	}
+	var b strings.Builder
+	b.WriteString(pictureHome)
+	for i, line := range append(t.picture(height-1), "q ends") {
+		if i > 0 {
+			b.WriteString("\r\n") // a raw terminal does not go back by itself
+		}
+		b.WriteString(screen.Cut(line, width) + clearLine)
+	}
+	return t.print(b.String() + clearBelow)
+}
+
+// keys has what is typed looked at, key by key where the input is a terminal: q and Ctrl-C quit. Whoever waits for a key can't be called
+// back; that one goes with the program.
+func (t *top) keys(quit func()) (restore func(), err error) {
+	restore = func() {}
+	f, file := t.in.(*os.File)
+	switch {
+	case file && !term.IsTerminal(int(f.Fd())): // somebody else's input
+		return restore, nil
+	case file && t.screen() != nil:
+		before, err := term.MakeRaw(int(f.Fd()))
+		if err != nil {
+			return nil, err
+		}
+		restore = func() { _ = term.Restore(int(f.Fd()), before) }
+	}
+	go func() {
+		b := make([]byte, 16)
+		for {
+			n, err := t.in.Read(b)
+			if strings.ContainsAny(string(b[:n]), "qQ\x03") {
+				quit()
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return restore, nil
+}
