@@ -44,6 +44,9 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			superseded = false
 		}
 	}
+	if known && !superseded {
+		l.c.fleet.tick(b.RunnerID, b.At)
+	}
 	reply := fleet.BeatReply{Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL}
 	if known && !superseded {
 		reply.Lanes = l.c.fleet.lanesOf(r)

@@ -39,6 +39,9 @@ type member struct {
 	fleet.Runner
 	id    string
 	heard time.Time
+
+	ahead  time.Duration // by how much its clock is before ours: the least that its beats said of late
+	ticked time.Time     // when that was said; zero: it never was
 }
 
 func newRoster(c *Coordinator) *roster {
@@ -107,7 +110,7 @@ func (r *roster) put(id string, value []byte) {
 		return
 	}
 	if old, ok := r.members[id]; ok && old.Instance == m.Instance {
-		m.heard = old.heard
+		m.heard, m.ahead, m.ticked = old.heard, old.ahead, old.ticked
 	}
 	r.members[id] = &m
 	r.c.turns.poke()
@@ -262,6 +265,23 @@ func (r *roster) beat(id, instance string) (m fleet.Runner, known, superseded bo
 	}
 	at.heard = time.Now()
 	return at.Runner, true, false
+}
+
+// tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference counts.
+func (r *roster) tick(id string, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.members[id]
+	if m == nil {
+		return
+	}
+	if ahead := at.Sub(now.Round(0)); m.ticked.IsZero() || ahead.Abs() <= m.ahead.Abs() || now.Sub(m.ticked) > time.Minute {
+		m.ahead, m.ticked = ahead, now
+	}
 }
 
 // deaf is how long nobody may have listened before silence proves nothing any more.

@@ -69,7 +69,7 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 }
 
 func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Idle: w.idle(), Draining: w.leaving.Load()})
+	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Idle: w.idle(), Draining: w.leaving.Load(), At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/shared/trace"
+	"ao/shared/version"
 	"ao/worker/gateway"
 	"ao/worker/process"
 	"ao/worker/profile"
@@ -161,7 +162,7 @@ func runnerOf(cfg Config) fleet.Runner {
 	p := cfg.Profile
 	return fleet.Runner{
 		Identity: fleet.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
-		Instance: rand.Text(), Door: cfg.Bus.Door(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
+		Version:  version.Of(), Instance: rand.Text(), Door: cfg.Bus.Door(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
 		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, DefaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
 	}
 }

@@ -28,6 +28,7 @@ var Rules = map[string]Rule{
 	"GET /ready":        {Open, Shared},
 	"GET /ledger":       {Read, Nothing},
 	"GET /status":       {Read, Nothing},
+	"GET /doctor":       {Admin, Nothing},
 
 	"POST /runs":            {Run, Submits},
 	"POST /runs/validate":   {Read, Submits},

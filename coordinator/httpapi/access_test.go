@@ -19,6 +19,7 @@ GET /health                   open  shared
 GET /ready                    open  shared
 GET /ledger                   read  nothing
 GET /status                   read  nothing
+GET /doctor                   admin nothing
 POST /runs                    run   submits
 POST /runs/validate           read  submits
 GET /runs                     read  lists

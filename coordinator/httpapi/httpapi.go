@@ -16,6 +16,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
+	"ao/coordinator/checkup"
 	"ao/coordinator/mcpapi"
 	"ao/shared/fault"
 
@@ -24,16 +25,17 @@ import (
 
 // Config is how the API behaves; its zero value listens to loopback names only.
 type Config struct {
-	Host    string         // the host part of the address that is listened on: its name is ours beside those of loopback
-	AnyHost bool           // listening beyond loopback: any Host header is welcome, foreign pages are not
-	Public  string         // the host in the address that others are told: ours too
-	Tokens  *access.Tokens // who may do what; nil: whoever reaches the address may do everything
-	NATSURL string         // told to runners that register over HTTP
-	Audit   *audit.Log     // who changed what; nil: it is not recorded
-	Ready   func() error   // what /ready says, default that of the coordinator
-	Streams int            // live streams at a time, default 256
-	Beat    time.Duration  // rhythm of comments on a quiet stream, default 15 s
-	Log     *slog.Logger   // default slog.Default()
+	Host    string                               // the host part of the address that is listened on: its name is ours beside those of loopback
+	AnyHost bool                                 // listening beyond loopback: any Host header is welcome, foreign pages are not
+	Public  string                               // the host in the address that others are told: ours too
+	Tokens  *access.Tokens                       // who may do what; nil: whoever reaches the address may do everything
+	NATSURL string                               // told to runners that register over HTTP
+	Audit   *audit.Log                           // who changed what; nil: it is not recorded
+	Ready   func() error                         // what /ready says, default that of the coordinator
+	Checkup func(context.Context) checkup.Report // what /doctor says, default what the coordinator sees
+	Streams int                                  // live streams at a time, default 256
+	Beat    time.Duration                        // rhythm of comments on a quiet stream, default 15 s
+	Log     *slog.Logger                         // default slog.Default()
 }
 
 // API answers HTTP requests for one coordinator.
@@ -64,6 +66,9 @@ const slack = 1 << 20
 func New(c *coordinator.Coordinator, cfg Config) *API {
 	cfg.Streams = cmp.Or(cfg.Streams, 256)
 	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
+	if cfg.Checkup == nil {
+		cfg.Checkup = func(ctx context.Context) checkup.Report { return checkup.Report{Checks: c.Checkup(ctx)} }
+	}
 	if cfg.Ready == nil {
 		cfg.Ready = c.Ready
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"ao/coordinator"
+	"ao/coordinator/checkup"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
 	"ao/shared/agent"
@@ -79,6 +80,7 @@ var bodies = map[string]body{
 	"GET /health":       {out: state{}},
 	"GET /ready":        {out: state{}},
 	"GET /status":       {out: coordinator.Status{}},
+	"GET /doctor":       {out: checkup.Report{}},
 	"GET /ledger":       {out: ledger.Report{}},
 
 	"POST /runs":            {in: run.Request{}, out: coordinator.Accepted{}, also: map[int]any{200: coordinator.Outcome{}, 202: either{coordinator.Late{}, coordinator.Accepted{}}}, stream: true},
@@ -144,6 +146,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[agent.Blueprint]():        "Agent",
 	reflect.TypeFor[agent.Bad]():              "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():          "Ledger",
+	reflect.TypeFor[checkup.Report]():         "Checkup",
 	reflect.TypeFor[coordinator.Told]():       "WebhookBody",
 }
 

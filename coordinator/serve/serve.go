@@ -19,6 +19,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
+	"ao/coordinator/checkup"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/natsapi"
 	"ao/coordinator/webhook"
@@ -154,6 +155,8 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		return fault.New(fault.Unavailable, "", "starting: the NATS service is being registered").After(time.Second)
 	}
+	p := process{cfg: cfg, bus: b, own: n.own != nil, at: l.Addr(), open: open, shown: shown}
+	cfg.HTTP.Checkup = func(ctx context.Context) checkup.Report { return p.look(ctx, c) }
 	f.api.Store(httpapi.New(c, cfg.HTTP))
 
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -42,6 +42,7 @@ type Runner struct {
 	Agents              []agent.Blueprint `json:"agents"`
 	Broken              []agent.Bad       `json:"broken,omitempty"`    // files of its own that could not be used; shown to people
 	Set                 map[string]string `json:"agent_set,omitempty"` // its own agents' names and hashes; made by the coordinator
+	Version             string            `json:"version,omitempty"`   // of the worker's program; for people
 	RegisteredAt        time.Time         `json:"registered_at"`
 	Draining            bool              `json:"draining"`
 }

@@ -39,6 +39,7 @@ type Beat struct {
 	Attempts []Attempt `json:"attempts"`
 	Idle     []string  `json:"idle,omitempty"` // sessions that have a process which waits for their next turn
 	Draining bool      `json:"draining,omitempty"`
+	At       time.Time `json:"at,omitzero"` // by the worker's clock
 }
 
 // Attempt is one that a worker has begun and not yet ended.

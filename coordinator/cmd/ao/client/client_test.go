@@ -311,7 +311,7 @@ func TestEventsPages(t *testing.T) {
 
 // TestTLS: a server is believed when AO_CA names its authority; else the error says what to do, and nobody tries again.
 func TestTLS(t *testing.T) {
-		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"status":"ready"}`)
 	}))

@@ -87,7 +87,7 @@ func (a *app) root() *cobra.Command {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{a.top(), a.sessions(), a.agents(), a.schemas(), a.runners(), a.callbacks(), a.tokens(), a.init(), a.verify(), a.backup(), a.restore(), a.conformance(), a.health()} {
+	for _, c := range []*cobra.Command{a.top(), a.sessions(), a.agents(), a.schemas(), a.runners(), a.callbacks(), a.tokens(), a.init(), a.verify(), a.backup(), a.restore(), a.conformance(), a.doctor(), a.health()} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}

@@ -1,0 +1,219 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/coordinator/checkup"
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/shared/fleet"
+	"ao/shared/run"
+	"ao/shared/version"
+)
+
+// few is how many of one kind a finding names.
+const few = 5
+
+// Checkup looks over what every coordinator sees: NATS and its streams, runners, lanes, agents, callbacks.
+func (c *Coordinator) Checkup(ctx context.Context) []checkup.Finding {
+	c.own(ctx)
+	var all []checkup.Finding
+	if err := c.Ready(); err != nil {
+		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs", "this coordinator is not ready: %v", err))
+	}
+	s, err := c.bus.Standing(ctx)
+	if err != nil {
+		all = append(all, checkup.Bad("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS", "NATS does not answer: %v", err))
+	} else {
+		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.Ahead, s.Doubt))
+		all = append(all, replicas(s))
+		all = append(all, fill(s.Streams)...)
+	}
+	all = append(all, c.checkRunners()...)
+	all = append(all, c.checkLanes(), c.checkPending())
+	all = append(all, c.checkAgents()...)
+	return append(all, c.checkCallbacks(ctx)...)
+}
+
+// replicas judges how many servers keep what is written.
+func replicas(s bus.Standing) checkup.Finding {
+	least, behind := 0, map[string]bool{}
+	for _, one := range s.Streams {
+		if least == 0 || one.Replicas < least {
+			least = one.Replicas
+		}
+		for _, name := range one.Behind {
+			behind[name] = true
+		}
+	}
+	switch {
+	case s.Cluster == "":
+		return checkup.Good("replicas", "a single NATS server: it keeps everything once")
+	case least < 2:
+		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3 for all coordinators and restart them", "NATS is a cluster, and every record stands on one of its servers alone")
+	case len(behind) > 0:
+		return checkup.Odd("replicas", "bring these servers back and wait until they have caught up; take no other one down meanwhile ('nats stream report')",
+			"%d replicas, of which some are away or not complete: %s", least, strings.Join(slices.Sorted(maps.Keys(behind)), ", "))
+	case least%2 == 0:
+		return checkup.Odd("replicas", "set AO_NATS_REPLICAS=3: two copies need both servers, and so are less safe to stand still than one", "%d replicas", least)
+	}
+	return checkup.Good("replicas", "%d replicas, all complete", least)
+}
+
+// fill judges how full the streams are. RUNS refuses new runs at nine tenths (design section 3); what has old entries give way is full
+// by intention.
+func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
+	for _, s := range streams {
+		const advice = "give the stream more room ('nats stream edit %s --max-bytes=…'), or keep less (RUN_RETENTION, RUN_KEEP)"
+		say := fmt.Sprintf("stream %s holds %s", s.Name, checkup.Size(s.Bytes))
+		if s.MaxBytes > 0 {
+			say += " of " + checkup.Size(s.MaxBytes)
+		}
+		switch {
+		case !s.Refuses || s.MaxBytes == 0:
+			all = append(all, checkup.Good("streams", "%s", say))
+		case s.Bytes >= s.MaxBytes/10*9:
+			all = append(all, checkup.Bad("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused", say))
+		case s.Bytes >= s.MaxBytes/4*3:
+			all = append(all, checkup.Odd("streams", fmt.Sprintf(advice, s.Name), "%s", say))
+		default:
+			all = append(all, checkup.Good("streams", "%s", say))
+		}
+	}
+	return all
+}
+
+func (c *Coordinator) checkRunners() (all []checkup.Finding) {
+	online, silent, versions := 0, []string{}, map[string]int{}
+	c.fleet.mu.RLock()
+	for _, m := range c.fleet.byAge() {
+		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.id)
+		if status := c.fleet.status(m); status == fleet.Stale || status == fleet.Removed {
+			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.heard).Round(time.Second)))
+			continue
+		}
+		online++
+		if v := cmp.Or(m.Version, version.Unknown); v != version.Of() {
+			versions[v]++
+		}
+		if !m.ticked.IsZero() {
+			if f := checkup.Clock("the clock of runner "+name, m.ahead, 500*time.Millisecond); f.Verdict != checkup.OK { // its beat took a while to come
+				all = append(all, f)
+			}
+		}
+	}
+	c.fleet.mu.RUnlock()
+	if online > 0 && len(all) == 0 {
+		all = append(all, checkup.Good("clocks", "the clocks of all runners agree with the coordinator's"))
+	}
+	switch {
+	case len(silent) > 0:
+		all = append(all, checkup.Odd("runners", "look whether these workers run, and reach NATS; a runner that is gone for good is removed by itself, or by 'ao runners delete'", "silent: %s", some(silent)))
+	case online == 0:
+		all = append(all, checkup.Odd("runners", "start a worker: nobody takes runs", "there are no runners"))
+	default:
+		all = append(all, checkup.Good("runners", "%d online, none silent", online))
+	}
+	if len(versions) > 0 {
+		var other []string
+		for v, n := range versions {
+			other = append(other, fmt.Sprintf("%d of version %s", n, v))
+		}
+		slices.Sort(other)
+		f := checkup.Odd("versions", "bring all to one version when it suits: coordinators first, then workers", "this coordinator is of version %s, its runners: %s", version.Of(), some(other))
+		if len(versions) == 1 && versions[version.Unknown] > 0 || version.Of() == version.Unknown {
+			f.Verdict, f.Advice = checkup.OK, ""
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// some names a few of many.
+func some(all []string) string {
+	if len(all) > few {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:few], ", "), len(all)-few)
+	}
+	return strings.Join(all, ", ")
+}
+
+// checkLanes judges whether somebody takes what waits.
+func (c *Coordinator) checkLanes() checkup.Finding {
+	c.turns.mu.Lock()
+	var lonely []string
+	for lane, since := range c.turns.unmatch {
+		lonely = append(lonely, fmt.Sprintf("%s for %v", lane, time.Since(since).Round(time.Second)))
+	}
+	c.turns.mu.Unlock()
+	if len(lonely) > 0 {
+		slices.Sort(lonely)
+		return checkup.Odd("lanes", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", c.NoMatch),
+			"runs wait for a runner that is not there: %s", some(lonely))
+	}
+	return checkup.Good("lanes", "every lane in which runs wait has a runner")
+}
+
+func (c *Coordinator) checkPending() checkup.Finding {
+	waiting, _, _ := c.Journal.Counts()
+	if waiting*4 >= c.MaxPending*3 {
+		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429", "%d runs wait, of %d that may", waiting, c.MaxPending)
+	}
+	return checkup.Good("waiting", "%d runs wait, of %d that may", waiting, c.MaxPending)
+}
+
+func (c *Coordinator) checkAgents() (all []checkup.Finding) {
+	for _, b := range c.BrokenAgents() {
+		if len(all) == few {
+			return append(all, checkup.Bad("agents", "'ao agents --status broken' lists them all", "and more"))
+		}
+		where := b.Path
+		if b.RunnerID != "" {
+			where += " of " + b.RunnerID
+		}
+		all = append(all, checkup.Bad("agents", "mend the file; a coordinator's is read again when it changes, a worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
+	}
+	if len(all) == 0 {
+		list, _ := c.Agents("")
+		all = append(all, checkup.Good("agents", "all %d load", len(list)))
+	}
+	return all
+}
+
+// long is how long a callback may be owed before somebody should know.
+const long = 15 * time.Minute
+
+func (c *Coordinator) checkCallbacks(ctx context.Context) []checkup.Finding {
+	const most = 1000
+	owed, err := c.Journal.Callbacks(ctx, journal.Query{Statuses: []string{run.CallOwed}, Limit: most})
+	if err != nil {
+		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what is owed cannot be read: %v", err)}
+	}
+	late := 0
+	var first time.Time
+	for _, r := range owed.Runs {
+		if r.EndedAt != nil && time.Since(*r.EndedAt) > long {
+			late++
+			if first.IsZero() || r.EndedAt.Before(first) {
+				first = *r.EndedAt
+			}
+		}
+	}
+	dead, err := c.Journal.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
+	var all []checkup.Finding
+	if late > 0 {
+		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status owed' lists them: is the parent session busy, does the receiver answer?", "%d are owed for more than %v, one since %s", late, long, first.UTC().Format(time.RFC3339)))
+	}
+	if err == nil && len(dead.Runs) > 0 {
+		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver RUN' tries one again", "%d were given up after all tries", len(dead.Runs)))
+	}
+	if len(all) == 0 {
+		all = append(all, checkup.Good("callbacks", "%d owed, none for long", len(owed.Runs)))
+	}
+	return all
+}

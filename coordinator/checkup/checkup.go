@@ -1,0 +1,195 @@
+// Package checkup is what a deployment is looked over for: findings with what to do, and the looks at files, disks, versions and
+// clocks that more than one program takes. What the coordinator can see it tells at GET /doctor; 'ao doctor' adds what can be seen
+// from where it runs.
+package checkup
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Verdict is how a check ended.
+type Verdict string
+
+// The verdicts.
+const (
+	OK   Verdict = "ok"
+	Warn Verdict = "warn" // it works, and something is not as it should be
+	Fail Verdict = "fail" // mend it
+	Skip Verdict = "skip" // could not be looked at from here
+)
+
+// Finding is a check and what came of it.
+type Finding struct {
+	Check   string  `json:"check"`
+	Verdict Verdict `json:"verdict"`
+	Say     string  `json:"what"`
+	Advice  string  `json:"advice,omitempty"` // what to do
+}
+
+// Report is what a coordinator tells of itself and its deployment.
+type Report struct {
+	At        time.Time `json:"at"` // by its clock
+	Version   string    `json:"version"`
+	Go        string    `json:"go"`
+	Host      string    `json:"hostname"`
+	PublicURL string    `json:"public_url"`
+	Checks    []Finding `json:"checks"`
+}
+
+// Good, Bad, Odd and Not make findings.
+func Good(check, format string, args ...any) Finding {
+	return Finding{Check: check, Verdict: OK, Say: fmt.Sprintf(format, args...)}
+}
+
+// Bad is a check that failed, with what to do.
+func Bad(check, advice, format string, args ...any) Finding {
+	return Finding{check, Fail, fmt.Sprintf(format, args...), advice}
+}
+
+// Odd is a check that did not end well, with what to do.
+func Odd(check, advice, format string, args ...any) Finding {
+	return Finding{check, Warn, fmt.Sprintf(format, args...), advice}
+}
+
+// Not is a check that cannot be made from here, with how it can.
+func Not(check, advice, format string, args ...any) Finding {
+	return Finding{check, Skip, fmt.Sprintf(format, args...), advice}
+}
+
+// Secret looks whether others than its owner can read a file of secrets; setting is what names it. A folder: whether others can look
+// into it.
+func Secret(setting, path string) Finding {
+	what := fmt.Sprintf("%s %s", setting, path)
+	info, err := os.Stat(path)
+	if err != nil {
+		return Bad("secrets", "make it readable for the user that needs it, or mend the setting", "%s cannot be looked at: %v", what, cause(err))
+	}
+	if info.Mode().Perm()&0o007 == 0 || !reachable(path) {
+		return Good("secrets", "%s is closed to other users (%v)", what, info.Mode().Perm())
+	}
+	right := "600"
+	if info.IsDir() {
+		right = "700"
+		open, err := openIn(path)
+		if err == nil && open == "" {
+			return Good("secrets", "%s: what lies in it is closed to other users", what)
+		}
+		what = fmt.Sprintf("%s %s/%s", setting, path, open)
+	}
+	return Bad("secrets", fmt.Sprintf("chmod %s %s; if somebody else may have read it, make new secrets", right, path), "%s is open to every user of its machine (%v)", what, info.Mode().Perm())
+}
+
+// openIn is something in a folder that every user may read; empty: there is nothing like that.
+func openIn(dir string) (string, error) {
+	all, err := os.ReadDir(dir)
+	for _, e := range all {
+		if info, err := e.Info(); err == nil && info.Mode()&fs.ModeSymlink == 0 && info.Mode().Perm()&0o004 != 0 {
+			return e.Name(), nil
+		}
+	}
+	return "", err
+}
+
+// cause is an error without the path, which is told anyway.
+func cause(err error) error {
+	if e, ok := err.(*fs.PathError); ok {
+		return e.Err
+	}
+	return err
+}
+
+// reachable tells whether any user can get as far as a file: a folder on the way may be closed.
+func reachable(path string) bool {
+	path, err := filepath.Abs(path)
+	for dir := filepath.Dir(path); err == nil; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err == nil && info.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return true
+}
+
+// Disk looks how much room there is where a folder lies, or will lie.
+func Disk(setting, dir string) Finding {
+	for at := dir; ; at = filepath.Dir(at) {
+		var s syscall.Statfs_t
+		err := syscall.Statfs(at, &s)
+		if err == nil {
+			return Room(fmt.Sprintf("%s %s", setting, dir), uint64(s.Bavail)*uint64(s.Bsize), uint64(s.Blocks)*uint64(s.Bsize))
+		}
+		if at == filepath.Dir(at) || at == "." {
+			return Not("disk", "look with df", "%s %s: %v", setting, dir, err)
+		}
+	}
+}
+
+// Room judges a disk: what writes every record must never find it full.
+func Room(what string, free, all uint64) Finding {
+	const advice = "make room, or move the folder: when the disk is full nothing is accepted any more (RUN_RETENTION, RUN_KEEP and the streams' sizes say how much is kept)"
+	say := fmt.Sprintf("%s: %s free of %s", what, Size(free), Size(all))
+	switch {
+	case all == 0:
+		return Not("disk", "look with df", "%s: its file system does not say how much room there is", what)
+	case free < 256<<20 || free < all/50:
+		return Bad("disk", advice, "%s", say)
+	case free < 2<<30 && free < all/4 || free < all/10:
+		return Odd("disk", advice, "%s", say)
+	}
+	return Good("disk", "%s", say)
+}
+
+// Size is a number of bytes for people.
+func Size(n uint64) string {
+	for _, u := range []struct {
+		name string
+		at   uint64
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= u.at {
+			return strconv.FormatFloat(float64(n)/float64(u.at), 'f', 1, 64) + " " + u.name
+		}
+	}
+	return strconv.FormatUint(n, 10) + " B"
+}
+
+// Clock judges how far a clock is from ours, known but for a doubt.
+func Clock(who string, ahead, doubt time.Duration) Finding {
+	const advice = "let the machines keep their clocks by NTP (timedatectl, chronyc): times in records, limits of tokens and signatures of callbacks are judged by them"
+	off := max(ahead.Abs()-doubt, 0)
+	say := fmt.Sprintf("%s is %v %s", who, off.Round(100*time.Millisecond), map[bool]string{true: "ahead", false: "behind"}[ahead > 0])
+	switch {
+	case off >= time.Minute:
+		return Bad("clocks", advice, "%s", say)
+	case off >= 2*time.Second:
+		return Odd("clocks", advice, "%s", say)
+	}
+	return Good("clocks", "%s agrees, to within %v", who, (off + doubt).Round(time.Millisecond))
+}
+
+// leastNATS is the oldest server that works: it has atomic batches.
+var leastNATS = [2]int{2, 12}
+
+// NATS judges a server's version.
+func NATS(version string) Finding {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	a, errA := strconv.Atoi(major)
+	b, errB := strconv.Atoi(minor)
+	switch {
+	case errA != nil || errB != nil:
+		return Odd("nats-version", "look with nats-server --version: 2.12 or newer is needed", "nats-server does not tell its version (%.40q)", version)
+	case a < leastNATS[0] || a == leastNATS[0] && b < leastNATS[1]:
+		return Bad("nats-version", "run nats-server 2.12 or newer: older ones have no atomic batches", "nats-server %s is too old", version)
+	}
+	return Good("nats-version", "nats-server %s", version)
+}

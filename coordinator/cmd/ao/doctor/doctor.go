@@ -1,0 +1,204 @@
+// Package doctor looks over a deployment from where 'ao' runs: what the coordinator says of itself, whether it says that to everybody,
+// the clocks between here and there, the files of secrets that this machine has, and NATS with the credentials that are given.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"runtime"
+	"time"
+
+	"ao/coordinator/checkup"
+	"ao/coordinator/cmd/ao/client"
+	"ao/nats/bus"
+	"ao/shared/setting"
+	"ao/shared/version"
+)
+
+// Config is what is looked over. Files and addresses come from the environment of the program that is looked after.
+type Config struct {
+	URL, Token, CA string
+	Env            func(string) string // the environment
+	Monitor        string              // URL of a NATS server's monitoring port; empty: it has none
+}
+
+// look is the time that one question may take.
+const look = 10 * time.Second
+
+// Look makes every check that can be made from here.
+func Look(ctx context.Context, c Config) []checkup.Finding {
+	all, report := c.coordinator(ctx)
+	all = append(all, c.reach(ctx, report)...)
+	all = append(all, c.files()...)
+	all = append(all, c.profiles()...)
+	all = append(all, c.nats(ctx)...)
+	return append(all, c.monitor(ctx)...)
+}
+
+// coordinator asks it what it sees. A nil report: it did not say.
+func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Report) {
+	asks, err := client.New(client.Config{URL: c.URL, Token: c.Token, CA: c.CA})
+	if err != nil {
+		return []checkup.Finding{checkup.Bad("coordinator", "mend it", "%v", err)}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, look)
+	defer cancel()
+	_, err = asks.Get(ctx, nil, "ready") // it makes the connection, too, so that the next answer tells the time
+	refused := new(client.Refused)
+	if err != nil && !errors.As(err, &refused) {
+		return []checkup.Finding{checkup.Bad("coordinator", "start it, or say where it is: --url or AO_URL, --ca or AO_CA", "%v", err)}, nil
+	}
+	asked := time.Now()
+	doc, err := asks.Get(ctx, nil, "doctor")
+	took := time.Since(asked)
+	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
+		return []checkup.Finding{checkup.Not("coordinator", "give a token with scope admin in AO_TOKEN", "it answers, and does not tell us how it stands: %v", err)}, nil
+	}
+	if err != nil {
+		return []checkup.Finding{checkup.Bad("coordinator", "look at its log; one of an older version cannot be asked this", "it answers, and does not tell how it stands: %v", err)}, nil
+	}
+	var r checkup.Report
+	if err := json.Unmarshal(doc, &r); err != nil || r.At.IsZero() {
+		return []checkup.Finding{checkup.Bad("coordinator", "is it of another version?", "what it says cannot be read: %.200s", doc)}, nil
+	}
+	all := []checkup.Finding{checkup.Good("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host, took.Round(time.Millisecond))}
+	if r.Version != version.Of() && r.Version != version.Unknown && version.Of() != version.Unknown {
+		all = append(all, checkup.Odd("versions", "use the ao that belongs to the coordinator", "ao is of version %s (%s), the coordinator of %s", version.Of(), runtime.Version(), r.Version))
+	}
+	all = append(all, checkup.Clock("the coordinator's clock", r.At.Sub(asked.Add(took/2)), took/2))
+	return append(all, r.Checks...), &r
+}
+
+// reach looks who gets in at the addresses.
+func (c Config) reach(ctx context.Context, r *checkup.Report) (all []checkup.Finding) {
+	base := cmp.Or(c.URL, client.DefaultURL)
+	if host := hostOf(base); r != nil && !local(host) {
+		if nobody, err := client.New(client.Config{URL: c.URL, CA: c.CA}); err == nil {
+			ctx, cancel := context.WithTimeout(ctx, look)
+			defer cancel()
+			if _, err := nobody.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
+				all = append(all, checkup.Bad("http", "make tokens with 'ao tokens create' and name their file in AO_API_TOKENS", "%s answers everybody who reaches it, without a token", base))
+			}
+		}
+	}
+	if r == nil || r.PublicURL == "" {
+		return all
+	}
+	host := hostOf(r.PublicURL)
+	if here, _ := os.Hostname(); local(host) && here != r.Host { // an empty name is nobody's
+		return append(all, checkup.Odd("public-url", "set AO_PUBLIC_URL to an address that workers reach, unless all of them are on the coordinator's machine", "workers are told %s, which only the coordinator's machine reaches", r.PublicURL))
+	}
+	public, err := client.New(client.Config{URL: r.PublicURL, CA: c.CA})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, look)
+		defer cancel()
+		_, err = public.Get(ctx, nil, "health")
+	}
+	if err != nil {
+		return append(all, checkup.Odd("public-url", "workers must reach it, this machine perhaps not: mend AO_PUBLIC_URL, the name, the proxy or AO_CA", "AO_PUBLIC_URL %s is not reached from here: %v", r.PublicURL, err))
+	}
+	return append(all, checkup.Good("public-url", "%s is reached from here", r.PublicURL))
+}
+
+// local tells whether a host is only this machine's own.
+func local(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// hostOf is the host of an address; a scheme may be missing.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		if host, _, err := net.SplitHostPort(raw); err == nil {
+			return host
+		}
+		return raw
+	}
+	return u.Hostname()
+}
+
+// files looks at the secrets that the environment names, and at the disk.
+func (c Config) files() (all []checkup.Finding) {
+	for _, name := range []string{"AO_API_TOKENS", "AO_NATS_CREDS", "AO_NATS_KEY", "AO_TLS_KEY"} {
+		if path := c.Env(name); path != "" {
+			all = append(all, checkup.Secret(name, path))
+		}
+	}
+	if dir := c.Env("AO_DATA_DIR"); dir != "" {
+		if _, err := os.Stat(dir); err == nil {
+			all = append(all, checkup.Secret("AO_DATA_DIR", dir))
+		}
+		all = append(all, checkup.Disk("AO_DATA_DIR", dir))
+	}
+	if len(all) == 0 {
+		all = append(all, checkup.Not("files", "run ao doctor with the environment of a coordinator or worker, on its machine", "files of secrets and data of this machine: the environment names none (AO_API_TOKENS, AO_NATS_CREDS, AO_TLS_KEY, AO_DATA_DIR)"))
+	}
+	return all
+}
+
+// nats connects with the credentials that are given, and without.
+func (c Config) nats(ctx context.Context) (all []checkup.Finding) {
+	address, creds := c.Env("AO_NATS_URL"), c.Env("AO_NATS_CREDS")
+	switch {
+	case address == setting.Embed:
+		return nil // the coordinator tells of it
+	case address == "" && creds == "":
+		return []checkup.Finding{checkup.Not("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them", "NATS from here, and what its users may do: the environment names none")}
+	}
+	login := bus.Login{Creds: creds, CA: c.Env("AO_NATS_CA"), Cert: c.Env("AO_NATS_CERT"), Key: c.Env("AO_NATS_KEY")}
+	return onNATS(ctx, cmp.Or(address, setting.NATSURL.Default), login)
+}
+
+// monitor asks a NATS server's monitoring port when it writes to disk.
+func (c Config) monitor(ctx context.Context) []checkup.Finding {
+	if c.Monitor == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, look)
+	defer cancel()
+	var v struct {
+		Version   string `json:"version"`
+		JetStream struct {
+			Config *struct {
+				Always   bool          `json:"sync_always"`
+				Interval time.Duration `json:"sync_interval"`
+			} `json:"config"`
+		} `json:"jetstream"`
+	}
+	asks, err := client.New(client.Config{URL: c.Monitor, CA: c.CA})
+	if err == nil {
+		var doc json.RawMessage
+		if doc, err = asks.Get(ctx, nil, "varz"); err == nil {
+			err = json.Unmarshal(doc, &v)
+		}
+	}
+	switch {
+	case err != nil:
+		return []checkup.Finding{checkup.Bad("nats-sync", "name the monitoring port of a nats-server (http_port), such as http://127.0.0.1:8222", "%s/varz: %v", c.Monitor, err)}
+	case v.JetStream.Config == nil:
+		return []checkup.Finding{checkup.Bad("nats-sync", "start it with JetStream (nats-server -js)", "the NATS server at %s has no JetStream", c.Monitor)}
+	}
+	all := []checkup.Finding{checkup.NATS(v.Version)}
+	if j := v.JetStream.Config; !j.Always {
+		return append(all, checkup.Odd("nats-sync", "set sync_interval: always in its configuration, as nats/server.conf has", "NATS writes to disk every %v: what was accepted since then is lost when the power fails", cmp.Or(j.Interval, 2*time.Minute)))
+	}
+	return append(all, checkup.Good("nats-sync", "every record is on disk before it is acknowledged"))
+}
+
+// Print is a finding on a line of its own, and its advice on the next.
+func Print(f checkup.Finding) string {
+	line := fmt.Sprintf("%-4s  %-12s  %s", f.Verdict, f.Check, f.Say)
+	if f.Advice != "" {
+		line += "\n      → " + f.Advice
+	}
+	return line
+}

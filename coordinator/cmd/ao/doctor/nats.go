@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"ao/coordinator/checkup"
+	"ao/nats/bus"
+	"ao/nats/users"
+
+	"github.com/nats-io/nats.go"
+)
+
+// onNATS looks at a server as who logs in there: its version, whether it lets in everybody, and whether the credential may do more than
+// its role needs.
+func onNATS(ctx context.Context, address string, login bus.Login) (all []checkup.Finding) {
+	opts, err := login.Options()
+	if err != nil {
+		return []checkup.Finding{checkup.Bad("nats", "mend it", "%v", err)}
+	}
+	d := &denials{}
+	nc, err := d.connect(address, opts...)
+	if err != nil {
+		return []checkup.Finding{checkup.Bad("nats", "is it started, and are AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA right?", "NATS at %s: %v", redacted(address), err)}
+	}
+	defer nc.Close()
+	all = append(all, checkup.NATS(nc.ConnectedServerVersion()))
+	if login.Creds != "" {
+		all = append(all, d.may(ctx, nc, login.Creds)...)
+	}
+	var tls []nats.Option
+	if strange, err := (bus.Login{CA: login.CA, Cert: login.Cert, Key: login.Key}).Options(); err == nil {
+		tls = strange
+	}
+	nobody, err := new(denials).connect(address, tls...)
+	switch {
+	case err != nil:
+		return append(all, checkup.Good("nats-users", "NATS at %s lets in nobody without a login", redacted(address)))
+	case local(hostOf(strings.TrimSpace(strings.Split(address, ",")[0]))):
+		nobody.Close()
+		return append(all, checkup.Good("nats-users", "NATS at %s asks nobody who they are; see that only this machine reaches it", redacted(address)))
+	}
+	nobody.Close()
+	return append(all, checkup.Bad("nats-users", "make users with 'ao init', and include nats/users.conf in the server's configuration", "NATS at %s lets in everybody who reaches it, and they may do everything", redacted(address)))
+}
+
+// denials counts what a server refuses a connection.
+type denials struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (d *denials) connect(address string, more ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect(address, append([]nats.Option{
+		nats.Name("ao-doctor"), nats.Timeout(look / 2), nats.MaxReconnects(0), nats.NoReconnect(),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if errors.Is(err, nats.ErrPermissionViolation) {
+				d.mu.Lock()
+				d.n++
+				d.mu.Unlock()
+			}
+		}),
+	}, more...)...)
+}
+
+// refused tells whether the server refuses something, which is done with the connection. The refusal comes before the answer to a ping.
+func (d *denials) refused(nc *nats.Conn, do func() error) bool {
+	d.mu.Lock()
+	before := d.n
+	d.mu.Unlock()
+	if do() != nil || nc.FlushTimeout(look/2) != nil {
+		return true
+	}
+	for range 100 { // the handler runs beside
+		d.mu.Lock()
+		n := d.n
+		d.mu.Unlock()
+		if n > before {
+			return true
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return false
+}
+
+// may tries what no worker and no publisher needs. Nothing of it would change anything, also where it is allowed.
+func (d *denials) may(ctx context.Context, nc *nats.Conn, creds string) []checkup.Finding {
+	text, err := os.ReadFile(creds)
+	if err != nil {
+		return nil // told with the connection
+	}
+	who, err := users.Read("", text)
+	if err != nil || who.Role == "" {
+		return []checkup.Finding{checkup.Not("rights", "use the files that 'ao init' makes", "what %s may do: the file does not say whose it is", creds)}
+	}
+	if who.Role == users.Coordinator {
+		return []checkup.Finding{checkup.Good("rights", "%s is a coordinator's: it may do everything; keep it from workers", creds)}
+	}
+	var too []string
+	for _, subject := range []string{">", "_INBOX.>", "ao.>", "$JS.>"} {
+		listens := func() error {
+			sub, err := nc.SubscribeSync(subject)
+			if err == nil {
+				defer func() { _ = sub.Unsubscribe() }()
+				err = nc.FlushTimeout(look / 2)
+			}
+			return err
+		}
+		if !d.refused(nc, listens) {
+			too = append(too, "listen to "+subject)
+		}
+	}
+	for _, subject := range []string{"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.KV_secrets", "$SYS.REQ.SERVER.PING"} {
+		if ctx.Err() != nil {
+			break
+		}
+		if !d.refused(nc, func() error { return nc.Publish(subject, nil) }) {
+			too = append(too, "ask "+subject)
+		}
+	}
+	if len(too) > 0 {
+		return []checkup.Finding{checkup.Bad("rights", "make users with 'ao init', and have the server use its nats/users.conf", "%s is a %s's, and may do what it must not: %s", creds, who.Role, strings.Join(too, ", "))}
+	}
+	return []checkup.Finding{checkup.Good("rights", "%s is a %s's, and is refused what no %s needs", creds, who.Role, who.Role)}
+}
+
+// redacted hides what addresses say of user and password.
+func redacted(address string) string {
+	all := strings.Split(address, ",")
+	for i, one := range all {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil {
+			u.User = nil
+			all[i] = u.String()
+		}
+	}
+	return strings.Join(all, ",")
+}

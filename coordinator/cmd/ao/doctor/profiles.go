@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ao/coordinator/checkup"
+)
+
+// profiles looks at the profiles that a worker with this environment would run: at what keeps them from being read, and whether their
+// programs are there. Whatever else may be wrong, the worker says when it starts.
+func (c Config) profiles() (all []checkup.Finding) {
+	dir := c.Env("AO_PROFILES_DIR")
+	if dir == "" {
+		return nil
+	}
+	const advice = "mend the profile; the worker reads it when it starts"
+	names := strings.FieldsFunc(c.Env("AO_PROFILES"), func(r rune) bool { return r == ',' || r == ' ' })
+	if len(names) == 0 {
+		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+		if _, stat := os.Stat(dir); err != nil || stat != nil {
+			return []checkup.Finding{checkup.Bad("profiles", "mend AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
+		}
+		for _, f := range files {
+			names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
+		}
+	}
+	for _, name := range names {
+		if why := unfit(dir, name); why != "" {
+			all = append(all, checkup.Bad("profiles", advice, "profile %s does not load: %s", name, why))
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, checkup.Good("profiles", "%s can be read", strings.Join(names, ", ")))
+	}
+	return all
+}
+
+// unfit says why a profile cannot be run; empty: nothing is seen.
+func unfit(dir, name string) string {
+	text, err := os.ReadFile(filepath.Join(dir, name+".json"))
+	if err != nil {
+		return err.Error()
+	}
+	var p struct {
+		Type    string `json:"type"`
+		Command string `json:"command"`
+		Agents  string `json:"agents_dir"`
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return err.Error()
+	}
+	if !slices.Contains([]string{"autonomous", "procedural"}, p.Type) {
+		return fmt.Sprintf("type %.40q is neither autonomous nor procedural", p.Type)
+	}
+	for what, path := range map[string]string{"command": p.Command, "agents_dir": p.Agents} {
+		if path == "" || what == "command" && !strings.Contains(path, "/") { // found by its name, perhaps built in
+			continue
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("%s %s is not there", what, path)
+		case what == "command" && (info.IsDir() || info.Mode().Perm()&fs.FileMode(0o111) == 0):
+			return fmt.Sprintf("command %s cannot be executed: chmod +x", path)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/checkup"
+	"ao/nats/bus"
+	"ao/shared/setting"
+	"ao/shared/version"
+)
+
+// process is what a coordinator's process knows of itself beside its decisions.
+type process struct {
+	cfg   Config
+	bus   *bus.Bus
+	own   bool // NATS is in this process
+	at    net.Addr
+	open  bool // beyond loopback
+	shown *certificate
+}
+
+// look makes the report of GET /doctor.
+func (p process) look(ctx context.Context, c *coordinator.Coordinator) checkup.Report {
+	host, _ := os.Hostname() // for people
+	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host, PublicURL: c.PublicURL}
+	r.Checks = append(r.Checks, p.http()...)
+	if p.own {
+		r.Checks = append(r.Checks, p.embedded()...)
+	} else {
+		r.Checks = append(r.Checks, p.elsewhere(ctx)...)
+	}
+	r.Checks = append(r.Checks, p.files()...)
+	r.Checks = append(r.Checks, c.Checkup(ctx)...)
+	return r
+}
+
+// http judges who gets in over HTTP, and who can listen on the way.
+func (p process) http() (all []checkup.Finding) {
+	switch {
+	case p.cfg.HTTP.Tokens == nil && p.open:
+		all = append(all, checkup.Bad("http", "make tokens with 'ao tokens create', name their file in AO_API_TOKENS, and take AO_INSECURE_LISTEN away", "HTTP listens at %s, beyond this machine, and whoever gets there may do everything", p.at))
+	case p.cfg.HTTP.Tokens == nil:
+		all = append(all, checkup.Good("http", "HTTP listens at %s, for this machine alone, and asks nobody for a token", p.at))
+	default:
+		all = append(all, checkup.Good("http", "HTTP listens at %s and asks everybody for a token", p.at))
+	}
+	switch {
+	case p.shown != nil:
+		all = append(all, p.shown.judge())
+	case p.open:
+		all = append(all, checkup.Odd("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), or put a proxy that speaks TLS before it and listen on 127.0.0.1", "HTTP beyond this machine is not encrypted: tokens cross the network as they are"))
+	}
+	return all
+}
+
+// soon is how long before its end a certificate is to be replaced.
+const soon = 14 * 24 * time.Hour
+
+func (c *certificate) judge() checkup.Finding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const advice = "put a new one into its place: it is read again without a restart"
+	end := c.pair.Leaf.NotAfter
+	left := time.Until(end)
+	switch {
+	case left <= 0:
+		return checkup.Bad("tls", advice, "the certificate %s has expired at %s", c.certFile, end.UTC().Format(time.RFC3339))
+	case left < soon:
+		return checkup.Odd("tls", advice, "the certificate %s ends in %d days", c.certFile, int(left.Hours()/24))
+	}
+	return checkup.Good("tls", "the certificate %s is good for %d days", c.certFile, int(left.Hours()/24))
+}
+
+// embedded judges the NATS in this process.
+func (p process) embedded() (all []checkup.Finding) {
+	n := p.cfg.NATS
+	switch {
+	case n.Users != "":
+		all = append(all, checkup.Good("nats-users", "the embedded NATS asks for a login"))
+	case local(n.Listen):
+		all = append(all, checkup.Good("nats-users", "the embedded NATS asks nobody who they are; only this machine reaches it"))
+	default:
+		all = append(all, checkup.Bad("nats-users", "make users with 'ao init' and name nats/users.conf in AO_NATS_USERS, and take AO_INSECURE_LISTEN away", "the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
+	}
+	return append(all, synced(cmp.Or(n.Sync, setting.NATSSync.Default)))
+}
+
+// synced judges when what was acknowledged is on disk.
+func synced(how string) checkup.Finding {
+	if how != setting.NATSSync.Default {
+		return checkup.Odd("nats-sync", "set AO_NATS_SYNC=always, unless that is meant", "NATS writes to disk every %s: what was accepted since then is lost when the power fails", how)
+	}
+	return checkup.Good("nats-sync", "every record is on disk before it is acknowledged")
+}
+
+// elsewhere judges the way to a NATS that is not in this process.
+func (p process) elsewhere(ctx context.Context) []checkup.Finding {
+	s, err := p.bus.Standing(ctx)
+	if err != nil {
+		return nil // told with what else NATS is asked for
+	}
+	sync := checkup.Not("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; where it has a monitoring port: ao doctor --nats-monitor http://HOST:8222", "a NATS server does not tell its clients when it writes to disk")
+	switch {
+	case s.Open && !s.Local():
+		return []checkup.Finding{sync, checkup.Bad("nats-users", "make users with 'ao init', include nats/users.conf in the server's configuration, and set AO_NATS_CREDS for coordinators and workers",
+			"NATS at %s lets in everybody who reaches it, and they may do everything", s.URL)}
+	case s.Open:
+		return []checkup.Finding{sync, checkup.Good("nats-users", "NATS at %s asks nobody who they are; see that only this machine reaches it", s.URL)}
+	case !s.TLS && !s.Local():
+		return []checkup.Finding{sync, checkup.Odd("nats-users", "'ao init --tls' makes certificates; set AO_NATS_CA for coordinators and workers", "NATS at %s asks for a login and speaks no TLS: who is on the way can read everything", s.URL)}
+	}
+	return []checkup.Finding{sync, checkup.Good("nats-users", "NATS at %s asks for a login", s.URL)}
+}
+
+// files judges who else can read our secrets, and how much room there is.
+func (p process) files() (all []checkup.Finding) {
+	dir := cmp.Or(p.cfg.NATS.DataDir, setting.DataDir.Default)
+	for _, s := range []struct{ setting, path string }{
+		{"AO_API_TOKENS", p.cfg.APITokens}, {"AO_TLS_KEY", p.cfg.TLSKey}, {"AO_NATS_CREDS", p.cfg.NATS.Login.Creds}, {"AO_NATS_KEY", p.cfg.NATS.Login.Key},
+	} {
+		if s.path != "" {
+			all = append(all, checkup.Secret(s.setting, s.path))
+		}
+	}
+	if _, err := os.Stat(dir); err == nil {
+		all = append(all, checkup.Secret("AO_DATA_DIR", dir))
+	}
+	return append(all, checkup.Disk("AO_DATA_DIR", dir))
+}

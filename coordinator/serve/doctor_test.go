@@ -1,0 +1,216 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/checkup"
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+	"ao/shared/run"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// examined asks for a report; headers as in call.
+func (s *stack) examined(headers ...string) checkup.Report {
+	s.t.Helper()
+	return into[checkup.Report](s.get("/doctor", headers...), 200)
+}
+
+// finds waits until a check ends like this and says these words.
+func (s *stack) finds(check string, v checkup.Verdict, words string, headers ...string) {
+	s.t.Helper()
+	var last checkup.Report
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("the report: %+v", last.Checks)
+		}
+	}()
+	natstest.Until(s.t, check+" is "+string(v)+": "+words, func() bool {
+		last = s.examined(headers...)
+		for _, f := range last.Checks {
+			if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) && (v == checkup.OK) == (f.Advice == "") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// TestAWellDeployment: nothing fails, and only what is meant here is warned of.
+func TestAWellDeployment(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) { c.NATS.Sync = "always" })
+	s.workAs(thinker("p"), nil)
+	s.finds("runners", checkup.OK, "1 online")
+	r := s.examined()
+	if r.At.IsZero() || time.Since(r.At).Abs() > time.Minute || r.PublicURL != s.url || r.Go == "" || r.Version == "" {
+		t.Errorf("%+v", r)
+	}
+	seen := map[string]bool{}
+	for _, f := range r.Checks {
+		seen[f.Check] = true
+		if f.Verdict != checkup.OK && f.Check != "disk" { // how full this machine's is, is no business of ours
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, check := range []string{"http", "nats-users", "nats-sync", "secrets", "disk", "nats-version", "clocks", "replicas", "streams", "runners", "lanes", "waiting", "agents", "callbacks"} {
+		if !seen[check] {
+			t.Errorf("%s is not looked at", check)
+		}
+	}
+}
+
+// TestTheDoctorAsksWho: what a deployment lacks is told to administrators alone.
+func TestTheDoctorAsksWho(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	s.get("/doctor").want(401)
+	s.get("/doctor", s.run).want(403)
+	s.finds("http", checkup.OK, "asks everybody for a token", s.admin)
+}
+
+// TestSecretsForEverybody: files that every user can read are found.
+func TestSecretsForEverybody(t *testing.T) {
+	t.Parallel()
+	var data string
+	s := secure(t, func(c *serve.Config) { data = c.NATS.DataDir })
+	s.finds("secrets", checkup.OK, s.file, s.admin)
+	for _, path := range []string{s.file, data, filepath.Dir(data)} { // the last closes what is in it
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.finds("secrets", checkup.Fail, "AO_API_TOKENS "+s.file+" is open to every user", s.admin)
+	s.finds("secrets", checkup.OK, "AO_DATA_DIR "+data+": what lies in it is closed", s.admin)
+	if err := os.WriteFile(filepath.Join(data, "open"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(data, "open"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.finds("secrets", checkup.Fail, "AO_DATA_DIR "+data+"/open is open to every user", s.admin)
+}
+
+// TestOpenDoors: who gets in without being asked, and who can listen on the way.
+func TestOpenDoors(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) {
+		c.HTTPAddr, c.InsecureListen = "0.0.0.0:0", true
+		c.NATS.Listen, c.NATS.Insecure = "0.0.0.0:0", true
+	})
+	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
+	s.finds("http", checkup.Fail, "whoever gets there may do everything")
+	s.finds("tls", checkup.Warn, "is not encrypted")
+	s.finds("nats-users", checkup.Fail, "lets in everybody")
+	s.finds("nats-sync", checkup.Warn, "every 2m")
+	s.finds("runners", checkup.Warn, "there are no runners")
+}
+
+// TestWhatTheFleetLacks: silent runners, wrong clocks, lanes that nobody serves, agents that do not load, too much that waits.
+func TestWhatTheFleetLacks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "crooked"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "crooked", "agent.json"), []byte(`{"name":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(c *serve.Config) {
+		c.Coordinator.AgentsDirs, c.Coordinator.MaxPending = []string{dir}, 4
+		c.Coordinator.Patience.Stale = 2 * time.Second
+	})
+	s.finds("agents", checkup.Fail, "crooked")
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.finds("lanes", checkup.Warn, "autonomous._._")
+	s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.finds("waiting", checkup.Warn, "3 runs wait, of 4")
+
+	r := thinker("late")
+	r.Identity.ExecutorType = run.Procedural // takes none of them
+	raw, err := json.Marshal(fleet.Registration{Runner: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.bus.Request(t.Context(), subject.Fleet(fleet.OpRegister), raw); err != nil {
+		t.Fatal(err)
+	}
+	raw, err = json.Marshal(fleet.Beat{RunnerID: r.ID(), Instance: r.Instance, At: time.Now().Add(-3 * time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.bus.Request(t.Context(), subject.Beats(r.ID()), raw); err != nil {
+		t.Fatal(err)
+	}
+	s.finds("clocks", checkup.Fail, "late on brain ("+r.ID()+") is 2m59")
+	s.finds("runners", checkup.Warn, "silent: late on brain")
+}
+
+// TestFullStreams: before they refuse, and when they do.
+func TestFullStreams(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.finds("streams", checkup.OK, "stream RUNS holds")
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	for range 20 {
+		s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	}
+	resize := func(times float64) {
+		t.Helper()
+		stream, err := js.Stream(t.Context(), subject.Runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		cfg.MaxBytes = int64(float64(stream.CachedInfo().State.Bytes) * times)
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resize(1.2)
+	s.finds("streams", checkup.Warn, "stream RUNS holds")
+	resize(1.05)
+	s.finds("streams", checkup.Fail, "new runs are refused")
+}
+
+// TestACertificateThatEnds is warned of two weeks before: that of the tests is good for an hour.
+func TestACertificateThatEnds(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	a.sign(certFile, keyFile)
+	s := start(t, func(c *serve.Config) { c.TLSCert, c.TLSKey = certFile, keyFile })
+	res, err := a.client(0).Get(s.url + "/doctor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var r checkup.Report
+	if err := json.NewDecoder(res.Body).Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Checks {
+		if f.Check == "tls" {
+			if f.Verdict != checkup.Warn || !strings.Contains(f.Say, "ends in 0 days") {
+				t.Errorf("%+v", f)
+			}
+			return
+		}
+	}
+	t.Errorf("no word of TLS: %+v", r.Checks)
+}

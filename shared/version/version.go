@@ -1,0 +1,41 @@
+// Package version says which build a program is.
+package version
+
+import (
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+// Unknown is the version of a build that nobody stamped: by 'go run', or without the repository.
+const Unknown = "unknown"
+
+// Of is this program's version: the module's, or the commit that it was built of, with + where files were changed since.
+var Of = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return Unknown
+	}
+	return of(info)
+})
+
+func of(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" && !strings.HasPrefix(v, "v0.0.0-") {
+		return v
+	}
+	commit, changed := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value[:min(len(s.Value), 12)]
+		case "vcs.modified":
+			if s.Value == "true" {
+				changed = "+"
+			}
+		}
+	}
+	if commit == "" {
+		return Unknown
+	}
+	return commit + changed
+}
