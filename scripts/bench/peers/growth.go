@@ -34,9 +34,14 @@ func (b *bench) growing(parts []string, sizes map[string]string) (todo []func(co
 	return todo, nil
 }
 
+// memoryLimit is that of each process of ours here: as usual they let garbage grow to four times what lives, which with a
+// million runs that wait may be more than the machine has.
+const memoryLimit = "6GiB"
+
 // grown is ours, set for such a part.
 func (b *bench) grown(ctx context.Context, fsync string, p plan) (*system, error) {
 	p.name, p.every = "ours", fsync
+	p.env = append(p.env, "GOMEMLIMIT="+memoryLimit)
 	if p.slots == 0 {
 		p.slots = b.slots
 	}
@@ -118,7 +123,7 @@ func (b *bench) restart(ctx context.Context, s *system) (ended, ready time.Durat
 
 // serving waits until the coordinator says that it is ready.
 func (s *system) serving(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	return poll(ctx, 2*time.Millisecond, func() (bool, error) {
 		_, err := get(ctx, http.DefaultClient, s.at.base+"/ready")
@@ -141,7 +146,7 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 		err = s.explained(err)
 		s.end()
 	}()
-	b.head("Runs that wait", "Sync every 2 min, so that the queue is filled in reasonable time. The drain is a second worker with "+whole(b.slots)+" slots that joins for "+b.length.String()+"; the restart is the coordinator's, after a clean end.",
+	b.head("Runs that wait", "Sync every 2 min, so that the queue is filled in reasonable time. The drain is a second worker with "+whole(b.slots)+" slots that joins for "+b.length.String()+"; the restart is the coordinator's, after a clean end. GOMEMLIMIT="+memoryLimit+".",
 		"waiting", "filled at, runs/s", "accepting one: p50 / p99", "list of 50: p50 / p99", "drained at, runs/s", "coordinator's heap", "NATS's memory", "restart: end + start")
 	for begun, have := time.Now(), 0; len(lengths) > 0; lengths = lengths[1:] {
 		b.say("queued: %d", lengths[0])
@@ -323,7 +328,7 @@ func (b *bench) payload(ctx context.Context, sizes []int) error {
 
 // history: ended runs that the coordinator remembers.
 func (b *bench) history(ctx context.Context, lengths []int) error {
-	b.head("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's first start, which reads all of it; later ones begin from its snapshot.",
+	b.head("Ended runs in the history", "fsync "+b.fsync+". The history is written before the coordinator's first start, which reads all of it; later ones begin from its snapshot. GOMEMLIMIT="+memoryLimit+".",
 		"ended runs", "first start", "one caller who waits: p50 / p99", "list of 50: p50 / p99", "coordinator's heap", "NATS's memory", "on disk", "restart: end + start", "restart after kill -9")
 	for _, n := range lengths {
 		b.say("history: %d", n)

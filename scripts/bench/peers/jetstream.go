@@ -18,11 +18,11 @@ const queue = "QUEUE"
 
 func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
 	return launched(ctx, b, p, func(s *system) error {
-		at, err := b.nats(ctx, s, p.sync())
+		at, err := b.nats(ctx, s, p)
 		if err != nil {
 			return err
 		}
-		url := strings.TrimPrefix(at.env[2], "AO_BENCH_NATS=")
+		url := at.nats
 		nc, err := nats.Connect(url)
 		if err != nil {
 			return err

@@ -28,6 +28,7 @@ func launchOurs(ctx context.Context, b *bench, p plan) (*system, error) {
 // place is where the processes of such a pipeline are found.
 type place struct {
 	name  string // ours or floor
+	nats  string // URL
 	base  string // of the HTTP API
 	debug string // of the coordinator
 	env   []string
@@ -35,11 +36,11 @@ type place struct {
 
 func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, error) {
 	return launched(ctx, b, p, func(s *system) error {
-		at, err := b.nats(ctx, s, p.sync())
+		at, err := b.nats(ctx, s, p)
 		if err != nil {
 			return err
 		}
-		at.name, at.env = name, append(at.env, p.env...)
+		at.name = name
 		s.at = at
 		if p.before != nil {
 			if err := p.before(s); err != nil {
@@ -69,8 +70,8 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 	})
 }
 
-// nats starts a NATS server that writes to disk as sync says.
-func (b *bench) nats(ctx context.Context, s *system, sync string) (*place, error) {
+// nats starts a NATS server that writes to disk as the plan says.
+func (b *bench) nats(ctx context.Context, s *system, p plan) (*place, error) {
 	var ports [3]string
 	for i := range ports {
 		var err error
@@ -78,16 +79,15 @@ func (b *bench) nats(ctx context.Context, s *system, sync string) (*place, error
 			return nil, err
 		}
 	}
-	at := &place{base: "http://" + ports[1], debug: ports[2], env: []string{
-		"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=nats://" + ports[0], "AO_BENCH_SYNC=" + sync,
-	}}
-	if _, err := s.add(child{kind: "servers", name: "nats", path: b.program, env: append(at.env, "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"), log: s.logOf("nats")}); err != nil {
+	at := &place{nats: "nats://" + ports[0], base: "http://" + ports[1], debug: ports[2]}
+	at.env = append([]string{"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=" + at.nats, "AO_BENCH_SYNC=" + p.sync()}, p.env...)
+	if _, err := s.add(child{kind: "servers", name: "nats", path: b.program, env: append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"), log: s.logOf("nats")}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	return at, poll(ctx, 10*time.Millisecond, func() (bool, error) {
-		nc, err := nats.Connect("nats://" + ports[0])
+		nc, err := nats.Connect(at.nats)
 		if err == nil {
 			nc.Close()
 		}
