@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ type boss struct {
 	onPart  func(name string) error // before a part is stored; where it is refused, it is not
 	api     string                  // where the HTTP API is
 	lease   time.Duration           // default 10 s
+	looked  atomic.Int32            // how often a record was asked for
 	mute    context.CancelFunc      // from then on beats are not answered
 }
 
@@ -62,7 +64,7 @@ func newBoss(t testing.TB, b *bus.Bus) *boss {
 
 func known(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true, Lanes: []string{lane}} }
 
-func (s *boss) hear(_ context.Context, subj string, body []byte) ([]byte, error) {
+func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	part := func() (p fleet.PartRequest, name string) {
@@ -83,6 +85,18 @@ func (s *boss) hear(_ context.Context, subj string, body []byte) ([]byte, error)
 		json.Unmarshal(body, &f)
 		s.byes = append(s.byes, f)
 		return []byte("{}"), nil
+	case subject.Fleet(subject.OpRecord):
+		var r bus.RecordRequest
+		json.Unmarshal(body, &r)
+		s.looked.Add(1)
+		m, err := s.b.Last(ctx, r.Subject)
+		if errors.Is(err, bus.ErrNone) {
+			return nil, fault.New(fault.NotFound, "", "There is no such record")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(bus.Record{Seq: m.Seq, Body: m.Body, At: m.Time})
 	case subject.Fleet(fleet.OpGetPart):
 		_, name := part()
 		if s.noParts != nil {

@@ -105,13 +105,28 @@ func TestBegunOnce(t *testing.T) {
 	}
 }
 
-// TestClaimReadBack: a claim whose append stayed unanswered is found by its nonce; another's is not taken for it.
+// TestClaimReadBack: a claim whose append stayed unanswered is found by its nonce; another's is not taken for it. A worker that may
+// not read asks a coordinator.
 func TestClaimReadBack(t *testing.T) {
+	for _, confined := range []bool{false, true} {
+		t.Run(fmt.Sprintf("confined %v", confined), func(t *testing.T) { claimReadBack(t, confined) })
+	}
+}
+
+func claimReadBack(t *testing.T, confined bool) {
 	t.Parallel()
-	p := natstest.Proc(t)
-	s := newBoss(t, p.Bus(t))
+	server := natstest.Server(t)
+	b := natstest.Open(t, server)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := newBoss(t, b)
+	own, err := bus.Open(natstest.Conn(t, server), bus.Config{Confined: confined, Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var begun atomic.Int32
-	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+	w := start(t, own, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		begun.Add(1)
 		return done("1")
 	})
@@ -142,6 +157,9 @@ func TestClaimReadBack(t *testing.T) {
 	}
 	if _, err := w.bus.Win(t.Context(), e, mine(w.nonce())); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v, want taken", err)
+	}
+	if s.looked.Load() != map[bool]int32{true: 3}[confined] {
+		t.Errorf("the coordinator was asked %d times", s.looked.Load())
 	}
 }
 

@@ -1,0 +1,81 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// TestWorkersAreToldOfTheirOwnRecords: what a worker may not read it is told, by the full subject with its key; no stars lead to another's.
+func TestWorkersAreToldOfTheirOwnRecords(t *testing.T) {
+	t.Parallel()
+	server := natstest.Server(t)
+	b := natstest.Open(t, server)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	begin(t, b, Config{})
+	w, err := bus.Open(natstest.Conn(t, server), bus.Config{Confined: true, Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := subject.Claimed("7", "run_a", "key_a")
+	seq, err := b.Append(t.Context(), bus.Entry{Subject: own, Body: []byte(`{"v":1,"nonce":"n"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := w.Last(t.Context(), own); err != nil || m.Seq != seq || m.Subject != own || string(m.Body) != `{"v":1,"nonce":"n"}` || m.Time.IsZero() {
+		t.Errorf("own: %+v, %v", m, err)
+	}
+	if _, err := w.Last(t.Context(), subject.Ended("7", "run_a", "key_a")); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("missing: %v", err)
+	}
+	for _, subj := range []string{
+		subject.Claimed("*", "*", "*"), subject.Claimed("7", "run_a", "*"), subject.Claimed("7", "*", "key_a"), subject.Claimed("*", "run_a", "key_a"), "ao.runs.7.claimed.>", "ao.runs.7.claimed.run_a.>",
+		subject.Queued("7", "procedural._._", "run_a", 1), subject.Stopping("7", "run_a"), "ao.runs.>", ">", "", "$KV.secrets.attempts", "ao.events.7.ses.run.message",
+	} {
+		if m, err := w.Last(t.Context(), subj); err == nil || errors.Is(err, bus.ErrNone) || fault.KindOf(err) == fault.Unavailable {
+			t.Errorf("%s: %+v, %v", subj, m, err)
+		}
+	}
+}
+
+// TestRegistrationsAreForTheirSubject: permissions speak of subjects, so what is in the message must be what the subject says.
+func TestRegistrationsAreForTheirSubject(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	c := begin(t, b, Config{})
+	for _, tt := range []struct {
+		subject string
+		door    string
+		want    fault.Kind
+	}{
+		{subject.Register("procedural", "procedural"), "DOOR", 0},
+		{subject.Fleet(fleet.OpRegister), "", 0},
+		{subject.Register("procedural", "other"), "", fault.Forbidden},
+		{subject.Register("autonomous", "procedural"), "", fault.Forbidden},
+		{subject.Fleet(fleet.OpRegister) + ".procedural", "", fault.Forbidden},
+		{subject.Fleet(fleet.OpDeregister) + ".procedural.procedural", "", fault.NotFound},
+		{subject.Fleet(fleet.OpRegister), "a.b", fault.Invalid},
+		{subject.Fleet(fleet.OpRegister), "*", fault.Invalid},
+	} {
+		r := runner("i")
+		r.Door = tt.door
+		raw, err := json.Marshal(fleet.Registration{Runner: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Request(t.Context(), tt.subject, raw); tt.want == 0 && err != nil || tt.want != 0 && fault.KindOf(err) != tt.want {
+			t.Errorf("%s with door %q: %v", tt.subject, tt.door, err)
+		}
+		if tt.door == "DOOR" && c.fleet.door(r.ID()) != tt.door {
+			t.Errorf("its door is %q", c.fleet.door(r.ID()))
+		}
+	}
+}
