@@ -137,6 +137,31 @@ func TestCommandLine(t *testing.T) {
 		says(s, 1, "show", "run_none")
 	})
 
+	s.story("why a run waits, why it ended so, and how everything stands", func(s *stack) {
+		out, _ := says(s, 0, "--json", "run", "-d", "gate", "-p", "n=why")
+		id := field(out, "run_id")
+		s.began("why")
+		s.status(id, "running")
+		out, _ = says(s, 0, "explain", id)
+		s.contains(out, "It runs on runner rnr_", "accepted", "queued", "claimed", "by runner rnr_", "started")
+		out, _ = says(s, 0, "top", "--once")
+		s.contains(out, "1 running", "rnr_", "online", "host-1", id, "gate", "procedural.")
+		s.open("why")
+		says(s, 0, "wait", "-q", id)
+		out, _ = says(s, 0, "--json", "explain", id)
+		s.same("its end", field(out, "story.4.what"), "completed")
+		s.same("it waits for nothing", field(out, "waits_for"), "")
+		out, _ = says(s, 0, "--json", "run", "-d", "plain", "--prompt", "x")
+		id = field(out, "run_id")
+		out, _ = says(s, 0, "explain", id)
+		s.contains(out, "no_matching_runner", "executor_type is procedural, wanted autonomous", "It waits for a runner that matches type=autonomous: none of 1 online runner does")
+		says(s, 0, "stop", id)
+		out, _ = says(s, 0, "explain", id)
+		s.contains(out, "It was stopped", "no runner had begun it", "Stopped before it began")
+		says(s, 2, "explain", "x*y")
+		says(s, 1, "explain", "run_none")
+	})
+
 	s.story("a session followed live", func(s *stack) {
 		out, _ := says(s, 0, "run", "-d", "gate", "-p", "n=follow")
 		id, session, _ := strings.Cut(strings.TrimSpace(out), "\t")
@@ -193,7 +218,7 @@ func TestCommandLine(t *testing.T) {
 		}
 		out, _ = says(s, 0, "__complete", "run", "")
 		s.contains(out, "argv", "works", "plain")
-		for _, c := range []string{"run", "runs", "show", "result", "wait", "stop", "events", "agents", "runners", "validate", "completion"} {
+		for _, c := range []string{"run", "runs", "show", "explain", "result", "wait", "stop", "events", "top", "agents", "runners", "validate", "completion"} {
 			if out, _ := says(s, 0, c, "--help"); !strings.Contains(out, "Usage:") {
 				t.Errorf("ao %s --help: %s", c, out)
 			}
