@@ -395,6 +395,29 @@ func TestATraceIsHandedOn(t *testing.T) {
 	child := s.post("/runs", `{"agent_name":"orchestrator","parameters":`+prompted("@child leaf sync {}\n@data $CHILD")+`}`, "Traceparent", callersParent, "Tracestate", "vendor=1").at("run_id")
 	s.same("a child", result(child), want)
 
+	// A process that stays finds the first turn's in its environment, and those of further turns in their lines.
+	s.write("profiles/stay.json", `{"type":"autonomous","command":"./stay-exec","lifecycle":"persistent"}`)
+	s.write("profiles/stay-exec", `#!/bin/sh
+while read -r line; do
+  case "$line" in *'"type":"shutdown"'*) exit 0 ;; esac
+  said=$(printf '%s' "$line" | sed -n 's/.*"traceparent":"\([^"]*\)".*/\1/p')
+  printf '{"type":"turn_complete","result":"%s %s"}\n' "$said" "$TRACEPARENT"
+done
+`)
+	s.runner("stays", "AO_PROFILES=stay")
+	s.online("stays")
+	s.has(s.post("/agents", `{"name":"stayer","executor_profile":"stay"}`), 201)
+	text := func(body, parent string) (session, text string) {
+		s.t.Helper()
+		r := s.ended(s.post("/runs", body, "Traceparent", parent).at("run_id"))
+		return r.at("session_id"), s.get("/runs/" + r.at("run_id") + "/result").at("result_text")
+	}
+	next := strings.Replace(callersParent, "0af", "1af", 1)
+	session, first := text(`{"agent_name":"stayer","prompt":"x"}`, callersParent)
+	_, second := text(`{"session_id":"`+session+`","prompt":"x"}`, next)
+	s.same("the first turn", first, " "+callersParent)
+	s.same("the second turn", second, next+" "+callersParent)
+
 	const none = `{"traceparent":"none","tracestate":"none"}`
 	s.same("without", result(s.run(`{"agent_name":"leaf"}`)), none)
 	for _, bad := range []string{"x", strings.ToUpper(callersParent), "00-" + callersTrace + "-0000000000000000-01"} {

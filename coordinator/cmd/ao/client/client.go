@@ -15,12 +15,15 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/shared/trust"
 )
 
@@ -171,6 +174,7 @@ func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) 
 	if call.Key != "" {
 		req.Header.Set("Idempotency-Key", call.Key)
 	}
+	trace.Send(trace.With(ctx, &run.Trace{Parent: os.Getenv("TRACEPARENT"), State: os.Getenv("TRACESTATE")}), req.Header) // that of the script that calls us
 	return req, nil
 }
 
