@@ -1,0 +1,54 @@
+package main
+
+import (
+	"math"
+	"testing"
+)
+
+// TestCalibration: for one machine of two cores the simulation comes out where scripts/bench did (shared/docs/performance.md), within a
+// quarter. What is simulated beyond it rests on this.
+func TestCalibration(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		commit  string
+		callers int
+		runs    float64 // measured, per second
+		p50     float64 // milliseconds
+	}{
+		{"always", 128, 3149, 39.0},
+		{"always", 512, 4052, 119},
+		{"default", 128, 6126, 19.7},
+	} {
+		r := simulate(plan{Streams: 1, Coordinators: 1, Workers: 1, Slots: 512, Cores: 2, One: true, Commit: tt.commit, Callers: tt.callers, Sessions: 100000, Seconds: 2})
+		if off := r.Rate/tt.runs - 1; math.Abs(off) > 0.25 {
+			t.Errorf("%s with %d callers: %.0f runs a second, measured %.0f", tt.commit, tt.callers, r.Rate, tt.runs)
+		}
+		if off := r.P50/tt.p50 - 1; math.Abs(off) > 0.25 {
+			t.Errorf("%s with %d callers: p50 %.1f ms, measured %.1f", tt.commit, tt.callers, r.P50, tt.p50)
+		}
+	}
+}
+
+// TestLaws: what must be so in any deployment.
+func TestLaws(t *testing.T) {
+	t.Parallel()
+	base := plan{Streams: 1, Coordinators: 2, Workers: 4, Slots: 64, Cores: 4, Commit: "cluster", Rate: 1000, Exec: 20, Sessions: 10000, Seconds: 2, Seed: 7}
+	r := simulate(base)
+	if math.Abs(r.Rate-base.Rate) > base.Rate/10 {
+		t.Errorf("%.0f runs a second come, %.0f are done", base.Rate, r.Rate)
+	}
+	if again := simulate(base); again != r {
+		t.Error("the same seed came out otherwise")
+	}
+	few := base
+	few.Slots = 2 // 8 slots of 20 ms: 400 a second at most
+	if r := simulate(few); r.Rate > 410 || r.Behind < 500 {
+		t.Errorf("8 slots did %.0f runs of 20 ms a second, %d behind", r.Rate, r.Behind)
+	}
+	one, four := base, base
+	one.Callers, four.Callers, four.Streams, four.Coordinators, four.Own = 2048, 2048, 4, 4, true
+	one.Slots, four.Slots = 1024, 1024
+	if a, b := simulate(one), simulate(four); b.Rate < 1.5*a.Rate {
+		t.Errorf("four streams do %.0f runs a second, one does %.0f", b.Rate, a.Rate)
+	}
+}
