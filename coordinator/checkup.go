@@ -194,26 +194,33 @@ func (c *Coordinator) checkCallbacks(ctx context.Context) []checkup.Finding {
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what is owed cannot be read: %v", err)}
 	}
+	dead, err := c.Journal.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
+	if err != nil {
+		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what was given up cannot be read: %v", err)}
+	}
+	return owing(owed.Runs, len(dead.Runs), time.Now())
+}
+
+// owing judges callbacks: of these runs that are owed, and so many that were given up.
+func owing(owed []run.Run, dead int, now time.Time) (all []checkup.Finding) {
 	late := 0
 	var first time.Time
-	for _, r := range owed.Runs {
-		if r.EndedAt != nil && time.Since(*r.EndedAt) > long {
+	for _, r := range owed {
+		if r.EndedAt != nil && now.Sub(*r.EndedAt) > long {
 			late++
 			if first.IsZero() || r.EndedAt.Before(first) {
 				first = *r.EndedAt
 			}
 		}
 	}
-	dead, err := c.Journal.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
-	var all []checkup.Finding
 	if late > 0 {
 		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status owed' lists them: is the parent session busy, does the receiver answer?", "%d are owed for more than %v, one since %s", late, long, first.UTC().Format(time.RFC3339)))
 	}
-	if err == nil && len(dead.Runs) > 0 {
-		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver RUN' tries one again", "%d were given up after all tries", len(dead.Runs)))
+	if dead > 0 {
+		all = append(all, checkup.Odd("callbacks", "'ao callbacks --status dead' lists them; 'ao callbacks redeliver RUN' tries one again", "%d were given up after all tries", dead))
 	}
 	if len(all) == 0 {
-		all = append(all, checkup.Good("callbacks", "%d owed, none for long", len(owed.Runs)))
+		all = append(all, checkup.Good("callbacks", "%d owed, none for long", len(owed)))
 	}
 	return all
 }

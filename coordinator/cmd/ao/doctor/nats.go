@@ -38,15 +38,21 @@ func onNATS(ctx context.Context, address string, login bus.Login) (all []checkup
 		tls = strange
 	}
 	nobody, err := new(denials).connect(address, tls...)
-	switch {
-	case err != nil:
+	if err != nil {
 		return append(all, checkup.Good("nats-users", "NATS at %s lets in nobody without a login", redacted(address)))
-	case local(hostOf(strings.TrimSpace(strings.Split(address, ",")[0]))):
-		nobody.Close()
-		return append(all, checkup.Good("nats-users", "NATS at %s asks nobody who they are; see that only this machine reaches it", redacted(address)))
 	}
 	nobody.Close()
-	return append(all, checkup.Bad("nats-users", "make users with 'ao init', and include nats/users.conf in the server's configuration", "NATS at %s lets in everybody who reaches it, and they may do everything", redacted(address)))
+	return append(all, openTo(address))
+}
+
+// openTo judges a NATS that lets in everybody who reaches these addresses.
+func openTo(address string) checkup.Finding {
+	for one := range strings.SplitSeq(address, ",") {
+		if !local(hostOf(strings.TrimSpace(one))) {
+			return checkup.Bad("nats-users", "make users with 'ao init', and include nats/users.conf in the server's configuration", "NATS at %s lets in everybody who reaches it, and they may do everything", redacted(address))
+		}
+	}
+	return checkup.Good("nats-users", "NATS at %s asks nobody who they are; see that only this machine reaches it", redacted(address))
 }
 
 // denials counts what a server refuses a connection.

@@ -1,0 +1,59 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/checkup"
+	"ao/nats/bus"
+	"ao/shared/run"
+)
+
+// TestJudgedReplicas: how many servers keep what is written, and whether they have it.
+func TestJudgedReplicas(t *testing.T) {
+	stream := func(n int, behind ...string) bus.StreamStanding {
+		return bus.StreamStanding{Name: "RUNS", Replicas: n, Behind: behind}
+	}
+	for _, tt := range []struct {
+		name string
+		s    bus.Standing
+		want checkup.Verdict
+		say  string
+	}{
+		{"one server", bus.Standing{Streams: []bus.StreamStanding{stream(1)}}, checkup.OK, "a single NATS server"},
+		{"three", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(3)}}, checkup.OK, "3 replicas, all complete"},
+		{"a cluster that keeps one copy", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3), stream(1)}}, checkup.Warn, "on one of its servers alone"},
+		{"two", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(2)}}, checkup.Warn, "2 replicas"},
+		{"one is away", bus.Standing{Cluster: "c", Streams: []bus.StreamStanding{stream(3, "b"), stream(3, "b", "c")}}, checkup.Warn, "away or not complete: b, c"},
+	} {
+		if f := replicas(tt.s); f.Verdict != tt.want || !strings.Contains(f.Say, tt.say) {
+			t.Errorf("%s: %+v, want %s %s", tt.name, f, tt.want, tt.say)
+		}
+	}
+}
+
+// TestJudgedCallbacks: those owed for long, and those given up.
+func TestJudgedCallbacks(t *testing.T) {
+	now := time.Now()
+	ended := func(ago time.Duration) run.Run {
+		at := now.Add(-ago)
+		return run.Run{EndedAt: &at}
+	}
+	for _, tt := range []struct {
+		name string
+		owed []run.Run
+		dead int
+		want checkup.Verdict
+		say  string
+	}{
+		{"none", nil, 0, checkup.OK, "0 owed"},
+		{"owed since a moment", []run.Run{ended(time.Minute), {}}, 0, checkup.OK, "2 owed"},
+		{"owed for long", []run.Run{ended(time.Minute), ended(time.Hour), ended(16 * time.Minute)}, 0, checkup.Warn, "2 are owed for more than 15m0s, one since " + now.Add(-time.Hour).UTC().Format(time.RFC3339)},
+		{"given up", nil, 3, checkup.Warn, "3 were given up"},
+	} {
+		if all := owing(tt.owed, tt.dead, now); len(all) != 1 || all[0].Verdict != tt.want || !strings.Contains(all[0].Say, tt.say) {
+			t.Errorf("%s: %+v, want %s %s", tt.name, all, tt.want, tt.say)
+		}
+	}
+}

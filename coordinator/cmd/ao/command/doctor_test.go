@@ -1,0 +1,49 @@
+package command
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDoctor: a line for each check and what to do, exit code 1 when something failed, and all of it for programs.
+func TestDoctor(t *testing.T) {
+	for _, name := range []string{"AO_API_TOKENS", "AO_NATS_URL", "AO_NATS_CREDS", "AO_NATS_KEY", "AO_TLS_KEY", "AO_DATA_DIR", "AO_PROFILES_DIR"} {
+		t.Setenv(name, "")
+	}
+	well := `{"check":"http","verdict":"ok","what":"asks for a token"},{"check":"runners","verdict":"warn","what":"there are none","advice":"start one"}`
+	url := func(checks string) string {
+		return serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.URL.Path != "/doctor" {
+				fmt.Fprint(w, `{"status":"ready"}`)
+				return
+			}
+			fmt.Fprintf(w, `{"at":%q,"version":"unknown","go":"go1","hostname":"h","public_url":"","checks":[%s]}`, time.Now().Format(time.RFC3339Nano), checks)
+		})
+	}
+	out, errs, code := ao(t, url(well), "", "doctor")
+	if code != exitDone || !strings.Contains(out, "ok    http          asks for a token\n") || !strings.Contains(out, "warn  runners       there are none\n      → start one\n") ||
+		!strings.Contains(out, "skip  nats ") || !strings.Contains(errs, "1 to look at, 0 to mend, 2 not looked at") {
+		t.Errorf("%d\n%s%s", code, out, errs)
+	}
+	bad := well + `,{"check":"secrets","verdict":"fail","what":"open to all\u001b[2J","advice":"chmod"}`
+	out, errs, code = ao(t, url(bad), "", "doctor")
+	if code != exitFailed || !strings.Contains(out, "fail  secrets       open to all") || strings.Contains(out, "\x1b") || !strings.Contains(errs, "1 to mend") {
+		t.Errorf("%d\n%q%s", code, out, errs)
+	}
+	if out, _, code := ao(t, url(bad), "", "doctor", "--json"); code != exitFailed || !strings.HasPrefix(out, `{"ok":false,"checks":[{"check":"coordinator","verdict":"ok",`) || !strings.Contains(out, `"advice":"chmod"`) {
+		t.Errorf("for programs: %d %s", code, out)
+	}
+	if out, _, code := ao(t, url(well), "", "doctor", "--json"); code != exitDone || !strings.HasPrefix(out, `{"ok":true,`) {
+		t.Errorf("for programs: %d %s", code, out)
+	}
+	if out, _, code := ao(t, "http://127.0.0.1:1", "", "doctor"); code != exitFailed || !strings.Contains(out, "fail  coordinator   No coordinator answers") {
+		t.Errorf("nobody there: %d %s", code, out)
+	}
+	if _, _, code := ao(t, "", "", "doctor", "what"); code != exitUsage {
+		t.Errorf("words: %d", code)
+	}
+}

@@ -1,0 +1,233 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/checkup"
+	"ao/nats/embed"
+	"ao/nats/natstest"
+	"ao/nats/users"
+)
+
+// has tells whether a finding is there that says so.
+func has(t *testing.T, all []checkup.Finding, check string, v checkup.Verdict, words string) {
+	t.Helper()
+	for _, f := range all {
+		if f.Check == check && f.Verdict == v && strings.Contains(f.Say, words) && (v == checkup.OK) == (f.Advice == "") {
+			return
+		}
+	}
+	t.Errorf("no %s %s %q among\n%+v", check, v, words, all)
+}
+
+// env is an environment.
+type env map[string]string
+
+func (e env) get(name string) string { return e[name] }
+
+// coordinator answers as one does: with this report, made at each request.
+func coordinator(t *testing.T, doctor func(w http.ResponseWriter)) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/doctor" {
+			doctor(w)
+			return
+		}
+		fmt.Fprint(w, `{"status":"ready"}`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestTheCoordinator(t *testing.T) {
+	here, _ := os.Hostname()
+	tell := func(change func(*checkup.Report)) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			r := checkup.Report{At: time.Now(), Version: "unknown", Go: "go1", Host: here, Checks: []checkup.Finding{checkup.Bad("streams", "x", "full")}}
+			change(&r)
+			_ = json.NewEncoder(w).Encode(r)
+		}
+	}
+	refuse := func(status int) func(http.ResponseWriter) {
+		return func(w http.ResponseWriter) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, `{"error":"forbidden","message":"no"}`)
+		}
+	}
+	reached := coordinator(t, tell(func(*checkup.Report) {}))
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, tt := range []struct {
+		name   string
+		doctor func(http.ResponseWriter)
+		check  string
+		want   checkup.Verdict
+		say    string
+	}{
+		{"what it sees", tell(func(*checkup.Report) {}), "streams", checkup.Fail, "full"},
+		{"well", tell(func(*checkup.Report) {}), "coordinator", checkup.OK, "version unknown (go1) on " + here},
+		{"its clock", tell(func(*checkup.Report) {}), "clocks", checkup.OK, "agrees"},
+		{"its clock is behind", tell(func(r *checkup.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks", checkup.Fail, "the coordinator's clock is"},
+		{"its clock is ahead", tell(func(r *checkup.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks", checkup.Warn, "ahead"},
+		{"no token that does", refuse(403), "coordinator", checkup.Skip, "does not tell us"},
+		{"an older one", refuse(404), "coordinator", checkup.Fail, "does not tell how it stands"},
+		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", checkup.Fail, "cannot be read"},
+		{"its address", tell(func(r *checkup.Report) { r.PublicURL = reached }), "public-url", checkup.OK, "is reached from here"},
+		{"a wrong address", tell(func(r *checkup.Report) { r.PublicURL = gone.URL }), "public-url", checkup.Warn, "is not reached from here"},
+		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }), "public-url", checkup.Warn, "only the coordinator's machine reaches"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			has(t, Look(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want, tt.say)
+		})
+	}
+	nobody := Look(t.Context(), Config{URL: gone.URL, Env: env{}.get})
+	has(t, nobody, "coordinator", checkup.Fail, "No coordinator answers")
+	has(t, nobody, "files", checkup.Skip, "the environment names none") // what can't be looked at from here is said
+	has(t, nobody, "nats", checkup.Skip, "the environment names none")
+	has(t, Look(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", checkup.Fail, "AO_CA")
+}
+
+func TestFilesAndProfilesHere(t *testing.T) {
+	top := t.TempDir()
+	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(top, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tokens, key := write("tokens", "", 0o644), write("tls.key", "", 0o600)
+	write("broken.json", `{"type":`, 0o600)
+	write("strange.json", `{"type":"magic"}`, 0o600)
+	write("program", "", 0o600)
+	write("lame.json", `{"type":"autonomous","command":"./program"}`, 0o600)
+	write("empty.json", `{"type":"autonomous","command":"./none"}`, 0o600)
+	write("folder.json", `{"type":"procedural","agents_dir":"none"}`, 0o600)
+	write("good.json", `{"type":"autonomous","command":"ao-llm-exec"}`, 0o600)
+	c := Config{Env: env{"AO_API_TOKENS": tokens, "AO_TLS_KEY": key, "AO_NATS_CREDS": filepath.Join(top, "none"), "AO_DATA_DIR": top, "AO_PROFILES_DIR": top}.get}
+	files := c.files()
+	has(t, files, "secrets", checkup.Fail, "AO_API_TOKENS "+tokens+" is open to every user")
+	has(t, files, "secrets", checkup.OK, "AO_TLS_KEY")
+	has(t, files, "secrets", checkup.Fail, "AO_NATS_CREDS "+filepath.Join(top, "none")+" cannot be looked at")
+	has(t, files, "secrets", checkup.Fail, "AO_DATA_DIR "+top+"/")
+	all := c.profiles()
+	for name, say := range map[string]string{
+		"broken": "unexpected end", "strange": `type "magic"`, "lame": "cannot be executed", "empty": "none is not there", "folder": "agents_dir " + filepath.Join(top, "none"),
+	} {
+		has(t, all, "profiles", checkup.Fail, "profile "+name+" does not load: ")
+		has(t, all, "profiles", checkup.Fail, say)
+	}
+	if len(all) != 5 {
+		t.Errorf("%+v", all)
+	}
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good"}.get}.profiles(), "profiles", checkup.OK, "good")
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good,gone"}.get}.profiles(), "profiles", checkup.Fail, "profile gone")
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top + "x"}.get}.profiles(), "profiles", checkup.Fail, "cannot be read")
+}
+
+// TestRightsOfCredentials: a worker's and a publisher's as they are made are refused what they do not need; one that may do more is
+// found.
+func TestRightsOfCredentials(t *testing.T) {
+	dir := t.TempDir()
+	var all []users.User
+	files := map[users.Role]string{}
+	for _, role := range []users.Role{users.Coordinator, users.Worker, users.Publisher} {
+		u, err := users.New(string(role), role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, u.User)
+		files[role] = filepath.Join(dir, string(role)+".nk")
+		if err := os.WriteFile(files[role], u.File(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf := filepath.Join(dir, "users.conf")
+	if err := os.WriteFile(conf, []byte(users.Config(all, users.TLS{})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"), func(c *embed.Config) { c.Users = conf })
+	at := func(creds string) []checkup.Finding {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		return Config{Env: env{"AO_NATS_URL": s.URL(), "AO_NATS_CREDS": creds}.get}.nats(ctx)
+	}
+	for _, role := range []users.Role{users.Worker, users.Publisher} {
+		has(t, at(files[role]), "rights", checkup.OK, "is refused what no "+string(role)+" needs")
+	}
+	found := at(files[users.Coordinator])
+	has(t, found, "rights", checkup.OK, "it may do everything")
+	has(t, found, "nats-version", checkup.OK, "nats-server 2.")
+	has(t, found, "nats-users", checkup.OK, "lets in nobody without a login")
+
+	text, err := os.ReadFile(files[users.Coordinator])
+	if err != nil {
+		t.Fatal(err)
+	}
+	mighty := filepath.Join(dir, "mighty.nk") // says that it is a worker's
+	if err := os.WriteFile(mighty, []byte(strings.Replace(string(text), "role: coordinator", "role: worker", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found = at(mighty)
+	for _, too := range []string{"listen to >", "listen to _INBOX.>", "ask $JS.API.STREAM.INFO.KV_secrets"} {
+		has(t, found, "rights", checkup.Fail, too)
+	}
+	has(t, at(filepath.Join(dir, "none")), "nats", checkup.Fail, "AO_NATS_CREDS")
+	stranger, err := users.New("stranger", users.Worker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(mighty, stranger.File(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has(t, at(mighty), "nats", checkup.Fail, "NATS at "+s.URL())
+}
+
+// TestANATSForEverybody: on this machine's own address that is no fault.
+func TestANATSForEverybody(t *testing.T) {
+	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
+	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", checkup.OK, "asks nobody who they are")
+	has(t, judged("nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "lets in everybody")
+	has(t, judged("nats://127.0.0.1:4222,nats://10.0.0.1:4222"), "nats-users", checkup.Fail, "lets in everybody")
+}
+
+func judged(address string) []checkup.Finding { return []checkup.Finding{openTo(address)} }
+
+// TestTheMonitoringPort says when NATS writes to disk.
+func TestTheMonitoringPort(t *testing.T) {
+	for _, tt := range []struct {
+		doc  string
+		want checkup.Verdict
+		say  string
+	}{
+		{`{"version":"2.15.2","jetstream":{"config":{"sync_always":true,"sync_interval":120000000000}}}`, checkup.OK, "before it is acknowledged"},
+		{`{"version":"2.15.2","jetstream":{"config":{"sync_interval":120000000000}}}`, checkup.Warn, "every 2m0s"},
+		{`{"version":"2.15.2","jetstream":{}}`, checkup.Fail, "has no JetStream"},
+		{`no`, checkup.Fail, "/varz"},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/varz" {
+				fmt.Fprint(w, tt.doc)
+			}
+		}))
+		has(t, Config{Monitor: s.URL, Env: env{}.get}.monitor(t.Context()), "nats-sync", tt.want, tt.say)
+		s.Close()
+	}
+}
