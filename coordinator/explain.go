@@ -80,10 +80,7 @@ func (c *Coordinator) Explain(ctx context.Context, id string, inside bool) (Expl
 		e.Incomplete = "NATS does not answer, so records of the run could not be read"
 	}
 	if a, ok := c.Journal.Active(id); ok && !r.Status.Final() {
-		e.WaitsFor, e.Summary = c.obstacle(r, a)
-		if inside {
-			e.WaitsFor.Runners, e.WaitsFor.More = nil, 0
-		}
+		e.WaitsFor, e.Summary = c.obstacle(r, a, inside)
 	} else {
 		e.Summary = c.verdict(t, e.Story)
 	}

@@ -57,8 +57,11 @@ const (
 	WaitsForStop        = "stopping"              // its runner ends it
 )
 
-// obstacle is what a run that has not ended waits for, and a sentence about it.
-func (c *Coordinator) obstacle(r run.Run, a journal.Active) (*Obstacle, string) {
+// obstacle is what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
+func (c *Coordinator) obstacle(r run.Run, a journal.Active, inside bool) (o *Obstacle, sentence string) {
+	if inside {
+		defer func() { o.Runners, o.More = nil, 0 }()
+	}
 	now := time.Now()
 	if err := c.Ready(); err != nil {
 		say := fault.Of(err).Message
@@ -82,7 +85,7 @@ func (c *Coordinator) obstacle(r run.Run, a journal.Active) (*Obstacle, string) 
 	}
 	w := c.turns.want(a.Spec)
 	if !c.fleet.matches(w) {
-		return c.unmatched(r, a, w, now)
+		return c.unmatched(r, a, w, now, inside)
 	}
 	return c.waiting(r, a, w, now)
 }
@@ -130,7 +133,7 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched is a run that no online runner could take.
-func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
+func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
 	all := c.candidates(w)
 	o := &Obstacle{Reason: WaitsForMatch, Wants: wanted(w), Runners: all.all, More: all.more}
 	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
@@ -147,7 +150,7 @@ func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now t
 		say += fmt.Sprintf("none of %s is online", count(all.registered, "registered runner"))
 	default:
 		say += fmt.Sprintf("none of %s does", count(all.online, "online runner"))
-		if near := all.all[0]; len(near.Mismatches) > 0 {
+		if near := all.all[0]; len(near.Mismatches) > 0 && !inside {
 			say += fmt.Sprintf(" (closest: %s, but its %s)", near.ID, differs(near.Mismatches))
 		}
 	}

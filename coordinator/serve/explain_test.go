@@ -254,11 +254,12 @@ func TestExplainToASession(t *testing.T) {
 	mine := bearer(m.token(top.RunID))
 	child := m.submit(`{"agent_name":"mind","prompt":"x","additional_demands":{"hostname":"mars"}}`, mine)
 	other := m.submit(`{"agent_name":"mind","prompt":"hold"}`, s.admin)
-	if o := s.explain(child.RunID, &none, mine).WaitsFor; o.Reason != coordinator.WaitsForMatch || o.Wants.Hostname != "mars" || o.Runners != nil {
-		t.Errorf("%+v", o)
+	e := s.explain(child.RunID, &none, mine)
+	if o := e.WaitsFor; o.Reason != coordinator.WaitsForMatch || o.Wants.Hostname != "mars" || o.Runners != nil || strings.Contains(e.Summary, "rnr_") {
+		t.Errorf("%+v %q", o, e.Summary)
 	}
-	if o := s.explain(child.RunID, &none, s.admin).WaitsFor; len(o.Runners) != 1 {
-		t.Errorf("%+v", o)
+	if e := s.explain(child.RunID, &none, s.admin); len(e.WaitsFor.Runners) != 1 || !strings.Contains(e.Summary, "rnr_") {
+		t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 	}
 	s.get("/runs/"+other.RunID+"/explain", mine).want(403)
 	s.get("/runs/" + other.RunID + "/explain").want(401)
