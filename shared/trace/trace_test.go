@@ -66,7 +66,8 @@ func TestNothing(t *testing.T) {
 	var tracer *Tracer
 	header := http.Header{"Accept": {"*/*"}}
 	spec := &run.Spec{ID: "run_1"}
-	ctx := context.WithValue(t.Context(), "x", 1) //nolint:staticcheck // as long a way as a request's
+	type other struct{}
+	ctx := context.WithValue(t.Context(), other{}, 1)
 	n := testing.AllocsPerRun(100, func() {
 		in := Arrived(ctx, header)
 		below, span := tracer.Begin(in, Server, "POST /runs")
@@ -83,4 +84,23 @@ func TestNothing(t *testing.T) {
 	if n != 0 || spec.Trace != nil {
 		t.Errorf("%v allocations, %+v", n, spec.Trace)
 	}
+}
+
+// FuzzArrived: whatever strangers send, what is kept of it is short, and read again it is the same.
+func FuzzArrived(f *testing.F) {
+	f.Add(parent, "a=1,b=2", "")
+	f.Add("cc"+parent[2:]+"-more", "congo=t61rcWkgMzE", ",,a=1")
+	f.Add(strings.ToUpper(parent), strings.Repeat("k=v,", 40), "x@y=z")
+	f.Fuzz(func(t *testing.T, parent, state, more string) {
+		got := Of(Arrived(context.Background(), http.Header{"Traceparent": {parent}, "Tracestate": {state, more}}))
+		if got == nil {
+			return
+		}
+		if len(got.Parent) != 55 || len(got.State) > maxState || strings.ContainsFunc(got.Parent+got.State, func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Fatalf("kept %q %q", got.Parent, got.State)
+		}
+		if again := Of(With(context.Background(), got)); again == nil || *again != *got {
+			t.Fatalf("%+v is read as %+v", got, again)
+		}
+	})
 }
