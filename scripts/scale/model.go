@@ -23,12 +23,6 @@ const (
 	hop         = 60.0 // a message between two processes, on one machine or in one network
 )
 
-// What a run leaves: in a coordinator's heap, and on disk on each replica.
-const (
-	heapPerRun = 664.0
-	diskPerRun = 3 * 700.0
-)
-
 // always is a commit with fsync: measured 3.4 ms with 30 messages, 3.8 with 60, 5.1 with 128, and 0.4 alone.
 func always(n int) float64 {
 	if n == 1 {
