@@ -1,0 +1,39 @@
+package access
+
+import (
+	"strings"
+	"testing"
+)
+
+// FuzzParse: a file of tokens that is read can be written line by line and is read as the same; an error names the line, and never
+// shows what may be a token.
+func FuzzParse(f *testing.F) {
+	hash := "sha256:" + strings.Repeat("0a", 32)
+	f.Add([]byte("# tokens\nalice read,run " + hash + " created=2026-01-02T03:04:05Z expires=2027-01-02T03:04:05+02:00\n\nbob admin " + hash))
+	f.Add([]byte("alice read " + hash + "\nalice read " + hash))
+	f.Add([]byte("alice read ao_secretsecretsecret"))
+	f.Add([]byte("a b c d e f"))
+	f.Add([]byte("a read " + hash + " created=0000-01-01T00:00:00Z"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		all, err := Parse(text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "line ") && !strings.HasPrefix(err.Error(), "after ") {
+				t.Errorf("%q: %v names no line", text, err)
+			}
+			return
+		}
+		var lines []string
+		for _, e := range all {
+			lines = append(lines, e.Line())
+		}
+		again, err := Parse([]byte(strings.Join(lines, "\n")))
+		if err != nil || len(again) != len(all) {
+			t.Fatalf("%q is written as %q: %v", text, lines, err)
+		}
+		for i, e := range again {
+			if e.Name != all[i].Name || e.Scope != all[i].Scope || e.Hash != all[i].Hash || e.Line() != lines[i] {
+				t.Errorf("%q is read as %q", lines[i], e.Line())
+			}
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"ao/shared/fault"
+)
+
+// FuzzReadRequest: a body that callers send is refused by an Invalid fault, or is in the one form that reading it again gives again.
+func FuzzReadRequest(f *testing.F) {
+	for _, seed := range []string{
+		`{"agent_name":"a","prompt":"p"}`, `{"session_id":"ses_1","type":"resume_session","parameters":{"prompt":"p"}}`, `{}`, `[]`, `{"agent_name":"a","mode":"sync","execution_mode":"async_poll"}`,
+		`{"agent_name":"a","parameters":{"b":1,"a":2.50},"additional_demands":{"tags":["x"],"hostname":"h"},"timeout_seconds":5,"max_attempts":3,"callback_url":"https://example.com/x"}`,
+		`{"agent_name":"a","output_schema":{"type":"object"},"output_schema_options":{"max_retries":2}}`, `{"agent_name":1}`, `{"agent_name":"a","agent_name":"b"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r, err := ReadRequest(raw)
+		if err != nil {
+			if fault.KindOf(err) != fault.Invalid || len(err.Error()) > 4000 {
+				t.Errorf("refused by %T %.200v", err, err)
+			}
+			return
+		}
+		again, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r2, err := ReadRequest(again)
+		if r.Type == "" || r.Mode == "" || err != nil || r2.Type != r.Type || r2.AgentName != r.AgentName || !same(r2.Parameters, r.Parameters) {
+			t.Errorf("%s is read as %+v, which is written as %s and read as %+v, %v", raw, r, again, r2, err)
+		}
+	})
+}
+
+// same tells whether two texts are one JSON value, spaces aside; json.Marshal escapes what HTML would take for its own.
+func same(a, b json.RawMessage) bool {
+	var x, y any
+	da, db := json.NewDecoder(bytes.NewReader(a)), json.NewDecoder(bytes.NewReader(b))
+	da.UseNumber()
+	db.UseNumber()
+	return da.Decode(&x) == nil && db.Decode(&y) == nil && reflect.DeepEqual(x, y)
+}
+
+// FuzzRecords: what stands in a record, written by whoever has a worker's credential, is read or refused; a queued one that is read
+// can be written and read again.
+func FuzzRecords(f *testing.F) {
+	for _, seed := range []string{
+		`{"v":1,"attempt":1,"key":"k","run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a","parameters":{"a":[1]},"agent_blueprint":{}}`,
+		`{"v":1,"status":"failed","error":{"error":"x","message":"y"},"result":{"result_type":"procedural","result_data":{"a":1},"exit_code":3},"events":7}`,
+		`{"v":2}`, `{`, `{"v":"1"}`, `{"result":{"result_text":"\ud800"}}`, `{"demands":[]}`, ` {"a":"\"}"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		DecodeEnded(raw)
+		q, err := DecodeQueued(raw, nil)
+		if err != nil || !json.Valid(raw) {
+			return
+		}
+		text, err := q.Encode()
+		if err != nil {
+			return
+		}
+		if again, err := DecodeQueued(text, nil); err != nil || again.ID != q.ID || again.SessionID != q.SessionID || again.Key != q.Key || again.Attempt != q.Attempt {
+			t.Errorf("%s\nis written as %s\nand read as %+v, %v", raw, text, again, err)
+		}
+	})
+}
