@@ -28,6 +28,7 @@ var All = []Rule{
 	{"the top level is the user's", "who opens the repository sees the rooms and nothing else", topLevel},
 	{"nothing is left open", "a note in the code is seen by nobody; do it now, or write an issue", leftOpen},
 	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", sleeping},
+	{"what the threat model shows is there", "a row whose test is gone claims what nothing shows", shownTests},
 	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
 }
 

@@ -85,6 +85,9 @@ func TestRulesBite(t *testing.T) {
 		{"a short sleep outside a loop", "shared/run/r_test.go", file("package run\nfunc f() { for !ok() { }; time.Sleep(2 * time.Millisecond) }\n"), "time.Sleep"},
 		{"a sleep in code", "shared/run/r.go", file("package run\nfunc f() { time.Sleep(1) }\n"), ""},
 
+		{"a test that is not there", "shared/docs/security.md", file("| x | y | `shared/run.TestGone` | |\n"), "there is no test shared/run.TestGone"},
+		{"a test that another document names", "shared/docs/http.md", file("`shared/run.TestGone`\n"), ""},
+
 		{"a script", "scripts/x", script("echo\n", 0o755), ""},
 		{"a script without its run bit", "scripts/x", script("echo\n", 0o644), "has no run bit"},
 		{"a script that bash cannot read", "scripts/x", script("if\n", 0o755), "bash cannot read it"},
