@@ -150,7 +150,7 @@ func (l *Log) write() {
 		case <-timer.C:
 			l.flush()
 		case done := <-l.again:
-			l.flush()
+			l.drain()
 			f, err := open(l.path)
 			if err == nil {
 				_ = l.file.Close()
@@ -164,19 +164,21 @@ func (l *Log) write() {
 	}
 }
 
-// finish writes what still waits.
-func (l *Log) finish() {
-	for {
-		select {
-		case e := <-l.in:
-			l.add(e)
-			continue
-		default:
+// drain writes what waits at this moment.
+func (l *Log) drain() {
+	for range len(l.in) {
+		if l.add(<-l.in); l.buf.Len() >= flushAt {
+			l.flush()
 		}
-		break
 	}
-	l.saidAt = time.Time{}
 	l.flush()
+}
+
+// finish writes what still waits, and says what was lost and not told yet.
+func (l *Log) finish() {
+	l.drain()
+	l.saidAt = time.Time{}
+	l.tell()
 	if l.file != nil {
 		_ = l.file.Sync() // devices have no such thing
 		if err := l.file.Close(); err != nil {
