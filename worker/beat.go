@@ -44,7 +44,14 @@ func (w *Worker) beats(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		switch err := w.beatOnce(ctx); {
+		err := w.beatOnce(ctx)
+		switch {
+		case err == nil:
+			w.meter.beats[0].Inc()
+		case ctx.Err() == nil:
+			w.meter.beats[1].Inc()
+		}
+		switch {
 		case err == nil:
 			silent = false
 		case ctx.Err() == nil && !silent:

@@ -150,7 +150,7 @@ func (w *Worker) held(a *attempt) Executor {
 	if a.Output == nil {
 		return w.Executor
 	}
-	return contract.Contract{Executor: w.Executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: w.Profile.TakesSystemPrompts()}
+	return contract.Contract{Executor: w.Executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: w.Profile.TakesSystemPrompts(), Asked: w.meter.retries.Inc}
 }
 
 // invocation is what the executor is told (protocol 2.2, contract section 8). The error is about what the model is to be told, or the blueprint.

@@ -59,6 +59,9 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 			return
 		case err == nil:
 			w.counts.ended.Add(1)
+			if o.Result != nil {
+				w.meter.result.Observe(float64(size(o.Result)))
+			}
 			span.Set(trace.Status, string(r.Status))
 			span.End()
 			w.log.Debug("run ended", "run", a, "status", r.Status, "offered", offer)

@@ -118,6 +118,7 @@ func (m *memory) keep(ctx context.Context, state []byte) error {
 		return err
 	}
 	m.kept = true
+	m.w.meter.state.Observe(float64(len(state)))
 	select {
 	case <-m.ev.write(m.own()):
 	case <-ctx.Done():

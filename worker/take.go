@@ -88,7 +88,9 @@ func (w *Worker) begin(d bus.Delivery) {
 	if w.claim(a, d) {
 		ev := &events{w: w, a: a}
 		ev.memory = &memory{w: w, ev: ev}
+		began := w.meter.execution[run.Completed].Start()
 		o := w.execute(a, ev)
+		w.meter.execution[o.Status].Since(began)
 		w.finish(a, o, ev)
 		a.told(o)
 		if o.Status != run.Failed || !a.again() { // else the next attempt may begin with what there was before

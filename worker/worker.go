@@ -26,6 +26,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/fleet"
+	"ao/shared/metric"
 	"ao/shared/run"
 	"ao/shared/trace"
 	"ao/shared/version"
@@ -61,6 +62,8 @@ type Config struct {
 	// Executor, for benchmarks and tests, does the runs instead of the profile's; Agents are announced then.
 	Executor Executor
 	Agents   []agent.Blueprint
+
+	Metrics *metric.Registry // default nil: nothing is counted
 
 	broken []agent.Bad // files of the profile that could not be used; readers are told of them
 }
@@ -100,6 +103,7 @@ type Worker struct {
 	lease   atomic.Int64
 	heard   atomic.Int64 // when a coordinator last answered a beat of ours, nanoseconds since 1970
 	counts  counts
+	meter   meter
 
 	base    context.Context // what the contexts of runs come from: how their programs are confined
 	dead    context.Context // ends when nothing is waited for any more
@@ -193,6 +197,9 @@ func (w *Worker) StopNow() { w.nowOne.Do(func() { close(w.now) }) }
 func (w *Worker) Run(ctx context.Context) error {
 	defer process.Tidy()
 	defer w.killAll()
+	meter, forget := newMeter(w)
+	defer forget()
+	w.meter = meter
 	if w.door = w.Gateway; w.door == nil {
 		g, err := gateway.New(gateway.Config{MaxState: w.MaxPayload, Log: w.log})
 		if err != nil {

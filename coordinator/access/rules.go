@@ -29,6 +29,7 @@ var Rules = map[string]Rule{
 	"GET /ledger":       {Read, Nothing},
 	"GET /status":       {Read, Nothing},
 	"GET /doctor":       {Admin, Nothing},
+	"GET /metrics":      {Read, Nothing},
 
 	"POST /runs":            {Run, Submits},
 	"POST /runs/validate":   {Read, Submits},

@@ -20,6 +20,7 @@ GET /ready                    open  shared
 GET /ledger                   read  nothing
 GET /status                   read  nothing
 GET /doctor                   admin nothing
+GET /metrics                  read  nothing
 POST /runs                    run   submits
 POST /runs/validate           read  submits
 GET /runs                     read  lists

@@ -43,7 +43,9 @@ func (a *API) door(g *gin.Context) {
 			}
 			a.write(g, reply{status: http.StatusInternalServerError, body: fault.Of(errPanic)})
 		}
-		a.tell(g, time.Since(began))
+		took := time.Since(began)
+		a.tell(g, took)
+		a.measure(g, took)
 		answered(span, g.Writer.Status())
 		a.record(g, g.Writer.Status())
 	}()

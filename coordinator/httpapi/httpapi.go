@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/mcpapi"
 	"ao/shared/fault"
+	"ao/shared/metric"
 
 	"github.com/gin-gonic/gin"
 )
@@ -36,6 +36,8 @@ type Config struct {
 	Streams int                                  // live streams at a time, default 256
 	Beat    time.Duration                        // rhythm of comments on a quiet stream, default 15 s
 	Log     *slog.Logger                         // default slog.Default()
+
+	Metrics *metric.Registry // what GET /metrics tells; nil: nothing is counted
 }
 
 // API answers HTTP requests for one coordinator.
@@ -51,9 +53,11 @@ type API struct {
 	document []byte // openapi.json
 
 	requests atomic.Uint64
-	open     atomic.Int64  // requests under way
-	streams  atomic.Int64  // of them live streams
-	audits   chan struct{} // holds one for the audit under way
+	open     atomic.Int64                               // requests under way
+	streams  atomic.Int64                               // of them live streams
+	took     *metric.Cells[answerOf, *metric.Histogram] // nil: nobody counts
+	endless  map[string]bool                            // routes that are live streams
+	audits   chan struct{}                              // holds one for the audit under way
 
 	streaming, waiting      context.Context // ended by Drain: streams at once, waits when the grace is over
 	endStreams, endTheWaits context.CancelFunc
@@ -83,8 +87,10 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	e.UseRawPath, e.UnescapePathValues = true, true // an escaped slash stays in its id, and is refused there
 	_ = e.SetTrustedProxies(nil)                    // fails for addresses only
 	e.Use(a.door)
+	a.took, a.endless = a.meters(cfg.Metrics), map[string]bool{}
 	a.document = described(a.routes())
 	for _, r := range a.routes() {
+		a.endless[r.Path] = r.live
 		e.Handle(r.Method, r.Path, a.answer(r.ok, a.knowing(r)))
 		if r.Method == http.MethodGet && !r.live {
 			e.HEAD(r.Path, a.answer(r.ok, a.knowing(r)))
@@ -109,15 +115,7 @@ func (a *API) Drain(grace time.Duration) {
 // Open is how many requests are under way, and how many of them are live streams.
 func (a *API) Open() (requests, streams int64) { return a.open.Load(), a.streams.Load() }
 
-// later are the routes of the contract that this version does not have.
-var later = map[string]string{"metrics": "metrics"}
-
 func (a *API) noRoute(g *gin.Context) {
-	first, _, _ := strings.Cut(strings.TrimPrefix(g.Request.URL.Path, "/"), "/")
-	if what, ok := later[first]; ok {
-		a.refuse(g, fault.Newf(fault.NotFound, "/%s is not supported by this version (%s come later)", first, what))
-		return
-	}
 	a.refuse(g, fault.Newf(fault.NotFound, "There is no %.80q here; GET / lists what there is", g.Request.URL.Path))
 }
 

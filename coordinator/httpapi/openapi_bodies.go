@@ -81,6 +81,7 @@ var bodies = map[string]body{
 	"GET /ready":        {out: state{}},
 	"GET /status":       {out: coordinator.Status{}},
 	"GET /doctor":       {out: checkup.Report{}},
+	"GET /metrics":      {out: mediaType("text/plain")},
 	"GET /ledger":       {out: ledger.Report{}},
 
 	"POST /runs":            {in: run.Request{}, out: coordinator.Accepted{}, also: map[int]any{200: coordinator.Outcome{}, 202: either{coordinator.Late{}, coordinator.Accepted{}}}, stream: true},

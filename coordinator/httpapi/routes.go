@@ -31,6 +31,7 @@ func (a *API) routes() []route {
 		{get, "/ready", nil, "requests can be served: 200, else 503 and why", ok, a.ready, false},
 		{get, "/status", nil, "how everything stands: lanes, runs by status, slots, what happened since this coordinator's start", ok, a.status, false},
 		{get, "/doctor", nil, "what of the deployment is not as it should be, and what to do, as this coordinator sees it", ok, a.doctor, false},
+		{get, "/metrics", nil, "what monitoring wants to know (Prometheus's text format)", ok, a.metrics, false},
 		{get, "/ledger", nil, "whether every promise was kept, read from the stream itself; ok, else what is wrong", ok, a.ledger, false},
 
 		{post, "/runs", nil, "start a session or resume one; mode sync waits for the result", created, a.createRun, false},

@@ -19,6 +19,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/metric"
 	"ao/shared/trace"
 	"ao/shared/wire"
 
@@ -39,6 +40,8 @@ type Config struct {
 	Serving func()        // called once when requests are answered
 	Audit   *audit.Log    // who changed what; nil: it is not recorded
 	Log     *slog.Logger  // default slog.Default()
+
+	Metrics *metric.Registry // default nil: nothing is counted
 }
 
 // atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.
@@ -68,6 +71,7 @@ type endpoint struct {
 	do                 func(ctx context.Context, h nats.Header, body []byte) (reply, error)
 	slots              chan struct{}
 	counts             counts
+	took               *metric.Cells[int, *metric.Histogram] // by code; nil: nobody counts
 }
 
 // counts are the service's own statistics: requests are worked on beside each other, which micro does not measure.
@@ -88,7 +92,11 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordina
 		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, say: `{"status":"active"}, or nothing`},
 	}
 	byName := map[string]*endpoint{}
+	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds", "How long requests to the NATS service took, by endpoint and code; those that wait for a run take as long as that does.", metric.Fast, "endpoint", "code")
 	for _, e := range endpoints {
+		if requests != nil {
+			e.took = metric.NewCells(func(code int) *metric.Histogram { return requests.Of(e.name, strconv.Itoa(code)) })
+		}
 		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
 	}
 	svc, err := micro.AddService(nc, micro.Config{
@@ -201,6 +209,11 @@ func answered(span trace.Span, v reply, err error) {
 func (s *service) answer(e *endpoint, to string, v reply, err error, took time.Duration) {
 	f := s.send(to, v, err, nil)
 	e.counts.nanos.Add(int64(took))
+	code := v.status
+	if f != nil {
+		code = status[f.Kind]
+	}
+	e.took.Of(code).Took(took)
 	level := slog.LevelDebug
 	switch {
 	case f == nil:

@@ -274,7 +274,7 @@ func TestBounds(t *testing.T) {
 		status       int
 		code         string
 	}{
-		{"GET", "/nothing", 404, "not_found"}, {"GET", "/schemas/none", 404, "SchemaNotFound"}, {"GET", "/metrics", 404, "not_found"}, {"GET", "/runs/", 404, "not_found"},
+		{"GET", "/nothing", 404, "not_found"}, {"GET", "/schemas/none", 404, "SchemaNotFound"}, {"GET", "/runs/", 404, "not_found"},
 		{"PUT", "/runs", 405, "method_not_allowed"}, {"DELETE", "/runs/run_1", 405, "method_not_allowed"}, {"OPTIONS", "/runs", 405, "method_not_allowed"},
 		{"GET", "/runs/run_1", 404, "not_found"}, {"GET", "/sessions/ses_1", 404, "not_found"}, {"POST", "/runs/run_1/stop", 404, "not_found"},
 		{"POST", "/sessions/ses_1/stop", 404, "not_found"}, {"DELETE", "/sessions/ses_1", 404, "not_found"}, {"DELETE", "/runners/rnr_1", 404, "not_found"},

@@ -25,6 +25,7 @@ import (
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/shared/fault"
+	"ao/shared/metric"
 	"ao/shared/setting"
 	"ao/shared/trace/otlp"
 
@@ -48,12 +49,15 @@ type Config struct {
 	HTTP           httpapi.Config     // limits; what it must know of its place is filled in
 	Serving        func(url string)   // called once when requests are served
 	Log            *slog.Logger       // default slog.Default()
+
+	Metrics *metric.Registry // what GET /metrics tells; default one of its own
+	Ports   metric.Ports     // where the process lets itself be looked at, beside the HTTP API
 }
 
 // Settings are the rows of the configuration (contract section 11) that a coordinator reads.
 func (c *Config) Settings() []setting.Bound {
 	co := &c.Coordinator
-	return []setting.Bound{
+	return append([]setting.Bound{
 		setting.HTTPAddr.To(&c.HTTPAddr), setting.InsecureListen.To(&c.InsecureListen),
 		setting.NATSURL.To(&c.NATS.URL), setting.NATSListen.To(&c.NATS.Listen), setting.NATSSync.To(&c.NATS.Sync),
 		setting.NATSUsers.To(&c.NATS.Users), setting.NATSCreds.To(&c.NATS.Login.Creds), setting.NATSCA.To(&c.NATS.Login.CA),
@@ -65,7 +69,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
 		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL),
 		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog),
-	}
+	}, c.Ports.Settings()...)
 }
 
 // The steps of an end: waits for runs are answered when grace is over, and what is not answered after patience is cut off.
@@ -105,6 +109,14 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer flush()
 	cfg.Coordinator.Trace = spans
+	if cfg.Metrics == nil {
+		cfg.Metrics = metric.New("coordinator")
+	}
+	shut, err := cfg.Ports.Open(ctx, cfg.Metrics, log)
+	if err != nil {
+		return err
+	}
+	defer shut()
 	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.HTTP.Tokens != nil || cfg.InsecureListen)
 	if err != nil {
 		return err
@@ -136,12 +148,13 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Log: log})
+	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Metrics: cfg.Metrics, Log: log})
 	if err != nil {
 		return err
 	}
 	cfg.Coordinator.Bus, cfg.Coordinator.Webhooks, cfg.Coordinator.Audit, cfg.Coordinator.Log = b, callbacks, record, log
 	cfg.Coordinator.DataDir, cfg.Coordinator.PublicURL = cfg.NATS.DataDir, publicURL(cfg.PublicURL, scheme, l.Addr(), log)
+	cfg.Coordinator.Metrics, cfg.HTTP.Metrics = cfg.Metrics, cfg.Metrics
 	c := coordinator.New(cfg.Coordinator)
 	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
 	if u, err := url.Parse(cfg.PublicURL); err == nil {
@@ -180,7 +193,7 @@ func Run(ctx context.Context, cfg Config) error {
 		if !ready(gone, c) {
 			return nil
 		}
-		return natsapi.Run(gone, nc, b, c, natsapi.Config{Audit: record, Log: log, Serving: func() {
+		return natsapi.Run(gone, nc, b, c, natsapi.Config{Audit: record, Metrics: cfg.Metrics, Log: log, Serving: func() {
 			answers.Store(true)
 			url := scheme + "://" + l.Addr().String()
 			log.Info("serving", "http", url, "nats", n.URL())

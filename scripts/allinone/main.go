@@ -13,6 +13,7 @@ import (
 
 	coordinator "ao/coordinator/serve"
 	"ao/nats/bus"
+	"ao/shared/metric"
 	"ao/shared/setting"
 	"ao/worker/process"
 	worker "ao/worker/serve"
@@ -31,6 +32,8 @@ func main() {
 		append(settings, setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
 	c.Log = setting.Logger(os.Stderr, level, format)
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
+	c.Metrics = metric.New("allinone")
+	w.Metrics = c.Metrics
 	if err := run(c, w); err != nil {
 		fail(err)
 	}
@@ -60,7 +63,7 @@ func run(c coordinator.Config, w worker.Config) error {
 		return err
 	}
 	defer nc.Close()
-	if w.Bus, err = bus.Open(nc, bus.Config{Log: c.Log, Confined: true}); err != nil {
+	if w.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: true}); err != nil {
 		return err
 	}
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -39,12 +39,14 @@ type Registry struct {
 	mu      sync.Mutex
 	known   map[string]any // by name: *Counters, *Histograms or *Seen
 	watched []*watch
+	handler http.Handler
 }
 
 // New makes the registry of a program, with what Go and the operating system say of the process.
 func New(program string) *Registry {
 	r := &Registry{reg: prometheus.NewRegistry(), known: map[string]any{}}
 	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*looker)(r))
+	r.handler = promhttp.HandlerFor(r.reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
 	version, revision, goVersion := build()
 	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.", "program", "version", "revision", "goversion")
 	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version, revision, goVersion) })
@@ -66,9 +68,12 @@ func build() (version, revision, goVersion string) {
 	return version, revision, info.GoVersion
 }
 
-// Handler answers who asks for all of it. It costs what is looked at; who asks too often waits for who asked before.
+// Handler answers who asks for all of it: four at a time, and 503 to who comes while they are answered.
 func (r *Registry) Handler() http.Handler {
-	return promhttp.HandlerFor(r.reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
+	if r == nil {
+		return http.NotFoundHandler()
+	}
+	return r.handler
 }
 
 // Families are all that were made so far, by name; those of Go and the process are not among them.

@@ -49,6 +49,8 @@ type Contract struct {
 	AgentType     string // a procedural agent is checked once and asked nothing
 	SystemPrompts bool   // the executor gives the blueprint's system_prompt to its model: there the schema is told, else at the prompt's end
 
+	Asked func() // called each time the session is asked again; may be nil
+
 	schema   *schema.Schema
 	rejected []run.Rejected
 }
@@ -88,6 +90,9 @@ func (c Contract) Run(ctx context.Context, inv executor.Invocation, host executo
 		}
 		if inv, err = again(inv, s.bound(), prompt.Retry(a.wrong, a.said, c.Output.Schema, maxPrevious)); err != nil {
 			return run.Outcome{Status: run.Failed, Error: fault.Of(err), Result: before}
+		}
+		if c.Asked != nil {
+			c.Asked()
 		}
 	}
 }

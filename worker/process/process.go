@@ -108,6 +108,8 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		span.Fail("not_started")
 		return Exit{}, err
 	}
+	running.Add(1)
+	defer running.Add(-1)
 	out := drain{file: p.stdout, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStdout}}
 	errs := drain{file: p.stderr, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStderr}}
 	pipes, drained := 2, make(chan struct{}, 3)

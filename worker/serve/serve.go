@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"ao/nats/bus"
+	"ao/shared/metric"
 	"ao/shared/setting"
 	"ao/shared/trace/otlp"
 	"ao/worker"
 	"ao/worker/gateway"
+	"ao/worker/process"
 	"ao/worker/profile"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +33,8 @@ type Config struct {
 	APIURL                        string        // where the orchestrator's HTTP API is; default what a coordinator says
 	CA                            string        // file of authorities whose certificates that may have, beside the system's
 	Log                           *slog.Logger  // default slog.Default()
+
+	Metrics *metric.Registry // default nil: nothing is counted
 
 	Hurry <-chan struct{} // closed: the grace is over
 }
@@ -81,12 +85,14 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 		return err
 	}
 	defer door.Close()
+	programs := c.Metrics.Gauge("ao_worker_processes", "Executor programs that this process runs at this moment; what they have started is not among them.")
+	defer c.Metrics.AtScrape(func(s *metric.Scrape) { s.Set(programs, float64(process.Running())) })()
 	g, ctx := errgroup.WithContext(ctx)
 	var all []*worker.Worker
 	for _, p := range profiles {
 		w, err := worker.New(worker.Config{
 			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
-			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Gateway: door, Trace: spans, Log: c.Log,
+			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Gateway: door, Trace: spans, Metrics: c.Metrics, Log: c.Log,
 		})
 		if err != nil {
 			stop()

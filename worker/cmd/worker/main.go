@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"ao/nats/bus"
+	"ao/shared/metric"
 	"ao/shared/setting"
 	"ao/worker/process"
 	"ao/worker/serve"
@@ -29,17 +30,22 @@ func main() {
 	var c serve.Config
 	var natsURL, level, format string
 	var login bus.Login
+	var ports metric.Ports
+	settings := append(c.Settings(), ports.Settings()...)
 	setting.Load(setting.Program{Name: "worker", About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
-		append(c.Settings(), setting.NATSURL.To(&natsURL), setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key),
+		append(settings, setting.NATSURL.To(&natsURL), setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key),
 			setting.MaxPayload.To(&c.MaxPayload), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
 	c.Log = setting.Logger(os.Stderr, level, format)
-	if err := work(c, natsURL, login); err != nil {
+	if ports.Metrics != "" { // else nobody would ask
+		c.Metrics = metric.New("worker")
+	}
+	if err := work(c, ports, natsURL, login); err != nil {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
 }
 
-func work(c serve.Config, natsURL string, login bus.Login) error {
+func work(c serve.Config, ports metric.Ports, natsURL string, login bus.Login) error {
 	if natsURL == setting.Embed {
 		return errors.New(`AO_NATS_URL: "embed" runs NATS inside the coordinator or allinone; a worker needs an address, for example AO_NATS_URL=nats://127.0.0.1:4222`)
 	}
@@ -51,6 +57,11 @@ func work(c serve.Config, natsURL string, login bus.Login) error {
 	if err != nil {
 		return err
 	}
+	shut, err := ports.Open(context.Background(), c.Metrics, c.Log)
+	if err != nil {
+		return err
+	}
+	defer shut()
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	ctx, stop := context.WithCancel(context.Background())
@@ -72,7 +83,7 @@ func work(c serve.Config, natsURL string, login bus.Login) error {
 		return err
 	}
 	defer nc.Close()
-	if c.Bus, err = bus.Open(nc, bus.Config{Log: c.Log, Confined: true}); err != nil {
+	if c.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: true}); err != nil {
 		return err
 	}
 	return serve.Run(ctx, c, profiles)

@@ -1,0 +1,210 @@
+package serve_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/metric"
+	"ao/shared/metric/metrictest"
+	"ao/shared/run"
+)
+
+// scrape is what a coordinator tells of itself.
+func (s *stack) scrape(headers ...string) metrictest.Page {
+	s.t.Helper()
+	return metrictest.Get(s.t, s.url+"/metrics", headers...)
+}
+
+// sums compares the sums of series, given as `name label=value…`.
+func sums(t *testing.T, p metrictest.Page, want map[string]float64) {
+	t.Helper()
+	for series, n := range want {
+		parts := strings.Fields(series)
+		if got := p.Sum(parts[0], parts[1:]...); got != n {
+			t.Errorf("%s is %v, want %v", series, got, n)
+		}
+	}
+}
+
+// TestMetricsSayWhatHappened: runs of every outcome, and what they leave behind.
+func TestMetricsSayWhatHappened(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) { c.Coordinator.Reports = 0 })
+	held := make(chan struct{})
+	w := s.work(func(q run.Queued) run.Outcome {
+		switch q.Agent {
+		case "bad":
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", "no")}
+		case "slow":
+			<-held
+		}
+		return done(`{"ok":true}`)
+	}, echo("good"), echo("bad"), echo("slow"))
+	t.Cleanup(func() { close(held) })
+	run1 := `{"agent_name":"good","parameters":{"x":1},"mode":"sync"}`
+	for range 3 {
+		s.post("/runs", run1).want(200)
+	}
+	s.post("/runs", `{"agent_name":"bad","mode":"sync"}`).want(200)
+	s.post("/runs", `{"agent_name":"bad","max_attempts":2}`).want(201)
+	s.post("/runs", `{"agent_name":"nobody"}`).want(404)
+	stopped := s.submit(`{"agent_name":"slow"}`)
+	s.until(stopped.RunID, run.Running)
+	s.post("/runs/"+stopped.RunID+"/stop", "")
+	s.until(stopped.RunID, run.Stopped)
+	s.submit(`{"agent_name":"good","additional_demands":{"tags":["none-has-it"]}}`)
+	s.submit(`{"agent_name":"slow"}`)
+
+	var p metrictest.Page
+	natstest.Until(t, "all of it has happened", func() bool {
+		p = s.scrape()
+		return p.Sum("ao_runs_ended_total") == 6 && p.Sum("ao_runs", "state=running") == 1
+	})
+	sums(t, p, map[string]float64{
+		"ao_runs_accepted_total":                                              8,
+		"ao_runs_accepted_total agent=slow type=procedural":                   2,
+		"ao_runs_ended_total agent=good profile=procedural outcome=completed": 3,
+		"ao_runs_ended_total agent=bad profile=procedural outcome=failed":     2,
+		"ao_runs_ended_total agent=slow profile=procedural outcome=stopped":   1,
+		"ao_attempts_begun_total profile=procedural":                          8,
+		"ao_attempts_failed_total reason=command_failed":                      3,
+		"ao_leases_lost_total":                                                0,
+		"ao_run_seconds type=procedural":                                      6,
+		"ao_run_execution_seconds type=procedural":                            7,
+		"ao_run_queued_seconds type=procedural":                               8,
+		"ao_run_unqueued_seconds type=procedural":                             7,
+		"ao_run_answer_seconds":                                               4,
+		"ao_run_input_bytes":                                                  8,
+		"ao_runs state=pending":                                               1,
+		"ao_runs state=ended":                                                 6,
+		"ao_unqueued_runs":                                                    1,
+		"ao_runners status=online":                                            1,
+		"ao_runner_slots profile=procedural host=here runner=" + w.id:         8,
+		"ao_runner_slots_busy runner=" + w.id:                                 1,
+		"ao_agents status=active":                                             3,
+		"ao_ready":                                                            1,
+		"ao_fold_lag_records":                                                 0,
+		"ao_nats_connected connection=ao-coordinator":                         1,
+		"ao_http_request_seconds method=POST route=/runs code=200":            4,
+		"ao_http_request_seconds method=POST route=/runs code=404":            1,
+		"ao_http_request_seconds method=POST route=/runs/:id/stop":            1,
+		"ao_build_info program=coordinator":                                   1,
+		"ao_lane_served lane=procedural._._":                                  1,
+		"ao_callbacks_owed":                                                   0,
+	})
+	for _, name := range []string{"ao_nats_append_seconds", "ao_stream_bytes", "ao_fold_sequence", "go_goroutines", "process_cpu_seconds_total", "ao_http_requests_open"} {
+		if p.Sum(name) <= 0 {
+			t.Errorf("%s is %v", name, p.Sum(name))
+		}
+	}
+	if wait := p.Sum("ao_unqueued_oldest_wait_seconds"); wait <= 0 || wait > 600 {
+		t.Errorf("the oldest waits %v s", wait)
+	}
+	// The worker dies: its lease is lost.
+	w.silence()
+	natstest.Until(t, "the lease is lost", func() bool { return s.scrape().Sum("ao_leases_lost_total") == 1 })
+}
+
+// A second coordinator says the same of the runs, and counts its own requests.
+func TestCoordinatorsCountTheSame(t *testing.T) {
+	t.Parallel()
+	one := start(t)
+	two := one.another()
+	one.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("good"))
+	natstest.Until(t, "both know the agent", func() bool { return two.get("/agents/good").status == 200 })
+	for range 2 {
+		one.post("/runs", `{"agent_name":"good","mode":"sync"}`).want(200)
+	}
+	for _, s := range []*stack{one, two} {
+		natstest.Until(t, "it has seen two ends", func() bool {
+			return s.scrape().Sum("ao_runs_ended_total", "agent=good", "outcome=completed", "profile=procedural") == 2
+		})
+	}
+	sums(t, one.scrape(), map[string]float64{"ao_http_request_seconds route=/runs": 2, "ao_run_answer_seconds": 2})
+	sums(t, two.scrape(), map[string]float64{"ao_http_request_seconds route=/runs": 0, "ao_run_answer_seconds": 0, "ao_run_queued_seconds": 2})
+}
+
+// Agents beyond the bound are one.
+func TestLabelsAreFew(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for i := range 105 {
+		s.post("/agents", fmt.Sprintf(`{"name":"a%d"}`, i)).want(201)
+		s.submit(fmt.Sprintf(`{"agent_name":"a%d","prompt":"x"}`, i))
+	}
+	var p metrictest.Page
+	natstest.Until(t, "all are counted", func() bool {
+		p = s.scrape()
+		return p.Sum("ao_runs_accepted_total") == 105
+	})
+	if n := len(p.Series("ao_runs_accepted_total")); n != 101 {
+		t.Errorf("%d series", n)
+	}
+	sums(t, p, map[string]float64{"ao_runs_accepted_total agent=other": 5, "ao_runs_accepted_total agent=a0": 1})
+	req, _ := http.NewRequest("BREW", s.url+"/teapot", nil)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	s.get("/agents/none-of-these")
+	sums(t, s.scrape(), map[string]float64{"ao_http_request_seconds method=other route=unknown": 1, "ao_http_request_seconds route=/agents/:name code=404": 1})
+}
+
+// Where tokens are asked for, monitoring needs one that reads; a listener of its own needs none.
+func TestWhoMayReadMetrics(t *testing.T) {
+	t.Parallel()
+	reg := metric.New("mine")
+	var log lockedLog
+	s := secure(t, func(c *serve.Config) {
+		c.Metrics, c.Ports.Metrics, c.Log = reg, "127.0.0.1:0", slog.New(slog.NewTextHandler(&log, nil))
+	})
+	_, at, _ := strings.Cut(log.text(), "setting=AO_METRICS_ADDR url=")
+	at, _, _ = strings.Cut(at, "\n")
+	for _, tt := range []struct {
+		headers []string
+		status  int
+	}{{nil, 401}, {[]string{bearer("aot_WRONG")}, 401}, {[]string{s.read}, 200}, {[]string{s.run}, 200}, {[]string{s.admin}, 200}} {
+		if got := s.get("/metrics", tt.headers...); got.status != tt.status {
+			t.Errorf("%v: %d %.200s", tt.headers, got.status, got.body)
+		}
+	}
+	if got := s.get("/metrics?x=1", s.read); got.status != 400 {
+		t.Errorf("a parameter that nobody knows: %d", got.status)
+	}
+	if p := metrictest.Get(t, at); p.Sum("ao_ready") != 1 || p.Sum("ao_build_info", "program=mine") != 1 {
+		t.Error("the listener tells something else")
+	}
+	if got := s.get("/runs"); got.status != 401 {
+		t.Errorf("the rest is open: %d", got.status)
+	}
+}
+
+// What is refused at the inbox, and offered against its schema, is counted.
+func TestRefusedThingsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(func(q run.Queued) run.Outcome { return done(`{"n":"no number"}`) }, echo("good"))
+	if err := s.nc.Publish(subject.InboxRuns, []byte(`{"agent_name":"nobody"}`)); err != nil {
+		t.Fatal(err)
+	}
+	acc := s.submit(`{"agent_name":"good","output_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}`)
+	s.until(acc.RunID, run.Failed)
+	if _, err := s.nc.Request(subject.APIRunsGet, []byte(acc.RunID), 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "both are counted", func() bool {
+		p := s.scrape()
+		return p.Sum("ao_rejected_messages_total") == 1 && p.Sum("ao_stream_messages", "stream=REJECTED") == 1 && p.Sum("ao_offers_refused_total") == 1 &&
+			p.Sum("ao_offers_checked_total", "outcome=failed") == 1 && p.Sum("ao_attempts_failed_total", "reason=OutputSchemaValidationError") == 1 &&
+			p.Sum("ao_nats_api_request_seconds", "endpoint=runs-get", "code=200") == 1
+	})
+}
