@@ -166,6 +166,9 @@ func (c *collector) want(s *stack, trace, root, paths string) {
 // A caller's request, an orchestrator that it starts, a child that must answer by a schema and calls back, and one that fails at its
 // first attempt: all of it is one tree, in the caller's trace, over three processes.
 func TestOneTrace(t *testing.T) {
+	if rolling {
+		t.Skip("what is asked again while NATS has no leader is more than one tree")
+	}
 	t.Parallel()
 	c := collect(t)
 	s := up(t, c.env()...)
@@ -264,6 +267,9 @@ POST /runs/submit/callback/attempt 1/ended`)
 
 // The other ways in and out: NATS, its inbox, MCP, a webhook; and a worker that is lost and cannot say so.
 func TestTracesOfOtherWays(t *testing.T) {
+	if rolling {
+		t.Skip("what is asked again while NATS has no leader is more than one tree")
+	}
 	t.Parallel()
 	c := collect(t)
 	var mu sync.Mutex
