@@ -20,6 +20,7 @@ import (
 )
 
 func main() {
+	process.Private()
 	if err := process.Guard(); err != nil {
 		fail(err)
 	}
