@@ -374,6 +374,43 @@ func TestOnlyUsersLogIn(t *testing.T) {
 	}
 }
 
+// TestAHistoryFromBeforeMovesIntoTheAccount: as the decision and the operators' page say.
+func TestAHistoryFromBeforeMovesIntoTheAccount(t *testing.T) {
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "users.conf")
+	co, err := users.New("coordinator", users.Coordinator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(users.Config([]users.User{co.User}, users.TLS{})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, with := range []string{"", file} {
+		if with != "" {
+			if err := os.Rename(filepath.Join(dir, "jetstream", "$G"), filepath.Join(dir, "jetstream", users.Own)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := embed.Start(embed.Config{StoreDir: dir, Listen: "none", Users: with, Log: natstest.Log(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		b := natstest.Open(t, s)
+		if err := b.Setup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		e := bus.Entry{Subject: subject.Stopping("7", "run_1"), Body: []byte("{}")}
+		if with == "" {
+			if _, err := b.Append(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		} else if m, err := b.Last(t.Context(), e.Subject); err != nil || m.Seq != 1 {
+			t.Errorf("got %+v, %v", m, err)
+		}
+		s.Close()
+	}
+}
+
 func must(t *testing.T) func([]nats.Option, error) []nats.Option {
 	return func(o []nats.Option, err error) []nats.Option {
 		t.Helper()
