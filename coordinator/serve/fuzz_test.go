@@ -158,4 +158,3 @@ func FuzzNATS(f *testing.F) {
 		}
 	})
 }
-

@@ -264,7 +264,9 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 
 	s.story("a stop between two attempts ends it at once", func(s *stack) {
 		id := s.run(`{"agent_name":"thrice","parameters":{"n":"stop","good":3}}`)
-		s.until("the third attempt is waited for", func() bool { return strings.HasPrefix(s.get("/runs/"+id).at("waiting_for"), "its next attempt: number 3 ") })
+		s.until("the third attempt is waited for", func() bool {
+			return strings.HasPrefix(s.get("/runs/"+id).at("waiting_for"), "its next attempt: number 3 ")
+		})
 		began := time.Now()
 		s.has(s.post("/runs/"+id+"/stop", ""), 200, `"status":"stopped"`)
 		if took := time.Since(began); took > time.Second {
