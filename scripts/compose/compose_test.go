@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,11 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
 )
 
 // A stack is the running compose project, seen from the machine it runs on.
@@ -31,6 +27,9 @@ type stack struct {
 	nats    string
 	ao      string // the command line, built for this machine
 	first   string // the first run's id; it has to outlive everything
+	token   string // an admin's
+	creds   string // file with a publisher's NATS credential
+	inbox   string // where that publisher is answered
 }
 
 // The steps build on each other, so the first that fails is the last that runs.
@@ -38,27 +37,23 @@ func TestStack(t *testing.T) {
 	if os.Getenv("AO_TEST_COMPOSE") == "" {
 		t.Fatal("AO_TEST_COMPOSE is not set: start this by scripts/compose-test, which brings the stack up")
 	}
-	s := &stack{
-		compose: strings.Fields(os.Getenv("AO_TEST_COMPOSE")),
-		http:    "http://127.0.0.1:" + os.Getenv("AO_HTTP_PORT"),
-		nats:    "nats://127.0.0.1:" + os.Getenv("AO_NATS_PORT"),
-		ao:      filepath.Join(t.TempDir(), "ao"),
-	}
-	if out, err := exec.Command("go", "build", "-o", s.ao, "ao/coordinator/cmd/ao").CombinedOutput(); err != nil {
-		t.Fatalf("go build ao: %v\n%s", err, out)
-	}
+	s := open(t)
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T, *stack)
 	}{
 		{"it becomes ready", ready},
-		{"nobody is root and the root file system is read-only", confined},
+		{"keys and tokens are made once", once},
+		{"who shows nothing gets nothing", strangers},
+		{"nobody is root, the root file system is read-only, and there are limits", confined},
 		{"a run over HTTP", overHTTP},
 		{"a run by the ao command", byCommand},
 		{"a run over NATS", overNATS},
 		{"three workers share the agents", scaled},
 		{"a rolling restart of each service loses nothing", rolling},
 		{"the history outlives the containers", recreated},
+		{"a backup outlives everything", restored},
+		{"agents by models", models},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
 			return
@@ -71,22 +66,34 @@ const (
 	text  = "the quick brown fox\njumps over\nthe lazy dog\n"
 )
 
+// open finds the stack that was brought up, and builds the command line.
+func open(t *testing.T) *stack {
+	t.Helper()
+	s := &stack{
+		compose: strings.Fields(os.Getenv("AO_TEST_COMPOSE")),
+		http:    "http://127.0.0.1:" + os.Getenv("AO_HTTP_PORT"),
+		nats:    "nats://127.0.0.1:" + os.Getenv("AO_NATS_PORT"),
+		ao:      filepath.Join(t.TempDir(), "ao"),
+		creds:   filepath.Join(t.TempDir(), "nats.nk"),
+	}
+	if out, err := exec.Command("go", "build", "-o", s.ao, "ao/coordinator/cmd/ao").CombinedOutput(); err != nil {
+		t.Fatalf("go build ao: %v\n%s", err, out)
+	}
+	s.keys(t)
+	return s
+}
+
 func ready(t *testing.T, s *stack) {
 	s.until(t, time.Minute, "/ready says 200", func() error { return s.get("/ready", nil) })
 	s.until(t, time.Minute, "a runner is online", func() error { return s.online(1) })
 	s.until(t, time.Minute, "text-stats is announced", func() error { return s.get("/agents/text-stats", nil) })
-	s.docker(t, "exec", "-T", "worker-procedural", "sh", "-c", fmt.Sprintf("printf %%s '%s' >%s", text, story))
+	s.tell(t)
 }
 
-func confined(t *testing.T, s *stack) {
-	for _, service := range []string{"coordinator", "worker-procedural"} {
-		if uid := s.docker(t, "exec", "-T", service, "id", "-u"); uid == "0" {
-			t.Errorf("%s runs as root", service)
-		}
-		if out, err := s.try("exec", "-T", service, "sh", "-c", "touch /usr/local/bin/x /etc/x"); err == nil {
-			t.Errorf("%s can write to its root file system: %s", service, out)
-		}
-	}
+// tell writes the story into the workers' workspace.
+func (s *stack) tell(t *testing.T) {
+	t.Helper()
+	s.docker(t, "exec", "-T", "worker-procedural", "sh", "-c", fmt.Sprintf("printf %%s '%s' >%s", text, story))
 }
 
 // A result is what the tests read of a run's answer.
@@ -124,21 +131,17 @@ func overHTTP(t *testing.T, s *stack) {
 
 func byCommand(t *testing.T, s *stack) {
 	cmd := exec.CommandContext(t.Context(), s.ao, "run", "text-stats", "--param", "file="+story)
-	cmd.Env = append(os.Environ(), "AO_URL="+s.http)
+	cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
-	if out := s.docker(t, "exec", "-T", "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
+	if out := s.docker(t, "exec", "-T", "-e", "AO_TOKEN="+s.token, "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
 		t.Errorf("ao agents inside the container says %q, want text-stats in it", out)
 	}
 }
 
 func overNATS(t *testing.T, s *stack) {
-	nc, err := nats.Connect(s.nats)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	nc := s.publisher(t)
 	body := fmt.Sprintf(`{"agent_name":"text-stats","parameters":{"file":%q}}`, story)
 	answer, err := nc.Request("ao.api.runs.create", []byte(body), 10*time.Second)
 	if err != nil {
@@ -189,47 +192,10 @@ func scaled(t *testing.T, s *stack) {
 	})
 }
 
-// rolling restarts one service after the other while callers go on asking. Each caller repeats a request that was not
-// answered, under its Idempotency-Key, as the contract tells it to.
+// rolling restarts one service after the other while callers go on asking.
 func rolling(t *testing.T, s *stack) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var (
-		mu       sync.Mutex
-		accepted = map[string]string{} // run id by key
-		callers  sync.WaitGroup
-	)
-	total := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(accepted)
-	}
-	for caller := range 4 {
-		callers.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				key := fmt.Sprintf("caller-%d-%d", caller, n)
-				id, err := s.insist(t.Context(), key)
-				if err != nil {
-					t.Errorf("%s: %v", key, err)
-					return
-				}
-				mu.Lock()
-				accepted[key] = id
-				mu.Unlock()
-				pause(ctx, 20*time.Millisecond)
-			}
-		})
-	}
-	more := func(what string) {
-		before := total()
-		s.until(t, time.Minute, "runs are accepted and done "+what, func() error {
-			if total() < before+20 {
-				return fmt.Errorf("%d more since", total()-before)
-			}
-			return nil
-		})
-	}
-	more("before any restart")
+	l := s.load(t)
+	l.more("before any restart")
 	containers := strings.Fields(s.docker(t, "ps", "-q", "worker-procedural"))
 	if len(containers) != 3 {
 		t.Fatalf("%d worker containers, want 3", len(containers))
@@ -237,24 +203,14 @@ func rolling(t *testing.T, s *stack) {
 	if out, err := exec.Command("docker", "restart", "-t", "30", containers[0]).CombinedOutput(); err != nil {
 		t.Fatalf("docker restart: %v\n%s", err, out)
 	}
-	more("after a worker's restart")
+	l.more("after a worker's restart")
 	for _, service := range []string{"coordinator", "nats"} {
 		s.docker(t, "restart", "-t", "30", service)
-		more("after the restart of " + service)
+		l.more("after the restart of " + service)
 	}
-	stop()
-	callers.Wait()
-
-	ids := map[string]string{}
-	for key, id := range accepted {
-		if other, twice := ids[id]; twice {
-			t.Errorf("%s and %s were answered with one run, %s", key, other, id)
-		}
-		ids[id] = key
-		s.until(t, time.Minute, "run "+id+" completes", func() error { return s.completed(id) })
-	}
-	t.Logf("%d runs accepted and completed during three restarts", len(accepted))
+	l.settle("three restarts")
 	s.until(t, time.Minute, "three runners are online again", func() error { return s.online(3) })
+	s.verify(t)
 }
 
 func recreated(t *testing.T, s *stack) {
@@ -271,25 +227,6 @@ func recreated(t *testing.T, s *stack) {
 		}
 		return s.completed(id)
 	})
-}
-
-// insist asks for a run until it is told which, or the request itself is at fault.
-func (s *stack) insist(ctx context.Context, key string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		var r result
-		err := s.post(ctx, key, map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}}, &r)
-		var refused refusal
-		switch {
-		case err == nil:
-			return r.RunID, nil
-		case errors.As(err, &refused) && refused.code != http.StatusServiceUnavailable && refused.code != http.StatusTooManyRequests:
-			return "", err
-		case !pause(ctx, 100*time.Millisecond):
-			return "", fmt.Errorf("not accepted within a minute: %w", err)
-		}
-	}
 }
 
 func (s *stack) completed(id string) error {
@@ -340,7 +277,7 @@ func (s *stack) get(path string, into any) error {
 	if err != nil {
 		return err
 	}
-	return do(req, into)
+	return s.do(req, into)
 }
 
 func (s *stack) post(ctx context.Context, key string, run map[string]any, into any) error {
@@ -356,10 +293,11 @@ func (s *stack) post(ctx context.Context, key string, run map[string]any, into a
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	return do(req, into)
+	return s.do(req, into)
 }
 
-func do(req *http.Request, into any) error {
+func (s *stack) do(req *http.Request, into any) error {
+	req.Header.Set("Authorization", "Bearer "+s.token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err

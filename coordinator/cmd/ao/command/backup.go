@@ -112,16 +112,22 @@ func (a *app) onNATS(f func(ctx context.Context, nc *nats.Conn, replicas int, fi
 	return func(c *cobra.Command, args []string) error {
 		var url string
 		var replicas int
-		if err := setting.Parse(setting.Program{Name: "ao"}, nil, os.LookupEnv, setting.NATSURL.To(&url), setting.NATSReplicas.To(&replicas)); err != nil {
+		var login bus.Login
+		if err := setting.Parse(setting.Program{Name: "ao"}, nil, os.LookupEnv, setting.NATSURL.To(&url), setting.NATSReplicas.To(&replicas),
+			setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key)); err != nil {
 			return usage{err}
 		}
 		if url == setting.Embed {
 			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
 		}
 		a.acted = true
+		opts, err := login.Options()
+		if err != nil {
+			return err
+		}
 		ctx, cancel := context.WithTimeout(c.Context(), reach)
 		defer cancel()
-		nc, err := bus.Connect(ctx, url, "ao", slog.New(slog.DiscardHandler))
+		nc, err := bus.Connect(ctx, url, "ao", slog.New(slog.DiscardHandler), opts...)
 		if err != nil {
 			return err
 		}

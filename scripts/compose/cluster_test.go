@@ -1,0 +1,111 @@
+//go:build compose
+
+package compose
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/users"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestCluster maltreats the stack of docker-compose.cluster.yml: what one server, or one coordinator, knows must not be lost with it.
+func TestCluster(t *testing.T) {
+	if os.Getenv("AO_TEST_COMPOSE") == "" {
+		t.Fatal("AO_TEST_COMPOSE is not set: start this by scripts/compose-test, which brings the stack up")
+	}
+	s := open(t)
+	ready(t, s)
+	confinedCluster(t, s)
+	second := *s
+	second.http = "http://127.0.0.1:" + os.Getenv("AO_HTTP_PORT_2")
+	s.until(t, time.Minute, "the second coordinator is ready", func() error { return second.get("/ready", nil) })
+	l := s.load(t)
+	l.more("before anything is killed")
+	for _, n := range []string{"nats-2", "nats-3"} {
+		id := s.docker(t, "ps", "-q", n)
+		if out, err := exec.Command("docker", "kill", "-s", "KILL", id).CombinedOutput(); err != nil {
+			t.Fatalf("docker kill: %v\n%s", err, out)
+		}
+		l.more("without " + n)
+		s.docker(t, "start", n)
+		l.more("with " + n + " again")
+		s.until(t, time.Minute, "the cluster is whole", func() error { return s.current(t) })
+	}
+	id := s.docker(t, "ps", "-q", "coordinator-2")
+	if out, err := exec.Command("docker", "kill", "-s", "KILL", id).CombinedOutput(); err != nil {
+		t.Fatalf("docker kill: %v\n%s", err, out)
+	}
+	l.more("without the second coordinator")
+	s.docker(t, "start", "coordinator-2")
+	l.settle("two NATS servers and a coordinator killed")
+	s.verify(t)
+	s.until(t, time.Minute, "the second coordinator proves it too", func() error { return second.get("/ready", nil) })
+	second.verify(t)
+}
+
+func confinedCluster(t *testing.T, s *stack) {
+	s.until(t, 90*time.Second, "every container is as it should be", func() error {
+		for _, id := range strings.Fields(s.docker(t, "ps", "-q")) {
+			if err := sound(id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	// The servers' own network is closed to everybody else.
+	if out, err := s.try("exec", "-T", "worker-procedural", "getent", "hosts", "route-1"); err == nil {
+		t.Errorf("a worker finds the address at which the NATS servers speak to each other: %s", out)
+	}
+}
+
+// current tells whether every stream's copies have caught up.
+func (s *stack) current(t *testing.T) error {
+	file := filepath.Join(t.TempDir(), "nats.nk")
+	text := s.made(t, "coordinator/nats.nk")
+	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+		return err
+	}
+	c, err := users.Read("coordinator", []byte(text))
+	if err != nil {
+		return err
+	}
+	login, err := nats.NkeyOptionFromSeed(file)
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(s.nats, login, nats.CustomInboxPrefix(c.Inbox()))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	n := 0
+	list := js.ListStreams(t.Context())
+	for i := range list.Info() {
+		n++
+		if i.Config.Replicas != 3 || i.Cluster == nil || len(i.Cluster.Replicas) != 2 {
+			return fmt.Errorf("%s has not three copies: %+v", i.Config.Name, i.Cluster)
+		}
+		for _, r := range i.Cluster.Replicas {
+			if !r.Current || r.Offline {
+				return fmt.Errorf("%s at %s has not caught up", i.Config.Name, r.Name)
+			}
+		}
+	}
+	if n < 11 {
+		return fmt.Errorf("%d streams, %v", n, list.Err())
+	}
+	return nil
+}

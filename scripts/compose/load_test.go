@@ -1,0 +1,102 @@
+//go:build compose
+
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// load is callers that go on asking whatever happens. Each repeats a request that was not answered, under its Idempotency-Key, as the
+// contract tells it to.
+type load struct {
+	t       *testing.T
+	s       *stack
+	stop    context.CancelFunc
+	callers sync.WaitGroup
+
+	mu       sync.Mutex
+	accepted map[string]string // run id by key
+}
+
+func (s *stack) load(t *testing.T) *load {
+	ctx, stop := context.WithCancel(t.Context())
+	l := &load{t: t, s: s, stop: stop, accepted: map[string]string{}}
+	t.Cleanup(l.callers.Wait)
+	t.Cleanup(stop)
+	for caller := range 4 {
+		l.callers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				key := fmt.Sprintf("%s-%d-%d", t.Name(), caller, n)
+				id, err := s.insist(t.Context(), key)
+				if err != nil {
+					t.Errorf("%s: %v", key, err)
+					return
+				}
+				l.mu.Lock()
+				l.accepted[key] = id
+				l.mu.Unlock()
+				pause(ctx, 20*time.Millisecond)
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) total() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.accepted)
+}
+
+// more waits until runs are accepted as before.
+func (l *load) more(what string) {
+	l.t.Helper()
+	before := l.total()
+	l.s.until(l.t, time.Minute, "runs are accepted "+what, func() error {
+		if l.total() < before+20 {
+			return fmt.Errorf("%d more since", l.total()-before)
+		}
+		return nil
+	})
+}
+
+// settle ends the callers; every run they were told of is one of its own, and completes.
+func (l *load) settle(what string) {
+	l.t.Helper()
+	l.stop()
+	l.callers.Wait()
+	ids := map[string]string{}
+	for key, id := range l.accepted {
+		if other, twice := ids[id]; twice {
+			l.t.Errorf("%s and %s were answered with one run, %s", key, other, id)
+		}
+		ids[id] = key
+		l.s.until(l.t, time.Minute, "run "+id+" completes", func() error { return l.s.completed(id) })
+	}
+	l.t.Logf("%d runs accepted and completed during %s", len(ids), what)
+}
+
+// insist asks for a run until it is told which, or the request itself is at fault.
+func (s *stack) insist(ctx context.Context, key string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		var r result
+		err := s.post(ctx, key, map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}}, &r)
+		var refused refusal
+		switch {
+		case err == nil:
+			return r.RunID, nil
+		case errors.As(err, &refused) && refused.code != http.StatusServiceUnavailable && refused.code != http.StatusTooManyRequests:
+			return "", err
+		case !pause(ctx, 100*time.Millisecond):
+			return "", fmt.Errorf("not accepted within a minute: %w", err)
+		}
+	}
+}
