@@ -97,7 +97,9 @@ func (a *authority) client(most uint16) *http.Client {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	believes.MaxVersion = most
+	if believes.MaxVersion = most; most != 0 {
+		believes.MinVersion = tls.VersionTLS10 // it is the server that must refuse
+	}
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: believes, DisableKeepAlives: true}, Timeout: 20 * time.Second}
 }
 
