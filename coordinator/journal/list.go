@@ -82,7 +82,7 @@ func cursor(kind, c string) (uint64, error) {
 	}
 	digits, ok := strings.CutPrefix(string(raw), kind)
 	seq, err := strconv.ParseUint(digits, 10, 64)
-	if !ok || err != nil || strconv.FormatUint(seq, 10) != digits {
+	if !ok || err != nil || cursorAt(kind, seq) != c { // one page has one cursor
 		return 0, bad
 	}
 	return seq, nil
