@@ -1,0 +1,265 @@
+package monitoring_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinator "ao/coordinator/serve"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/shared/metric"
+	"ao/shared/metric/metrictest"
+	worker "ao/worker/serve"
+
+	"github.com/goccy/go-yaml"
+)
+
+var update = flag.Bool("update", false, "write the table in shared/docs/metrics.md anew")
+
+const docs = "../../shared/docs/metrics.md"
+
+// stack runs a coordinator and a worker with one registry, has them do a run, and gives what they tell.
+func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
+	t.Helper()
+	log, reg := natstest.Log(t), metric.New("test")
+	n, err := coordinator.OpenNATS(coordinator.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	serving := make(chan string, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 2)
+	t.Cleanup(func() { cancel(); <-ended; <-ended })
+	go func() {
+		ended <- coordinator.Run(ctx, coordinator.Config{HTTPAddr: "127.0.0.1:0", Server: n, Serving: func(url string) { serving <- url }, Metrics: reg, Log: log})
+	}()
+	var url string
+	select {
+	case url = <-serving:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the coordinator does not serve")
+	}
+	nc, err := n.Dial(t.Context(), "worker", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	w := worker.Config{ProfilesDir: "../../worker/profiles", Profiles: []string{"procedural"}, ProjectDir: t.TempDir(), Metrics: reg, Log: log}
+	if w.Bus, err = bus.Open(nc, bus.Config{Metrics: reg, Log: log}); err != nil {
+		t.Fatal(err)
+	}
+	profiles, err := w.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- worker.Run(ctx, w, profiles) }()
+	body := `{"agent_name":"text-stats","parameters":{"file":"` + "none" + `"},"mode":"sync"}`
+	natstest.Until(t, "a run has ended", func() bool {
+		res, err := http.Post(url+"/runs", "application/json", strings.NewReader(body))
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+	return reg, metrictest.Get(t, url+"/metrics")
+}
+
+// expression is a PromQL expression, and where it stands.
+type expression struct{ where, expr string }
+
+func rules(t *testing.T) (all []expression, alerts []string) {
+	t.Helper()
+	raw, err := os.ReadFile("rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string `yaml:"name"`
+			Rules []struct {
+				Alert       string            `yaml:"alert"`
+				Expr        string            `yaml:"expr"`
+				For         string            `yaml:"for"`
+				Labels      map[string]string `yaml:"labels"`
+				Annotations map[string]string `yaml:"annotations"`
+			} `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.UnmarshalWithOptions(raw, &file, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			all, alerts = append(all, expression{"alert " + r.Alert, r.Expr}), append(alerts, r.Alert)
+			if _, err := time.ParseDuration(r.For); r.For != "" && err != nil {
+				t.Errorf("%s: for: %v", r.Alert, err)
+			}
+			if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["runbook"] != "shared/docs/metrics.md#"+strings.ToLower(r.Alert) {
+				t.Errorf("%s: labels %v, annotations %v", r.Alert, r.Labels, r.Annotations)
+			}
+		}
+	}
+	return all, alerts
+}
+
+func dashboard(t *testing.T) (all []expression) {
+	t.Helper()
+	raw, err := os.ReadFile("dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, p := range file.Panels {
+		if seen[p.ID] {
+			t.Errorf("two panels have the id %d", p.ID)
+		}
+		seen[p.ID] = true
+		for _, e := range p.Targets {
+			all = append(all, expression{"panel " + p.Title, e.Expr})
+		}
+	}
+	return all
+}
+
+// No parser of PromQL is light enough to be a dependency: names and labels are found by what they look like. That finds what does not
+// exist and brackets that do not match, not every mistake.
+var (
+	names   = regexp.MustCompile(`\b(?:ao|go|process)_[a-z0-9_]+`)
+	picks   = regexp.MustCompile(`\b((?:ao|go|process)_[a-z0-9_]+)\{([^}]*)\}`)
+	matches = regexp.MustCompile(`([a-zA-Z_]+)\s*(?:=~|!~|!=|=)\s*"`)
+	suffix  = regexp.MustCompile(`_(bucket|sum|count)$`)
+	strs    = regexp.MustCompile(`"[^"]*"`)
+)
+
+func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
+	reg, page := stack(t)
+	families := map[string]metric.Family{}
+	for _, f := range reg.Families() {
+		families[f.Name] = f
+		if f.Help == "" || (f.Kind == metric.KindCounter) != strings.HasSuffix(f.Name, "_total") || !strings.HasPrefix(f.Name, "ao_") {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, name := range page.Names("ao_") {
+		if _, ok := families[name]; !ok {
+			t.Errorf("%s is told and unknown", name)
+		}
+	}
+	sums := page.Sum("ao_worker_claims_total", "result=won")
+	if sums < 1 || page.Sum("ao_worker_last_words_total", "result=stands") < 1 || page.Sum("ao_worker_slots") < 1 || page.Sum("ao_worker_execution_seconds") < 1 || page["ao_worker_processes"] == nil {
+		t.Errorf("the worker tells nothing of its run: %v claims", sums)
+	}
+	alerts, _ := rules(t)
+	all := append(alerts, dashboard(t)...)
+	if len(all) < 40 {
+		t.Errorf("only %d expressions", len(all))
+	}
+	for _, e := range all {
+		bare := strs.ReplaceAllString(e.expr, `""`)
+		for _, pair := range []string{"()", "{}", "[]"} {
+			if strings.Count(bare, pair[:1]) != strings.Count(bare, pair[1:]) {
+				t.Errorf("%s: brackets of %s", e.where, e.expr)
+			}
+		}
+		found := names.FindAllString(bare, -1)
+		if len(found) == 0 {
+			t.Errorf("%s names no metric: %s", e.where, e.expr)
+		}
+		for _, name := range found {
+			f, ok := families[name]
+			if base := suffix.ReplaceAllString(name, ""); !ok && base != name {
+				f, ok = families[base]
+				ok = ok && f.Kind == metric.KindHistogram
+			}
+			if !ok && page[name] == nil {
+				t.Errorf("%s: there is no %s", e.where, name)
+			}
+		}
+		for _, m := range picks.FindAllStringSubmatch(e.expr, -1) {
+			f, ok := families[suffix.ReplaceAllString(m[1], "")]
+			for _, label := range matches.FindAllStringSubmatch(m[2], -1) {
+				if ok && !slices.Contains(f.Labels, label[1]) && !slices.Contains([]string{"instance", "job", "le"}, label[1]) {
+					t.Errorf("%s: %s has no label %s", e.where, m[1], label[1])
+				}
+			}
+		}
+	}
+	table(t, reg.Families())
+}
+
+// table compares the table in the docs with what there is, or writes it.
+func table(t *testing.T, families []metric.Family) {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("| metric | kind | labels | |\n|---|---|---|---|\n")
+	for _, f := range families {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, strings.Join(f.Labels, ", "), strings.ReplaceAll(f.Help, "|", "\\|"))
+	}
+	const from, to = "<!-- table -->\n", "<!-- end of table -->\n"
+	raw, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, k := bytes.Index(raw, []byte(from)), bytes.Index(raw, []byte(to))
+	if i < 0 || k < i {
+		t.Fatalf("%s has no place for the table", docs)
+	}
+	i += len(from)
+	if string(raw[i:k]) == b.String() {
+		return
+	}
+	if !*update {
+		t.Errorf("the table in %s is not what the programs tell; write it with: go test ./scripts/monitoring -update", docs)
+		return
+	}
+	if err := os.WriteFile(docs, slices.Concat(raw[:i], []byte(b.String()), raw[k:]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryAlertIsExplained(t *testing.T) {
+	raw, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, alerts := rules(t)
+	for _, a := range alerts {
+		if !strings.Contains(string(raw), "\n### "+a+"\n") {
+			t.Errorf("%s does not say what %s means", docs, a)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^### (Ao\w+)$`).FindAllStringSubmatch(string(raw), -1) {
+		if !slices.Contains(alerts, m[1]) {
+			t.Errorf("%s explains %s, which does not exist", docs, m[1])
+		}
+	}
+	var any map[string]any
+	if raw, err = os.ReadFile("prometheus.yml"); err == nil {
+		err = yaml.Unmarshal(raw, &any)
+	}
+	if err != nil || any["scrape_configs"] == nil {
+		t.Errorf("prometheus.yml: %v", err)
+	}
+}
