@@ -41,7 +41,7 @@ func (s *stack) load(t *testing.T) *load {
 				l.mu.Lock()
 				l.accepted[key] = id
 				l.mu.Unlock()
-				pause(ctx, 20*time.Millisecond)
+				pause(ctx, 50*time.Millisecond)
 			}
 		})
 	}
