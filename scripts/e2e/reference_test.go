@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestConfigurationReference: shared/docs/configuration.md is what the programs say of themselves.
+// AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference writes it anew.
+func TestConfigurationReference(t *testing.T) {
+	t.Parallel()
+	want := reference(t)
+	path := filepath.Join("..", "..", "shared", "docs", "configuration.md")
+	if os.Getenv("AO_WRITE_DOCS") != "" {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) != want {
+		t.Errorf("configuration.md is not what the programs' --help says; write it anew: AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference")
+	}
+}
+
+// row is a setting, and the programs that have it.
+type row struct {
+	flags, env, def, doc string
+	programs             []string
+}
+
+var columns = regexp.MustCompile(`  +`)
+
+// help is what a program says of itself.
+func help(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(bin, program), append(args, "--help")...).Output()
+	if err != nil {
+		t.Fatalf("%s --help: %v", program, err)
+	}
+	return string(out)
+}
+
+// reference makes the page.
+func reference(t *testing.T) string {
+	rows, order := map[string]*row{}, []string(nil)
+	for _, program := range []string{"coordinator", "worker"} {
+		_, table, ok := strings.Cut(help(t, program), "MEANING\n")
+		if !ok {
+			t.Fatalf("%s --help has no table", program)
+		}
+		for line := range strings.Lines(table) {
+			c := columns.Split(strings.TrimSpace(line), 4)
+			if len(c) != 4 {
+				t.Fatalf("%s --help: %q has not four columns", program, line)
+			}
+			if rows[c[1]] == nil {
+				rows[c[1]], order = &row{flags: c[0], env: c[1], def: c[2], doc: c[3]}, append(order, c[1])
+			}
+			rows[c[1]].programs = append(rows[c[1]].programs, program)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b string) int {
+		return cmp.Compare(strings.Join(rows[a].programs, " "), strings.Join(rows[b].programs, " "))
+	})
+	var b strings.Builder
+	b.WriteString(`# Configuration
+
+Made from what the programs say with ` + "`--help`" + `; a test keeps it true. A flag beats its environment variable; a variable that is set to nothing counts as not set.
+Durations are seconds, or like ` + "`1m30s`" + `; sizes bytes, or like ` + "`16MiB`" + `. A value that cannot be read stops the program with the variable's name, the value and an example.
+` + "`scripts/up`" + ` (one process) knows all of them.
+`)
+	programs := ""
+	for _, name := range order {
+		r := rows[name]
+		if p := strings.Join(r.programs, " and "); p != programs {
+			programs = p
+			fmt.Fprintf(&b, "\n## %s\n| variable | flag | default | |\n|---|---|---|---|\n", strings.ToUpper(p[:1])+p[1:])
+		}
+		def := "`" + r.def + "`"
+		if r.def == "-" {
+			def = ""
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", r.env, r.flags, def, strings.ReplaceAll(r.doc, "|", `\|`))
+	}
+	b.WriteString("\n## The command line `ao`\n```\n" + strings.TrimSpace(help(t, "ao")) + "\n```\n")
+	return b.String()
+}
