@@ -59,32 +59,45 @@ const (
 // Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are not shown: it may
 // read itself and what is below it, no more. An unknown id is NotFound. While NATS is away it tells what is known here.
 func (c *Coordinator) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
-	t, err := c.Journal.Trace(ctx, id)
-	if err == nil && !t.Run.Status.Final() { // it may be old; an end never changes
-		c.current(ctx)
-		t, err = c.Journal.Trace(ctx, id)
+	for tries := 1; ; tries++ {
+		known := c.Journal.Seq()
+		t, err := c.Journal.Trace(ctx, id)
+		if err == nil && tries == 1 && !t.Run.Status.Final() { // it may be old; an end never changes
+			c.current(ctx)
+			known = c.Journal.Seq()
+			t, err = c.Journal.Trace(ctx, id)
+		}
+		if err != nil {
+			return Explanation{}, err
+		}
+		e, whole, err := c.account(ctx, t, known, inside)
+		if err != nil || whole || tries == 3 {
+			return e, err
+		}
 	}
-	if err != nil {
-		return Explanation{}, err
-	}
+}
+
+// account explains a run by what the index had of it when it had read as far as known. Not whole: the run has ended meanwhile.
+func (c *Coordinator) account(ctx context.Context, t journal.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
 	r := t.Run
-	e := Explanation{
+	e = Explanation{
 		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt, MaxAttempts: max(1, r.MaxAttempts),
 	}
-	n := narrator{c: c, t: t}
+	n := narrator{c: c, t: t, upTo: known}
 	e.Story, err = n.tell(ctx)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable || ctx.Err() != nil {
-		return Explanation{}, err
+		return Explanation{}, false, err
 	}
 	if err != nil {
 		e.Incomplete = "NATS does not answer, so records of the run could not be read"
 	}
-	if a, ok := c.Journal.Active(id); ok && !r.Status.Final() {
+	a, live := c.Journal.Active(r.ID)
+	if live && !r.Status.Final() {
 		e.WaitsFor, e.Summary = c.obstacle(r, a, inside)
 	} else {
 		e.Summary = c.verdict(t, e.Story)
 	}
-	return e, nil
+	return e, live || r.Status.Final(), nil
 }
 
 // verdict says in a sentence how a run ended.

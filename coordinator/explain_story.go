@@ -34,8 +34,9 @@ const (
 
 // narrator reads the records of one run, by their own subjects, and tells what they say: never a key, a nonce, or what a result holds.
 type narrator struct {
-	c *Coordinator
-	t journal.Trace
+	c    *Coordinator
+	t    journal.Trace
+	upTo uint64 // what the index had read when it gave t
 
 	mu     sync.Mutex
 	all    []told
@@ -225,6 +226,9 @@ func (n *narrator) end(at int, m bus.Message) {
 	r := n.t.Run
 	e, _ := run.DecodeEnded(m.Body) // one that cannot be read is a failure
 	final := m.Seq == n.t.End
+	if !final && m.Seq > n.upTo { // nobody here knows yet whether another attempt follows
+		return
+	}
 	why := e.Error
 	if final {
 		why = r.Error

@@ -218,3 +218,26 @@ func TestExplainWithoutNATS(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainWhatHasJustHappened: the record of an end may be read before the index has it. Then it is no failed attempt that another
+// follows, and once the index has it the run is explained by that.
+func TestExplainWhatHasJustHappened(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	acc := f.start("")
+	a := f.claim(acc.RunID)
+	known := c.Journal.Seq()
+	before, err := c.Journal.Trace(t.Context(), acc.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.end(a, said("one"))
+	e, whole, err := c.account(t.Context(), before, known, false)
+	if words, _ := story(e); err != nil || whole || words != "accepted queued claimed" {
+		t.Errorf("%v, whole %t: %s", err, whole, words)
+	}
+	if e = explain(t, c, acc.RunID); !strings.HasPrefix(e.Summary, "It completed, ") || e.WaitsFor != nil {
+		t.Errorf("%q", e.Summary)
+	}
+}

@@ -88,7 +88,8 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 			w = baseWant(l.Lane)
 		}
 		delete(wants, l.Lane)
-		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), wanted(w), c.fleet.laneMatches(l.Lane, w)})
+		served := w.Lane() == l.Lane && c.fleet.laneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
+		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), wanted(w), served})
 	}
 	for lane, w := range wants {
 		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), c.fleet.laneMatches(lane, w)})
