@@ -34,12 +34,13 @@ const (
 	completeFile = "complete.json"
 )
 
-// order is what is backed up, and in which order: the servers go on while it is read, so what follows RUNS is a little newer than
-// it. Runs name bodies, events and lanes, so those are read after the runs that name them. The idempotency keys come
-// after RUNS too: a key whose run is missing makes it when it is asked again, a run whose key is missing would be made twice. And they
-// come before the inbox: a key is named by the inbox's sequence, and none may be kept of a sequence that will be given anew.
+// order is what is backed up, and in which order: the servers go on while it is read, so what follows is a little newer than what
+// precedes it. The inbox comes first: a message whose run is accepted meanwhile is then in the file as a message too, and its key has
+// the run made once. Runs name bodies, events and lanes, so those are read after the runs that name them. The idempotency keys come
+// after RUNS too: a key whose run is missing makes it when it is asked again, a run whose key is missing would be made twice. A key of
+// an inbox message that the file does not hold harms nobody: a restored inbox names what it is given anew differently (bus.InboxBefore).
 var order = []string{
-	subject.Runs, kv(subject.Idempotency), subject.Inbox, subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
+	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
 	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.Lanes), kv(subject.Secrets),
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"ao/nats/backup"
@@ -136,7 +137,7 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 	fill(t, old)
 	file := write(t, old)
 	made, streams, err := backup.Check(bytes.NewReader(file))
-	if err != nil || made.IsZero() || len(streams) != 11 || streams[0].Name != subject.Runs || streams[0].Messages != 348 {
+	if err != nil || made.IsZero() || len(streams) != 11 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
 		t.Fatalf("made %s, streams %v, %v", made, streams, err)
 	}
 	told := 0
@@ -161,7 +162,7 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 	if _, _, err := backup.Check(bytes.NewReader(write(t, anew))); err != nil {
 		t.Error(err)
 	}
-	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is a stream RUNS already") {
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is a stream INBOX already") {
 		t.Errorf("over what is there: %v", err)
 	}
 }
@@ -235,6 +236,54 @@ func TestAnInboxMessageKeepsItsKey(t *testing.T) {
 	}
 }
 
+// TestWhatTheInboxHeldIsNotLost: a run that publishers left before the backup began is in it, also where it is accepted while the backup
+// is made: then as a message, as a run or as both.
+func TestWhatTheInboxHeldIsNotLost(t *testing.T) {
+	s := natstest.Server(t)
+	b := natstest.Open(t, s)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nc := natstest.Conn(t, s)
+	js := stream(t, nc)
+	if _, err := js.Publish(t.Context(), subject.InboxRuns, []byte("left")); err != nil {
+		t.Fatal(err)
+	}
+	held := func(js jetstream.JetStream, name string) uint64 {
+		t.Helper()
+		i, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i.CachedInfo().State.Msgs
+	}
+	accept := func(backup.Stream) { // as coordinators do
+		ctx, done := context.WithCancel(t.Context())
+		defer done()
+		err := b.Inbox(ctx, func(ctx context.Context, m bus.InboxMessage) error {
+			defer done()
+			_, err := js.Publish(ctx, "ao.runs.0.accepted.ses_1.run_1", m.Body)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+		natstest.Until(t, "the inbox is empty", func() bool { return held(js, subject.Inbox) == 0 })
+	}
+	var once sync.Once
+	var file bytes.Buffer
+	if err := backup.Write(t.Context(), nc, &file, func(s backup.Stream) { once.Do(func() { accept(s) }) }); err != nil {
+		t.Fatal(err)
+	}
+	anew := natstest.Conn(t, natstest.Server(t))
+	if err := backup.Restore(t.Context(), anew, &file, 1, func(backup.Stream) {}); err != nil {
+		t.Fatal(err)
+	}
+	if js := stream(t, anew); held(js, subject.Inbox)+held(js, subject.Runs) == 0 {
+		t.Error("the message was accepted while the backup was made, and is neither in the inbox nor a run")
+	}
+}
+
 // What is broken is known, and leaves nothing behind.
 func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 	s := natstest.Server(t)
@@ -259,7 +308,7 @@ func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 		{"without its end", file[:bytes.LastIndex(file, []byte("complete.json"))], "the backup is not whole: it ends before complete.json"},
 		{"a bit is another one", flipped, "SHA-256"},
 		{"of a later version", replace(t, file, "backup.json", []byte(`{"version":2}`)), "version 2"},
-		{"a stream in the place of another", replace(t, file, "INBOX/stream.json", []byte(`{"name":"RUNS","state":{},"config":{}}`)), "RUNS is in the place of INBOX"},
+		{"a stream in the place of another", replace(t, file, "RUNS/stream.json", []byte(`{"name":"INBOX","state":{},"config":{}}`)), "INBOX is in the place of RUNS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, _, err := backup.Check(bytes.NewReader(tt.file)); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -271,7 +320,7 @@ func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 			natstest.Until(t, "nothing is left of it", func() bool { return all(t, empty) == "" })
 		})
 	}
-	if err := backup.Write(t.Context(), empty, io.Discard, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is no stream RUNS here") {
+	if err := backup.Write(t.Context(), empty, io.Discard, func(backup.Stream) {}); err == nil || !strings.Contains(err.Error(), "there is no stream INBOX here") {
 		t.Errorf("a backup of nothing: %v", err)
 	}
 }
