@@ -88,6 +88,7 @@ type Coordinator struct {
 	offers   *offers
 	meters   *meters     // nil: nothing is counted
 	started  atomic.Bool // keys and registries are read
+	full     atomic.Bool // the history has no room for new runs
 }
 
 // New wires a coordinator; Run makes it work.
@@ -138,6 +139,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
 		g.Go(func() error { return serve(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
+		g.Go(func() error { return c.watchRoom(ctx) })
 		g.Go(func() error { defer c.tellings.wg.Wait(); defer c.offers.wg.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })

@@ -67,6 +67,9 @@ func (c *Coordinator) check(ctx context.Context, body []byte) (plan, error) {
 	if waiting, _, _ := c.Journal.Counts(); waiting+c.turns.inFlight() >= c.MaxPending {
 		return plan{}, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
 	}
+	if err := c.room(); err != nil {
+		return plan{}, err
+	}
 	req, err := run.ReadRequest(body)
 	if err != nil {
 		return plan{}, err

@@ -1,0 +1,36 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// watchRoom looks how full the history is. From nine tenths on no new runs are taken, so that claims and ends always fit (design
+// section 3): a full stream takes neither.
+func (c *Coordinator) watchRoom(ctx context.Context) error {
+	return every(ctx, min(c.beatEvery(), 5*time.Second), func(ctx context.Context) {
+		s, err := c.bus.State(ctx)
+		if err != nil {
+			return // whoever writes hears of it
+		}
+		full := s.MaxBytes > 0 && int64(s.Bytes) >= s.MaxBytes/10*9
+		if c.full.Swap(full) == full {
+			return
+		}
+		if full {
+			c.log.Error("the history is nine tenths full: new runs are refused until there is room", "stream", "RUNS", "bytes", s.Bytes, "max_bytes", s.MaxBytes)
+		} else {
+			c.log.Info("the history has room again", "bytes", s.Bytes, "max_bytes", s.MaxBytes)
+		}
+	})
+}
+
+// room refuses what would fill the history.
+func (c *Coordinator) room() error {
+	if !c.full.Load() {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "", "The history is nine tenths full, and what has begun needs the rest; raise max_bytes of the stream RUNS, or keep fewer runs (RUN_KEEP, RUN_RETENTION)").After(30 * time.Second)
+}

@@ -1,0 +1,53 @@
+package serve_test
+
+import (
+	"strings"
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// TestAFullHistoryTakesNoNewRuns: from nine tenths on, and what has begun can still be stopped; with more room they are taken again.
+func TestAFullHistoryTakesNoNewRuns(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.post("/agents", `{"name":"plain","description":"of a test"}`).want(201)
+	var before map[string]any
+	for range 40 { // so much that the twentieth part of it is room for what is asked until the next look
+		before = s.post("/runs", `{"agent_name":"plain","prompt":"`+strings.Repeat("x", 100<<10)+`"}`).want(201)
+	}
+	limit := func(bytes func(uint64) uint64) {
+		t.Helper()
+		stream, err := js.Stream(t.Context(), subject.Runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		cfg.MaxBytes = int64(bytes(stream.CachedInfo().State.Bytes))
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(func(have uint64) uint64 { return have * 100 / 95 })
+	ask := func() got { return s.post("/runs", `{"agent_name":"plain","prompt":"x"}`) }
+	var last got
+	natstest.Until(t, "new runs are refused", func() bool {
+		last = ask()
+		return last.status == 503
+	})
+	if m := last.want(503); !strings.Contains(m["message"].(string), "nine tenths full") || last.header.Get("Retry-After") == "" {
+		t.Errorf("%v", m)
+	}
+	if m := s.post("/runs/"+before["run_id"].(string)+"/stop", "").want(200); m["status"] != "stopped" {
+		t.Errorf("%v", m)
+	}
+	limit(func(have uint64) uint64 { return have + 64<<20 })
+	natstest.Until(t, "new runs are taken again", func() bool { return ask().status == 201 })
+}
