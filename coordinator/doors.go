@@ -22,15 +22,14 @@ func (r *roster) door(id string) string {
 }
 
 // registersAs tells whether a registration is for the profile that its subject names: that is what the server's permissions are about.
-func registersAs(as string, body []byte) error {
-	var r fleet.Registration
+func registersAs(as string, body []byte) (r fleet.Registration, err error) {
 	if err := json.Unmarshal(body, &r); err != nil {
-		return fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+		return r, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
 	}
 	if as != r.ExecutorType+"."+r.ExecutorProfile {
-		return fault.Newf(fault.Forbidden, "This subject registers runners of %q only", as)
+		return r, fault.Newf(fault.Forbidden, "This subject registers runners of %q only", as)
 	}
-	return nil
+	return r, nil
 }
 
 // recordOf tells a worker, which may not read the history, what stands under a subject of its own attempt. The subject holds the

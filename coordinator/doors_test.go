@@ -3,8 +3,12 @@ package coordinator
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"ao/coordinator/audit"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -76,6 +80,49 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 		}
 		if tt.door == "DOOR" && c.fleet.door(r.ID()) != tt.door {
 			t.Errorf("its door is %q", c.fleet.door(r.ID()))
+		}
+	}
+}
+
+// TestRefusedWorkersAreRecorded: a worker that wants to be another profile, or reads what is not its own, leaves a line in the audit log.
+func TestRefusedWorkersAreRecorded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	log, err := audit.Open(path, natstest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := natstest.Bus(t)
+	begin(t, b, Config{Audit: log})
+	r := runner("i")
+	for _, ask := range []struct {
+		subject string
+		say     any
+	}{
+		{subject.Register("procedural", "other"), fleet.Registration{Runner: r}},
+		{subject.Fleet(subject.OpRecord), bus.RecordRequest{Subject: subject.Claimed("*", "*", "*")}},
+		{subject.Fleet(fleet.OpPutPart), fleet.PartRequest{RunID: "run_a", Attempt: 1, Key: "guess"}},
+	} {
+		raw, err := json.Marshal(ask.say)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Request(t.Context(), ask.subject, raw); fault.KindOf(err) != fault.Forbidden {
+			t.Errorf("%s: %v", ask.subject, err)
+		}
+	}
+	log.Close()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"action":"runner.register","runner_id":"` + r.ID() + `","status":403,"error":"forbidden"`,
+		`"actor":{"kind":"runner"},"action":"read","status":403,"error":"forbidden"`,
+		`"actor":{"kind":"runner"},"action":"request","status":403,"error":"forbidden"`,
+	} {
+		if strings.Count(string(raw), want) != 1 {
+			t.Errorf("not one line with %s:\n%s", want, raw)
 		}
 	}
 }

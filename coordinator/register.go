@@ -349,11 +349,16 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 			return nil, fault.Newf(fault.NotFound, "no operation %q", subj)
 		}
 		if as != "" {
-			if err := registersAs(as, body); err != nil {
+			if r, err := registersAs(as, body); err != nil {
+				c.record(audit.Register, r.ID(), r.Hostname, err)
 				return nil, err
 			}
 		}
-		return op(ctx, body)
+		answer, err := op(ctx, body)
+		if name != fleet.OpRegister && name != fleet.OpDeregister {
+			c.recordRefusal(name, err)
+		}
+		return answer, err
 	})
 	return errors.Join(err, <-heard)
 }
