@@ -276,18 +276,18 @@ func TestWhatACredentialIsFor(t *testing.T) {
 		subject.Claimed("7", "run_1", "k"), subject.Bound("7", "run_1", "k"), subject.Offered("7", "run_1", "k"), subject.Ended("7", "run_1", "k"),
 		subject.Event("7", "ses_1", "run_1", "message"), subject.RejectedRuns,
 	} {
-		r, err := w.Request(subj, []byte("{}"), 5*time.Second)
+		r, err := w.Request(subj, []byte("{}"), 30*time.Second)
 		if err != nil || !strings.Contains(string(r.Data), `"seq"`) {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
 	for _, subj := range []string{subject.Fleet("deregister"), subject.Fleet("record"), subject.Register("procedural", "text")} {
-		if r, err := w.Request(subj, nil, 5*time.Second); err != nil || string(r.Data) != "{}" {
+		if r, err := w.Request(subj, nil, 30*time.Second); err != nil || string(r.Data) != "{}" {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
 	for _, lane := range []string{"procedural.text._", "procedural.text.0123456789abcdef"} {
-		m, err := w.Request(subject.Pull(subject.LaneDurable(lane)), []byte(`{"batch":1,"expires":5000000000}`), 5*time.Second)
+		m, err := w.Request(subject.Pull(subject.LaneDurable(lane)), []byte(`{"batch":1,"expires":5000000000}`), 30*time.Second)
 		if err != nil || !strings.HasPrefix(m.Reply, "$JS.ACK.RUNS.") {
 			t.Fatalf("%s: %v", lane, err)
 		}
@@ -309,16 +309,16 @@ func TestWhatACredentialIsFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	quiet(t, w, refused)
-	if r, err := p.co.Request(subject.CommandsAt(door, "rnr_1"), nil, 5*time.Second); err != nil || string(r.Data) != "yes" {
+	if r, err := p.co.Request(subject.CommandsAt(door, "rnr_1"), nil, 30*time.Second); err != nil || string(r.Data) != "yes" {
 		t.Errorf("command: %v", err)
 	}
 	pub, refused := p.login("publisher")
 	for _, subj := range []string{subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList} {
-		if r, err := pub.Request(subj, nil, 5*time.Second); err != nil || string(r.Data) != "{}" {
+		if r, err := pub.Request(subj, nil, 30*time.Second); err != nil || string(r.Data) != "{}" {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
-	if r, err := pub.Request(subject.InboxRuns, []byte("{}"), 5*time.Second); err != nil || !strings.Contains(string(r.Data), `"seq"`) {
+	if r, err := pub.Request(subject.InboxRuns, []byte("{}"), 30*time.Second); err != nil || !strings.Contains(string(r.Data), `"seq"`) {
 		t.Errorf("inbox: %v", err)
 	}
 	answers, err := pub.SubscribeSync(p.users["publisher"].Inbox() + ".later")
