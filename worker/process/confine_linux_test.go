@@ -137,6 +137,7 @@ func TestAnEmptyFolderIsUsedAgain(t *testing.T) {
 		t.Errorf("an empty one was not used again: %s, then %s", first, again)
 	}
 	third := use("touch $TMPDIR/f")
+	use("rmdir $TMPDIR; mkfifo $TMPDIR")
 	if fourth := use("rmdir $TMPDIR"); third == first || fourth == third {
 		t.Errorf("one with another mode was used again, or one that had a file: %s %s %s", first, third, fourth)
 	}
@@ -201,6 +202,48 @@ func TestSandbox(t *testing.T) {
 			got := strings.ReplaceAll(fmt.Sprintf("%s%s code %d", e.Stdout, e.Stderr, e.Code), project, "PROJECT")
 			if err != nil || !strings.Contains(got, tt.want) {
 				t.Errorf("%v: got %q, want %q in it", err, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWhatLiesDeeperCounts: a project that is a home folder shows no keys in it, and one beside the program can be written to.
+func TestWhatLiesDeeperCounts(t *testing.T) {
+	sandbox(t)
+	t.Parallel()
+	home, err := os.MkdirTemp("/var/tmp", "ao-sandbox-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	for _, dir := range []string{"/keys", "/project"} {
+		if err := errors.Join(os.Mkdir(home+dir, 0o700), os.WriteFile(home+dir+"/f", []byte("s3cret"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(home+"/keys/project", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(home+"/program", []byte("#!/bin/sh\ncat "+home+"/keys/f "+home+"/project/f\necho mine >$PWD/mine && cat $PWD/mine\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, dir string
+		box       Sandbox
+		want      string
+	}{
+		{"hidden in the project", home, Sandbox{Hide: []string{home + "/keys"}}, "s3cretmine\n"},
+		{"hidden in what may be written to", home + "/project", Sandbox{Hide: []string{home + "/keys"}, Write: []string{home}}, "s3cretmine\n"},
+		{"the project is in a folder that is hidden", home + "/keys/project", Sandbox{Hide: []string{home + "/keys"}}, "s3cretmine\n"},
+		{"a file", home, Sandbox{Hide: []string{home + "/keys/f"}}, "s3cretmine\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.box.Kind = Bubblewrap
+			ctx, cancel := context.WithTimeout(WithConfinement(t.Context(), &Confinement{Sandbox: tt.box}), time.Minute)
+			defer cancel()
+			e, err := Run(ctx, Spec{Path: home + "/program", Dir: tt.dir, Env: []string{"PATH=" + os.Getenv("PATH")}})
+			if err != nil || string(e.Stdout) != tt.want {
+				t.Errorf("%v: got %q, want %q; %s", err, e.Stdout, tt.want, e.Stderr)
 			}
 		})
 	}

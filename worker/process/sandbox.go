@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,8 +13,12 @@ import (
 // bwrap is the name of bubblewrap's program.
 const bwrap = "bwrap"
 
-// wrapped is the program in its sandbox: bubblewrap with what the program is to see, in this order, where a later entry covers an
-// earlier one: what may be read; own /proc, /dev and /tmp; what is hidden; and then what the run needs, wherever that lies.
+// mount is something that a sandbox shows at a path: by bubblewrap's option, and where it has one of what.
+type mount struct{ path, option, of string }
+
+// wrapped is the program in its sandbox: bubblewrap with what the program is to see. What lies in a folder covers what the folder
+// shows there, so that a hidden folder in the project stays hidden, and the project in a hidden one is seen. Of one path the later
+// of these counts: what may be read; own /proc, /dev and /tmp; what is hidden; what may be written to; and what the run needs.
 func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 	if err := runnable(s.Path, s.Path); err != nil { // bubblewrap would say it less well
 		return s, err
@@ -34,33 +39,41 @@ func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 	if reads == nil {
 		reads = []string{"/"}
 	}
+	var all []mount
 	for _, p := range reads {
-		args = append(args, "--ro-bind", home(p), home(p))
+		all = append(all, mount{home(p), "--ro-bind", home(p)})
 	}
-	args = append(args, "--proc", "/proc", "--dev", "/dev", "--bind", temp, "/tmp")
+	all = append(all, mount{"/proc", "--proc", ""}, mount{"/dev", "--dev", ""}, mount{"/tmp", "--bind", temp})
 	for _, p := range box.Hide {
 		switch info, err := os.Stat(home(p)); {
 		case err != nil: // there is nothing to hide
 		case info.IsDir():
-			args = append(args, "--tmpfs", home(p))
+			all = append(all, mount{home(p), "--tmpfs", ""})
 		default:
-			args = append(args, "--ro-bind", "/dev/null", home(p))
+			all = append(all, mount{home(p), "--ro-bind", "/dev/null"})
 		}
 	}
 	for _, p := range box.Write {
-		args = append(args, "--bind", home(p), home(p))
+		all = append(all, mount{home(p), "--bind", home(p)})
 	}
 	bind := "--bind"
 	if box.ProjectDir == "read" {
 		bind = "--ro-bind"
 	}
 	if dir != "/" {
-		args = append(args, bind, dir, dir)
+		all = append(all, mount{dir, bind, dir})
 	}
 	for _, p := range slices.Concat(c.Reads, []string{filepath.Dir(s.Path)}, s.Reads) {
 		if p != "/" && p != "" && (bind == "--ro-bind" || !within(p, dir)) { // or the project folder could not be written to
-			args = append(args, "--ro-bind-try", p, p)
+			all = append(all, mount{filepath.Clean(p), "--ro-bind-try", p})
 		}
+	}
+	slices.SortStableFunc(all, func(a, b mount) int { return cmp.Compare(len(a.path), len(b.path)) }) // a folder before what lies in it
+	for _, m := range all {
+		if args = append(args, m.option); m.of != "" {
+			args = append(args, m.of)
+		}
+		args = append(args, m.path)
 	}
 	args = append(args, "--chdir", dir, "--", s.Path)
 	s.Path, s.Args, s.Dir = program, append(args, s.Args...), "/"

@@ -48,11 +48,13 @@ func spare() (dir string) {
 
 // discard ends the use of a folder: with all that is in it, it goes.
 func discard(dir string) {
-	if f, err := os.Open(dir); err == nil {
-		names, _ := f.Readdirnames(1)
-		f.Close()
-		if len(names) == 0 && keepEmpty(dir) {
-			return
+	if info, err := os.Lstat(dir); err == nil && info.IsDir() { // and no pipe that the program has put there, which would be waited for
+		if f, err := os.Open(dir); err == nil {
+			names, _ := f.Readdirnames(1)
+			f.Close()
+			if len(names) == 0 && keepEmpty(dir) {
+				return
+			}
 		}
 	}
 	remove(dir)
