@@ -39,6 +39,9 @@ func TestBackupAndRestore(t *testing.T) {
 		waiting = append(waiting, s.run(`{"agent_name":"held"}`))
 	}
 	file := filepath.Join(s.dir, "all.backup")
+	if err := os.WriteFile(file+".part", nil, 0o644); err != nil { // of a backup that was cut off: its mode is not taken over
+		t.Fatal(err)
+	}
 	on := func(nats string) []string { return []string{"AO_NATS_URL=" + nats} }
 	if out, errs, code := s.exec("ao", "", on(first.URL()), "backup", file); code != 0 || !strings.Contains(out, "RUNS") {
 		t.Fatalf("ao backup: exit code %d\n%s%s", code, out, errs)

@@ -48,7 +48,8 @@ func (a *app) backup() *cobra.Command {
 			return usagef("there is a file %s already; name another, so that no backup is lost", file)
 		}
 		part := file + ".part" // a file of the name that was asked for is whole
-		f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		_ = os.Remove(part)    // of a backup that was cut off, or somebody else's, with other rights
+		f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
