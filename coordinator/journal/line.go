@@ -81,14 +81,14 @@ func (f *fold) lineUp() {
 	}
 	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(came(a), came(b)) })
 	for _, r := range all {
-		l := &f.apart
+		l, since := &f.apart, r.created
 		switch a := r.live.snap; {
 		case a.Claim != nil:
-			l = &f.underway
+			l, since = &f.underway, r.claimed
 		case a.Lane != "":
 			l = f.lane(a.Lane)
 		}
-		l.enter(r, r.created)
+		l.enter(r, since)
 	}
 }
 

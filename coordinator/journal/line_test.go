@@ -116,3 +116,29 @@ func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
 		t.Errorf("%d lines are kept", len(f.lanes))
 	}
 }
+
+// TestASnapshotKeepsSinceWhenRunsAreUnderWay: after a restart an attempt did not take as long as its run has waited before.
+func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
+	var took time.Duration
+	j := New(nil, Config{Key: keyOf})
+	a := newActor(t, run.NewID(), "ses_1", "a")
+	a.spec.CreatedAt = began.Add(-time.Hour)
+	at := func(j *Journal, seq int, e entry) {
+		m := message(seq, e)
+		m.Time = began.Add(time.Duration(seq-2) * time.Second)
+		j.apply(m)
+	}
+	at(j, 1, a.queued(1))
+	at(j, 2, a.claimedBy(1, "rnr_1"))
+	f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j = New(nil, Config{Key: keyOf, Measure: func(s Step) { took = s.Took }})
+	j.fold = f
+	j.live.Store(true)
+	at(j, 3, a.ended(1, run.Completed, 0))
+	if took != time.Second {
+		t.Errorf("it took %v, want 1s", took)
+	}
+}
