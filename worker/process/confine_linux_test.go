@@ -16,7 +16,7 @@ import (
 // confinedTo runs a line of sh, confined so.
 func confinedTo(t *testing.T, c Confinement, dir, line string) (Exit, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(WithConfinement(t.Context(), &c), time.Minute)
+	ctx, cancel := context.WithTimeout(WithConfinement(t.Context(), &c), 5*time.Minute)
 	defer cancel()
 	return Run(ctx, Spec{Path: "/bin/sh", Args: []string{"-c", line}, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/nowhere"}})
 }
@@ -285,7 +285,7 @@ func TestASandboxedProgramIsAskedToEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(WithConfinement(t.Context(), &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}))
 	defer cancel()
 	e, err := Run(ctx, Spec{
-		Path: "/bin/sh", Args: []string{"-c", `trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")},
+		Path: "/bin/sh", Args: []string{"-c", `trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: time.Minute,
 		OnStdout: func(line []byte) {
 			if string(line) == "up" {
 				cancel()
