@@ -12,6 +12,7 @@ import (
 // what it hits of its limits is named.
 func TestClaudeInASandbox(t *testing.T) {
 	t.Parallel()
+	t.Cleanup(process.Tidy)
 	own := t.TempDir()
 	box := process.Confinement{Sandbox: process.Sandbox{Kind: process.Bubblewrap, Write: []string{own}}, Limits: process.Limits{FileMB: 1}}
 	if err := box.Hold(); err != nil {

@@ -37,7 +37,9 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	marks.sole.Store(true) // as after Guard: every orphan is reaped
-	os.Exit(m.Run())
+	code := m.Run()
+	Tidy()
+	os.Exit(code)
 }
 
 func sh(script string, args ...string) Spec {
