@@ -71,7 +71,7 @@ func (r *Ring) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, e
 	}
 	if cert != nil {
 		if now.After(cert.NotAfter.Add(-renewal)) {
-			return nil, nil, fmt.Errorf("the authority %s.crt ends at %s: remove the folder ca to have a new one, and give its ca.crt to every client", r.at(file), cert.NotAfter.Format(time.DateOnly))
+			return nil, nil, fmt.Errorf("the authority %s.crt ends at %s: remove the folder ca and say 'ao init --tls' to have a new one, and give its ca.crt to every client", r.at(file), cert.NotAfter.Format(time.DateOnly))
 		}
 		r.note(file+".key", Kept, what)
 		return cert, key, nil
