@@ -59,7 +59,7 @@ type Config struct {
 	KeyMaxAge      time.Duration // of the bucket "idempotency", default 168h
 	Log            *slog.Logger  // default slog.Default()
 
-	// Confined is for a worker: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
+	// Confined is for a worker on a NATS that asks who it is: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
 	Confined bool
 
 	Metrics *metric.Registry // default nil: nothing is counted

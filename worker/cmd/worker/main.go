@@ -83,7 +83,7 @@ func work(c serve.Config, ports metric.Ports, natsURL string, login bus.Login) e
 		return err
 	}
 	defer nc.Close()
-	if c.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: true}); err != nil {
+	if c.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()}); err != nil {
 		return err
 	}
 	return serve.Run(ctx, c, profiles)
