@@ -239,6 +239,12 @@ func send(ctx context.Context, nc *nats.Conn, to string, body []byte) ([]byte, e
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, to, body)
+	for began := time.Now(); errors.Is(err, nats.ErrNoResponders) && time.Since(began) < silence; m, err = nc.RequestWithContext(ctx, to, body) {
+		select { // in a cluster the server that takes it may not be known of yet to ours; nobody got it
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("the server does not confirm, for %s", limit)
 	}
