@@ -59,9 +59,10 @@ type Run struct {
 	State func(ctx context.Context) ([]byte, error)
 	Keep  func(ctx context.Context, state []byte) error
 
-	// API is where the orchestrator's HTTP API is, empty: not known. Token is what it knows the session by.
+	// API is where the orchestrator's HTTP API is, empty: not known. Token gives what it knows the session by: it is asked for when
+	// something is passed on, which few runs do.
 	API   func() string
-	Token string
+	Token func() string
 
 	// Trace is whose trace the run is a part of: requests to the API and the MCP server go on with it, unless the program that makes
 	// them says better. Nil: nobody's.
@@ -136,6 +137,7 @@ type Door struct {
 	run    Run
 	g      *Gateway
 	token  string
+	key    [sha256.Size]byte // of the token, in the gateway's list
 	bucket bucket
 	ctx    context.Context // ends with the run
 	cancel context.CancelFunc
@@ -155,10 +157,10 @@ func (g *Gateway) Open(r Run) *Door {
 		m.Write([]byte(r.Same))
 		token = strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(m.Sum(nil)))
 	}
-	d := &Door{URL: "http://" + g.addr + "/" + token, run: r, g: g, token: token, bucket: bucket{rate: g.Rate, size: float64(g.Burst)}}
+	d := &Door{URL: "http://" + g.addr + "/" + token, run: r, g: g, token: token, key: sha256.Sum256([]byte(token)), bucket: bucket{rate: g.Rate, size: float64(g.Burst)}}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	g.mu.Lock()
-	g.doors[sha256.Sum256([]byte(token))] = d
+	g.doors[d.key] = d
 	g.mu.Unlock()
 	return d
 }
@@ -166,8 +168,8 @@ func (g *Gateway) Open(r Run) *Door {
 // Close ends the run's way in: from now on its token is nobody's. What is under way is ended, and Close returns when nothing is.
 func (d *Door) Close() {
 	d.g.mu.Lock()
-	if key := sha256.Sum256([]byte(d.token)); d.g.doors[key] == d {
-		delete(d.g.doors, key)
+	if d.g.doors[d.key] == d {
+		delete(d.g.doors, d.key)
 	}
 	d.g.mu.Unlock()
 	d.mu.Lock()

@@ -62,7 +62,7 @@ func door(g *Gateway, id string, change ...func(*Run)) (*Door, *heard) {
 		Tell:       h.tell,
 		State:      func(context.Context) ([]byte, error) { return h.state, nil },
 		Keep:       func(_ context.Context, s []byte) error { h.state = bytes.Clone(s); return nil },
-		API:        func() string { return "" }, Token: "aos_" + id,
+		API:        func() string { return "" }, Token: func() string { return "aos_" + id },
 	}
 	for _, f := range change {
 		f(&r)

@@ -57,7 +57,7 @@ func (c call) forward(path string) (any, error) {
 			p.Out.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/") + path, RawQuery: p.In.URL.RawQuery}
 			p.Out.Host = base.Host
 			p.Out.Header.Set(HeaderSession, c.run.Invocation.SessionID)
-			p.Out.Header.Set("Authorization", "Bearer "+c.run.Token)
+			p.Out.Header.Set("Authorization", "Bearer "+c.run.Token())
 			if p.Out.Header.Get(trace.HeaderParent) == "" {
 				trace.Set(p.Out.Header, c.run.Trace)
 			}
