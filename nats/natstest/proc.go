@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -78,15 +80,19 @@ func process(t testing.TB, opts []Option) *Process {
 	return p
 }
 
-// FreeAddr is an address on 127.0.0.1 that nobody listens on.
+// FreeAddr is an address on 127.0.0.1 that nobody listens on: below the ports that systems give to outgoing connections and to
+// listeners that name none, any of which could have it by the time it is used.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(22000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port from 10000 to 32000 is free")
+	return ""
 }
 
 // URL is where the server is, also while it isn't running.
