@@ -83,7 +83,7 @@ func remember(ctx context.Context, v executor.Invocation, host executor.Host) ru
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
-	was, _ := json.Marshal(strings.ReplaceAll(string(state), strings.Repeat("x", 1<<16), "X"))
+	was, _ := json.Marshal(strings.ReplaceAll(string(state), strings.Repeat("x", 1<<16), "[64 KiB]"))
 	if state == nil {
 		was = []byte("null")
 	}

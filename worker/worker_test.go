@@ -231,7 +231,9 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
+	begun := make(chan struct{}, 1)
 	w := start(t, b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+		begun <- struct{}{}
 		switch v.AgentName {
 		case "panics":
 			panic("ouch")
@@ -278,9 +280,12 @@ func TestEnds(t *testing.T) {
 		t.Run(tt.agent+" "+tt.stop, func(t *testing.T) {
 			s.t = t
 			q := s.queue(func(q *run.Queued) { q.Agent, q.Timeout = tt.agent, tt.timeout })
+			<-begun
 			switch tt.stop {
 			case "command":
-				natstest.Until(t, "it has the attempt", func() bool { return s.tell(w.Worker, fleet.Command{Type: fleet.CommandProbe, Key: q.Key}).Has })
+				if !s.tell(w.Worker, fleet.Command{Type: fleet.CommandProbe, Key: q.Key}).Has {
+					t.Error("it does not have the attempt")
+				}
 				if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: q.Key}); !r.Has || r.Instance != w.me.Instance {
 					t.Errorf("got %+v", r)
 				}
