@@ -183,7 +183,7 @@ func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err 
 	default:
 		var free func()
 		if free, err = b.slot(ctx); err == nil {
-			seq, err = b.batch(ctx, entries)
+			seq, err = insist(ctx, func() (uint64, error) { return b.tryBatch(ctx, entries) })
 			free()
 		}
 	}
@@ -212,15 +212,18 @@ func crowded(cause error) error {
 	return fault.Wrap(fault.Unavailable, "", "There were too many batches at once; nothing was written, try again in a moment", cause).After(time.Second)
 }
 
-// batch writes a batch. What the server refuses since it has too many from all processes is sent again, for a moment.
-func (b *Bus) batch(ctx context.Context, entries []Entry) (uint64, error) {
-	for pause, end := 2*time.Millisecond, time.Now().Add(2*time.Second); ; pause = min(2*pause, 100*time.Millisecond) {
-		seq, err := b.tryBatch(ctx, entries)
+// insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of two seconds
+// in all: one that is slow to refuse is asked as often.
+func insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
+	for pause, left := 2*time.Millisecond, 2*time.Second; ; pause = min(2*pause, 100*time.Millisecond) {
+		seq, err := try()
 		no, ok := errors.AsType[*refusal](err)
-		if !ok || no.code != codeIncomplete && no.code != codeManyBatches || time.Now().After(end) || ctx.Err() != nil {
+		if !ok || no.code != codeIncomplete && no.code != codeManyBatches || left <= 0 || ctx.Err() != nil {
 			return seq, err
 		}
-		rest(ctx, pause/2+rand.N(pause))
+		now := pause/2 + rand.N(pause)
+		rest(ctx, now)
+		left -= now
 	}
 }
 

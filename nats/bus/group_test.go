@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"ao/nats/embed"
 	"ao/nats/subject"
+	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
 )
@@ -131,6 +133,29 @@ func TestAppendAllIsAllOrNone(t *testing.T) {
 	if s, err := b.State(ctx); err != nil || s.Msgs != 3 {
 		t.Errorf("got %+v, %v, want 3 messages", s, err)
 	}
+}
+
+// A server that has too many batches may also be slow to say so.
+func TestASlowRefusalIsNoLastWord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refused := 0
+		seq, err := insist(t.Context(), func() (uint64, error) {
+			time.Sleep(5 * time.Second)
+			if refused == 3 {
+				return 7, nil
+			}
+			refused++
+			return 0, crowded(&refusal{code: codeManyBatches})
+		})
+		if seq != 7 || err != nil {
+			t.Errorf("got %d, %v after %d refusals, want sequence 7", seq, err, refused)
+		}
+		_, err = insist(t.Context(), func() (uint64, error) { return 0, crowded(&refusal{code: codeIncomplete}) })
+		if fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("for ever refused: got %v", err)
+		}
+	})
 }
 
 func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
