@@ -80,6 +80,7 @@ type Bus struct {
 	slots   chan struct{} // one for each batch of AppendAll that is under way
 	dropped atomic.Uint64
 	revival atomic.Uint64
+	calls   calls
 	link    atomic.Pointer[link]
 	cluster atomic.Bool
 
@@ -125,9 +126,11 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	b.group.init(b)
 	b.meter = newMeter(cfg.Metrics, b)
 	b.link.Store(newLink())
-	disconnected, reconnected, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(), nc.ErrorHandler()
+	b.met()
+	disconnected, reconnected, closed, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(), nc.ClosedHandler(), nc.ErrorHandler()
 	nc.SetDisconnectErrHandler(func(nc *nats.Conn, err error) {
 		b.link.Swap(newLink()).cut()
+		b.calls.cut()
 		if disconnected != nil {
 			disconnected(nc, err)
 		}
@@ -136,6 +139,12 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 		b.revive()
 		if reconnected != nil {
 			reconnected(nc)
+		}
+	})
+	nc.SetClosedHandler(func(nc *nats.Conn) {
+		b.calls.cut()
+		if closed != nil {
+			closed(nc)
 		}
 	})
 	nc.SetErrorHandler(func(nc *nats.Conn, s *nats.Subscription, err error) {
@@ -150,6 +159,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 }
 
 func (b *Bus) revive() {
+	b.met()
 	b.revival.Add(1)
 	b.mu.Lock()
 	close(b.revived)
@@ -215,19 +225,13 @@ func (b *Bus) brief() time.Duration {
 }
 
 // clustered says that the server we talk to, or have talked to, is one of several.
-func (b *Bus) clustered() bool {
-	if !b.cluster.Load() && b.nc.ConnectedClusterName() != "" {
+func (b *Bus) clustered() bool { return b.cluster.Load() }
+
+// met notes what kind of server we talk to.
+func (b *Bus) met() {
+	if b.nc.ConnectedClusterName() != "" {
 		b.cluster.Store(true)
 	}
-	return b.cluster.Load()
-}
-
-// request sends a message and waits for the answer, so long at most.
-func (b *Bus) request(ctx context.Context, m *nats.Msg, most time.Duration) (*nats.Msg, error) {
-	ctx, done := b.within(ctx, most)
-	defer done()
-	r, err := b.nc.RequestMsgWithContext(ctx, m)
-	return r, away(ctx, err)
 }
 
 // askAgain asks, as long as ctx lives, until there is an answer: what reached a server that died just then is never answered.

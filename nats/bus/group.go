@@ -194,10 +194,12 @@ func (g *group) each(members []*waiter) {
 // fewest is the smallest batch: below it a batch costs more than its members one by one, on every server.
 const fewest = 8
 
-// How long a way is tried before it is judged, and after how long the other one is tried again.
+// How long a way is tried before it is judged, and after how long the other one is tried again: twice as long after each trial
+// in vain, up to the last.
 const (
-	trial = 150 * time.Millisecond
-	again = 10 * time.Second
+	trial  = 150 * time.Millisecond
+	again  = 10 * time.Second
+	seldom = 5 * time.Minute
 )
 
 // pace tells whether a crowd's appends should go as batches. It tries both ways and keeps the one in which more are answered,
@@ -209,6 +211,8 @@ type pace struct {
 		rate float64   // answers a second; 0: never tried
 		at   time.Time // when that was
 	}
+	vain    int       // trials in a row that the other way has lost
+	trying  bool      // this is such a trial
 	since   time.Time // the trial's begin; zero: none is under way
 	last    time.Time // the last answer
 	answers int       // in it
@@ -258,7 +262,16 @@ func (p *pace) answered(n, load int, now time.Time) {
 		rate = (this.rate + rate) / 2
 	}
 	this.rate, this.at = rate, now
-	if other.rate == 0 || now.Sub(other.at) > again || other.rate > this.rate {
+	switch {
+	case other.rate > this.rate:
 		p.batches = !p.batches
+		if p.vain++; !p.trying { // the way that was the better one has become dear
+			p.vain = 0
+		}
+		p.trying = false
+	case p.trying:
+		p.trying, p.vain = false, 0
+	case other.rate == 0 || now.Sub(other.at) > min(again<<min(p.vain, 10), seldom):
+		p.batches, p.trying = !p.batches, true
 	}
 }

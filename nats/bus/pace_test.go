@@ -1,0 +1,46 @@
+package bus
+
+import (
+	"testing"
+	"time"
+)
+
+// crowd has a crowd's appends answered for so long, at the rates that alone and in batches have, and gives how often batches were tried,
+// and which way is taken in the end.
+func (p *pace) crowd(now *time.Time, long time.Duration, alone, batched int) (tried int, batches bool) {
+	for end := now.Add(long); now.Before(end); {
+		rate, was := alone, p.batches
+		if was {
+			rate = batched
+		}
+		*now = now.Add(10 * time.Millisecond)
+		p.answered(rate/100, 64, *now)
+		if !was && p.batches {
+			tried++
+		}
+	}
+	return tried, p.batches
+}
+
+func TestTheDearerWayIsTriedEverLessOften(t *testing.T) {
+	t.Parallel()
+	var p pace
+	now := time.Unix(1e9, 0)
+	for _, tt := range []struct {
+		long           time.Duration
+		alone, batched int
+		atLeast, most  int
+		batches        bool
+		why            string
+	}{
+		{time.Minute, 10000, 2000, 1, 3, false, "a minute in which batches are dear"},
+		{10 * time.Minute, 10000, 2000, 3, 6, false, "ten more such minutes"},
+		{time.Second, 1000, 2000, 1, 2, true, "alone has become dear"},
+		{time.Minute, 1000, 8000, 1, 4, true, "a minute in which batches are cheap"},
+	} {
+		tried, batches := p.crowd(&now, tt.long, tt.alone, tt.batched)
+		if tried < tt.atLeast || tried > tt.most || batches != tt.batches {
+			t.Errorf("%s: batches were begun %d times, want %d to %d; taken in the end: %v, want %v", tt.why, tried, tt.atLeast, tt.most, batches, tt.batches)
+		}
+	}
+}
