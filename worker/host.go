@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"sync"
 
 	"ao/shared/executor"
@@ -13,6 +12,7 @@ import (
 	"ao/shared/run"
 	"ao/shared/trace"
 	"ao/worker/gateway"
+	"ao/worker/profile"
 )
 
 // host is what an executor is given for the run, and what it is to do, with the variables of the blueprint's MCP servers in place.
@@ -30,7 +30,7 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 		r.Same = inv.SessionID
 	}
 	door := w.door.Open(r)
-	host.Env = w.Profile.Environ(inv, os.LookupEnv)
+	host.Env = profile.Environ(w.env, inv)
 	if w.Profile.Sandbox.Online() || w.Profile.Inside() { // else nobody in there could reach it, and waits for nothing
 		inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
 		host.Env = append(host.Env, executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)

@@ -81,6 +81,7 @@ type Worker struct {
 	slots int
 
 	serves   map[string]string // its own agents' names and hashes
+	env      []string          // what all runs' programs inherit
 	taker    *bus.Taker
 	lanes    lanes
 	door     *gateway.Gateway
@@ -95,8 +96,9 @@ type Worker struct {
 	drainOne sync.Once
 	nowOne   sync.Once
 
-	runs    sync.WaitGroup // a goroutine for each slot in use
-	used    atomic.Int64   // slots in use
+	next    chan bus.Delivery // to a goroutine that waits for work
+	runs    sync.WaitGroup    // of the slots in use
+	used    atomic.Int64      // slots in use
 	leaving atomic.Bool
 	nonces  atomic.Uint64
 	beat    atomic.Int64 // nanoseconds between beats
@@ -142,9 +144,9 @@ func New(cfg Config) (*Worker, error) {
 		}
 	}
 	w := &Worker{
-		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), serves: fleet.AgentSet(cfg.Agents),
+		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), serves: fleet.AgentSet(cfg.Agents), env: cfg.Profile.Inherited(os.LookupEnv),
 		ready: make(chan struct{}), fatal: make(chan error, 1), drain: make(chan struct{}), now: make(chan struct{}), poke: make(chan struct{}, 1),
-		attempts: map[string]*attempt{},
+		next: make(chan bus.Delivery), attempts: map[string]*attempt{},
 	}
 	w.id, w.slots = w.me.ID(), w.me.MaxConcurrentRuns
 	w.log = cfg.Log.With("runner", w.id)

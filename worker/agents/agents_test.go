@@ -42,7 +42,7 @@ func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcom
 			t.Fatalf("%s is not what %s takes: %v", params, name, bad)
 		}
 		v := executor.Invocation{RunID: "run_1", SessionID: "ses_1", AgentName: name, Parameters: json.RawMessage(params), ProjectDir: dir}
-		job := procedural.Job{Invocation: v, Command: a.Program, Env: p.Environ(v, os.LookupEnv)}
+		job := procedural.Job{Invocation: v, Command: a.Program, Env: profile.Environ(p.Inherited(os.LookupEnv), v)}
 		if tell != nil {
 			job.Tell = func(_ string, body json.RawMessage) {
 				var m run.Message

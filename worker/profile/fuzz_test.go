@@ -30,7 +30,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		p.Environ(executor.Invocation{SessionID: "ses_1", RunID: "run_1"}, func(string) (string, bool) { return "", false })
+		Environ(p.Inherited(func(string) (string, bool) { return "", false }), executor.Invocation{SessionID: "ses_1", RunID: "run_1"})
 		if c := p.Confinement(); c.Sandbox.Online() != p.Sandbox.Online() || p.Inside() != (p.Inside() && p.Type == "autonomous") {
 			t.Errorf("%s is read as %+v", raw, p)
 		}

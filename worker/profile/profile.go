@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ao/shared/agent"
@@ -260,10 +261,10 @@ var own = []string{process.MarkEnv, executor.EnvSessionID, executor.EnvRunID, ex
 // defaultPath is where programs are looked for if the worker itself does not know.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Environ builds a run's environment from empty: what every program needs, what the profile allows, and what tells it
-// which run it is. lookup is os.LookupEnv.
-func (p Profile) Environ(v executor.Invocation, lookup func(string) (string, bool)) []string {
-	env := make([]string, 0, len(inherited)+len(p.Env)+4)
+// Inherited is the part of a run's environment that is the same for all of them, from empty: what every program needs, and what the
+// profile allows. lookup is os.LookupEnv.
+func (p Profile) Inherited(lookup func(string) (string, bool)) []string {
+	env := make([]string, 0, len(inherited)+len(p.Env))
 	for i, name := range slices.Concat(inherited, p.Env) {
 		if slices.Contains(inherited, name) && i >= len(inherited) || slices.Contains(own, name) {
 			continue
@@ -276,9 +277,15 @@ func (p Profile) Environ(v executor.Invocation, lookup func(string) (string, boo
 			env = append(env, name+"="+value)
 		}
 	}
+	return env
+}
+
+// Environ is a run's environment: what is inherited, and what tells its programs which run it is.
+func Environ(inherited []string, v executor.Invocation) []string {
+	env := append(make([]string, 0, len(inherited)+len(own)), inherited...)
 	return append(env,
 		executor.EnvSessionID+"="+v.SessionID,
 		executor.EnvRunID+"="+v.RunID,
 		executor.EnvAgentName+"="+v.AgentName,
-		fmt.Sprintf("%s=%d", executor.EnvAttempt, max(v.Attempt, 1)))
+		executor.EnvAttempt+"="+strconv.Itoa(max(v.Attempt, 1)))
 }

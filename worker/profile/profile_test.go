@@ -169,12 +169,12 @@ func TestEnviron(t *testing.T) {
 	lookup := func(k string) (string, bool) { v, ok := own[k]; return v, ok }
 	p := Profile{Env: []string{"LC_ALL", "PATH", "NOT_SET", "AGENT_ORCHESTRATOR_PROCESS", "AGENT_SESSION_ID", "AGENT_ORCHESTRATOR_API_URL"}}
 	v := executor.Invocation{SessionID: "ses_1", RunID: "run_1", AgentName: "a", Attempt: 2}
-	got := strings.Join(p.Environ(v, lookup), " ")
+	got := strings.Join(Environ(p.Inherited(lookup), v), " ")
 	if want := "PATH=/bin HOME=/h LC_ALL=C AGENT_SESSION_ID=ses_1 AGENT_ORCHESTRATOR_RUN_ID=run_1 AGENT_ORCHESTRATOR_AGENT_NAME=a AGENT_ORCHESTRATOR_ATTEMPT=2"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	delete(own, "PATH")
-	if got := p.Environ(v, lookup)[0]; got != "PATH="+defaultPath {
+	if got := Environ(p.Inherited(lookup), v)[0]; got != "PATH="+defaultPath {
 		t.Errorf("got %s", got)
 	}
 }
