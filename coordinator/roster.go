@@ -372,7 +372,7 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 		return unavailable(err)
 	}
 	c.fleet.put(id, value)
-	_, err = c.command(ctx, id, fleet.Command{Type: fleet.CommandDrain})
+	_, err = c.command(ctx, id, fleet.Command{Type: fleet.CommandDrain, Instance: r.Instance})
 	if errors.Is(err, bus.ErrNobody) { // nobody is there to drain
 		return c.fleet.remove(ctx, id, "")
 	}
@@ -449,7 +449,7 @@ func (r *roster) announce(ctx context.Context, w fleet.Want) {
 	r.mu.RUnlock()
 	for _, m := range told {
 		go func() {
-			cmd := fleet.Command{Type: fleet.CommandLanes, Lanes: r.lanesOf(m.Runner)}
+			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: m.Instance, Lanes: r.lanesOf(m.Runner)}
 			if _, err := r.c.command(context.WithoutCancel(ctx), m.id, cmd); err != nil {
 				r.c.log.Debug("lanes not told; the next beat does", "runner", m.id, "err", err)
 			}

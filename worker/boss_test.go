@@ -190,6 +190,7 @@ func (s *boss) record(subj string, into any) bool {
 // tell gives a worker a command.
 func (s *boss) tell(w *Worker, c fleet.Command) (r fleet.CommandReply) {
 	s.t.Helper()
+	c.Instance = w.me.Instance
 	body, _ := json.Marshal(c)
 	raw, err := s.b.Request(s.t.Context(), subject.Commands(w.ID()), body)
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/nats/natstest"
+	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -301,6 +302,28 @@ func TestToldToEnd(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestACommandNamesItsProcess: what makes a worker take no more is no word of a coordinator's unless it says whom it is for, which
+// nobody else knows.
+func TestACommandNamesItsProcess(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return done("1") })
+	ask := func(body string) error {
+		_, err := b.Request(t.Context(), subject.Commands(w.ID()), []byte(body))
+		return err
+	}
+	natstest.Until(t, "it hears commands", func() bool { return ask(`{"type":"ping"}`) == nil })
+	for _, body := range []string{`{"type":"drain"}`, `{"type":"drain","instance":"another"}`, `{"type":"lanes","lanes":[]}`} {
+		if err := ask(body); fault.KindOf(err) != fault.Forbidden {
+			t.Errorf("%s: got %v", body, err)
+		}
+	}
+	if e := s.ended(s.queue()); e.Status != run.Completed { // it takes runs still
+		t.Errorf("got %s", e.Status)
 	}
 }
 

@@ -71,12 +71,14 @@ const (
 	CommandDrain = "drain" // take no more, finish, go
 )
 
-// Command is a coordinator's word to a worker.
+// Command is a coordinator's word to a worker. What changes something proves that it is one: stop by the attempt's key, the others by
+// the process that they are for, which nobody else is told.
 type Command struct {
-	Type  string   `json:"type"`
-	RunID string   `json:"run_id,omitempty"`
-	Key   string   `json:"key,omitempty"`
-	Lanes []string `json:"lanes,omitempty"`
+	Type     string   `json:"type"`
+	RunID    string   `json:"run_id,omitempty"`
+	Key      string   `json:"key,omitempty"`
+	Instance string   `json:"instance,omitempty"` // lanes, drain: the worker process
+	Lanes    []string `json:"lanes,omitempty"`
 }
 
 // CommandReply answers every command.
