@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +16,57 @@ import (
 
 	"github.com/nats-io/nats.go"
 )
+
+// A runner that starts anew while it is told to drain is told again: it is the runner that is to go, not the process.
+func TestADrainMeetsARestart(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	c := begin(t, b, Config{})
+	one, two := runner("one"), runner("two")
+	register(t, c, one)
+	var now atomic.Pointer[fleet.Runner]
+	now.Store(&one)
+	var told []string
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan struct{})
+	d, err := b.Open(subject.Commands(one.ID()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(served)
+		d.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
+			var cmd fleet.Command
+			if err := json.Unmarshal(body, &cmd); err != nil {
+				return nil, err
+			}
+			if cmd.Type != fleet.CommandDrain {
+				return json.Marshal(fleet.CommandReply{Instance: "two"})
+			}
+			told = append(told, cmd.Instance)
+			if now.CompareAndSwap(&one, &two) { // the command meets the one that has just begun
+				if _, err := c.Register(ctx, two); err != nil {
+					t.Error(err)
+				}
+			}
+			if cmd.Instance != "two" {
+				return nil, fault.New(fault.Forbidden, "", "another process")
+			}
+			return json.Marshal(fleet.CommandReply{Instance: "two"})
+		})
+	}()
+	if err := c.Drain(t.Context(), one.ID()); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	<-served
+	if !slices.Equal(told, []string{"one", "two"}) {
+		t.Errorf("told to drain: %q", told)
+	}
+	if m, known, _ := c.fleet.beat(one.ID(), "two"); !known || !m.Draining {
+		t.Errorf("known %v, draining %v; its heartbeats would not say so", known, m.Draining)
+	}
+}
 
 // A coordinator that has not heard yet that a runner started anew must not send the new process away.
 func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {

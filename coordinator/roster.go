@@ -350,33 +350,52 @@ func (c *Coordinator) Runners() []RunnerView {
 	return list
 }
 
-// Drain tells a runner to take no more, finish and go.
+// Drain tells a runner to take no more, finish and go; the process that has just taken its place, too.
 func (c *Coordinator) Drain(ctx context.Context, id string) error {
+	for try := 1; ; try++ {
+		instance, err := c.markDraining(ctx, id)
+		if errors.Is(err, bus.ErrTaken) && try < 5 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = c.command(ctx, id, fleet.Command{Type: fleet.CommandDrain, Instance: instance})
+		switch {
+		case errors.Is(err, bus.ErrNobody): // nobody is there to drain
+			return c.fleet.remove(ctx, id, "")
+		case fault.KindOf(err) == fault.Forbidden && err != nil && try < 5: // it is another process now
+			continue
+		}
+		return nil
+	}
+}
+
+// markDraining notes that a runner is to go, and says which process it is. ErrTaken: it has changed meanwhile.
+func (c *Coordinator) markDraining(ctx context.Context, id string) (instance string, err error) {
 	b := c.bus.Bucket(subject.Runners)
 	raw, rev, err := b.Get(ctx, id)
 	if errors.Is(err, bus.ErrNone) || id == ownersKey {
-		return fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
+		return "", fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
 	} else if err != nil {
-		return unavailable(err)
+		return "", unavailable(err)
 	}
 	var r fleet.Runner
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return err
+		return "", err
 	}
 	r.Draining = true
 	value, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if _, err := b.Update(ctx, id, value, rev); err != nil && !errors.Is(err, bus.ErrTaken) {
-		return unavailable(err)
+	if _, err = b.Update(ctx, id, value, rev); errors.Is(err, bus.ErrTaken) {
+		return "", fault.Wrap(fault.Unavailable, "", "The runner registers just now; try again", err)
+	} else if err != nil {
+		return "", unavailable(err)
 	}
 	c.fleet.put(id, value)
-	_, err = c.command(ctx, id, fleet.Command{Type: fleet.CommandDrain, Instance: r.Instance})
-	if errors.Is(err, bus.ErrNobody) { // nobody is there to drain
-		return c.fleet.remove(ctx, id, "")
-	}
-	return nil
+	return r.Instance, nil
 }
 
 // lane makes sure that the queue for w exists, and gives its name.

@@ -213,12 +213,13 @@ func crowded(cause error) error {
 }
 
 // insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of two seconds
-// in all: one that is slow to refuse is asked as often.
+// in all: one that is slow to refuse is asked as often, for half a minute.
 func insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
+	began := time.Now()
 	for pause, left := 2*time.Millisecond, 2*time.Second; ; pause = min(2*pause, 100*time.Millisecond) {
 		seq, err := try()
 		no, ok := errors.AsType[*refusal](err)
-		if !ok || no.code != codeIncomplete && no.code != codeManyBatches || left <= 0 || ctx.Err() != nil {
+		if !ok || no.code != codeIncomplete && no.code != codeManyBatches || left <= 0 || time.Since(began) > 3*patience || ctx.Err() != nil {
 			return seq, err
 		}
 		now := pause/2 + rand.N(pause)

@@ -104,7 +104,7 @@ func newLink() *link {
 	return &link{ctx, cut}
 }
 
-// Open makes a Bus of a connection, which stays the caller's to close. It sends nothing.
+// Open makes a Bus of a connection that has been made; it stays the caller's to close. It sends nothing.
 func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<30)
@@ -126,7 +126,6 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	b.group.init(b)
 	b.meter = newMeter(cfg.Metrics, b)
 	b.link.Store(newLink())
-	b.met()
 	disconnected, reconnected, closed, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(), nc.ClosedHandler(), nc.ErrorHandler()
 	nc.SetDisconnectErrHandler(func(nc *nats.Conn, err error) {
 		b.link.Swap(newLink()).cut()
@@ -155,6 +154,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 			failed(nc, s, err)
 		}
 	})
+	b.met()
 	return b, nil
 }
 

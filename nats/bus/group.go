@@ -258,7 +258,7 @@ func (p *pace) answered(n, load int, now time.Time) {
 		this, other = other, this
 	}
 	rate := float64(answers) / took.Seconds()
-	if this.rate > 0 {
+	if this.rate > 0 && !p.trying { // a trial is judged by itself
 		rate = (this.rate + rate) / 2
 	}
 	this.rate, this.at = rate, now

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/rand"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,8 +14,9 @@ import (
 // calls are the requests of one connection that wait for their answers. nats.go's own ones take the connection's lock for each
 // answer, which is held while somebody writes to the socket, and cost a context, a timer and a channel each: every record is one.
 type calls struct {
+	spare   sync.Pool // of *call
 	mu      sync.Mutex
-	inbox   string // of the answers, with a dot at its end; empty: nobody has asked yet
+	inbox   string // of the answers, with a dot at its end, and nobody's to guess; empty: nobody has asked yet
 	last    uint64
 	waiting map[uint64]*call
 }
@@ -25,19 +27,22 @@ type call struct {
 	patience *time.Timer
 }
 
-var spare = sync.Pool{New: func() any {
+func newCall() *call {
 	c := &call{answer: make(chan *nats.Msg, 1), patience: time.NewTimer(time.Hour)}
 	c.patience.Stop()
 	return c
-}}
+}
 
 // request sends a message and waits for the answer, so long at most, and no longer than the connection holds.
 func (b *Bus) request(ctx context.Context, m *nats.Msg, most time.Duration) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, away(ctx, err)
 	}
-	c := spare.Get().(*call)
-	defer spare.Put(c)
+	c, _ := b.calls.spare.Get().(*call)
+	if c == nil {
+		c = newCall()
+	}
+	defer b.calls.spare.Put(c)
 	id, err := b.calls.enter(b.nc, c, m)
 	if err != nil {
 		return nil, away(ctx, err)
@@ -75,7 +80,7 @@ func (s *calls) enter(nc *nats.Conn, c *call, m *nats.Msg) (id uint64, err error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inbox == "" {
-		inbox := nc.NewInbox() + "."
+		inbox := nc.NewInbox() + rand.Text() + "."
 		sub, err := nc.Subscribe(inbox+"*", s.answered)
 		if err != nil {
 			return 0, err

@@ -72,7 +72,7 @@ const (
 )
 
 // Command is a coordinator's word to a worker. What changes something proves that it is one: stop by the attempt's key, the others by
-// the process that they are for, which nobody else is told.
+// the process that they are for, which no other worker is told.
 type Command struct {
 	Type     string   `json:"type"`
 	RunID    string   `json:"run_id,omitempty"`
