@@ -150,7 +150,7 @@ func (b *bench) queued(ctx context.Context, lengths []int) (err error) {
 		"waiting", "filled at, runs/s", "accepting one: p50 / p99", "list of 50: p50 / p99", "drained at, runs/s", "coordinator's heap", "NATS's memory", "restart: end + start")
 	for begun, have := time.Now(), 0; len(lengths) > 0; lengths = lengths[1:] {
 		b.say("queued: %d", lengths[0])
-		n, took, err := b.hand(ctx, s, lengths[0]-have, max(b.fill-time.Since(begun), time.Second))
+		n, took, err := b.hand(ctx, s.accept, b.producers, lengths[0]-have, max(b.fill-time.Since(begun), time.Second))
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func (b *bench) warm(ctx context.Context, s *system) error {
 	}); err != nil {
 		return fmt.Errorf("it takes no jobs: %w", last)
 	}
-	n, _, err := b.hand(ctx, s, 20*b.producers, b.length/6+100*time.Millisecond)
+	n, _, err := b.hand(ctx, s.accept, b.producers, 20*b.producers, b.length/6+100*time.Millisecond)
 	if err != nil {
 		return err
 	}
@@ -29,8 +29,11 @@ func (b *bench) warm(ctx context.Context, s *system) error {
 	return err
 }
 
-// hand lets the producers hand over jobs, at most so many and so long, and tells how many, and how long it took.
-func (b *bench) hand(ctx context.Context, s *system, most int, length time.Duration) (int, time.Duration, error) {
+// handing is one way to hand a job over.
+type handing func(ctx context.Context, job []byte) error
+
+// hand lets so many producers hand over jobs, at most so many and so long, and tells how many, and how long it took.
+func (b *bench) hand(ctx context.Context, how handing, producers, most int, length time.Duration) (int, time.Duration, error) {
 	begin := time.Now()
 	end := begin.Add(length)
 	var left, accepted atomic.Int64
@@ -38,10 +41,10 @@ func (b *bench) hand(ctx context.Context, s *system, most int, length time.Durat
 	var mu sync.Mutex
 	var first error
 	var wg sync.WaitGroup
-	for range b.producers {
+	for range producers {
 		wg.Go(func() {
 			for left.Add(-1) >= 0 && time.Now().Before(end) && ctx.Err() == nil {
-				if err := s.accept(ctx, job(time.Now(), b.text)); err != nil {
+				if err := how(ctx, job(time.Now(), b.text)); err != nil {
 					mu.Lock()
 					first = err
 					mu.Unlock()
@@ -58,6 +61,17 @@ func (b *bench) hand(ctx context.Context, s *system, most int, length time.Durat
 	return int(accepted.Load()), time.Since(begin), first
 }
 
+// answered is how many callers a second get their results, when as many wait as there are slots.
+func (b *bench) answered(ctx context.Context, s *system) (float64, error) {
+	base := s.begun()
+	n, took, err := b.hand(ctx, s.answer, b.slots, b.jobs, b.length)
+	if err == nil {
+		err = s.settled(ctx, base+n)
+	}
+	s.take()
+	return float64(n) / took.Seconds(), err
+}
+
 // rush is a burst: what is accepted and completed a second, and what a job costs.
 type rush struct {
 	accepted, completed float64
@@ -70,7 +84,7 @@ func (b *bench) rush(ctx context.Context, s *system) (rush, error) {
 	before, _ := usage(s.procs)
 	mine := own()
 	begin := time.Now()
-	n, took, err := b.hand(ctx, s, b.jobs, b.length)
+	n, took, err := b.hand(ctx, s.accept, b.producers, b.jobs, b.length)
 	if err == nil {
 		err = s.settled(ctx, base+n)
 	}
@@ -91,17 +105,14 @@ func (b *bench) rush(ctx context.Context, s *system) (rush, error) {
 }
 
 // times are how long jobs took from the moment when they were due: until they began, and until the caller had the result.
-type times struct {
-	began, answered []time.Duration
-	late            time.Duration // by how much the last one was handed in after it was due
-}
+type times struct{ began, answered []time.Duration }
 
-// paced hands over jobs at a rate, however slowly they are taken.
-func (b *bench) paced(ctx context.Context, s *system, rate float64) (times, error) {
+// paced hands over jobs at a rate, however slowly they are taken. It gives the times until they began, and until they were handed
+// over, and by how much the last one was handed in after it was due.
+func (b *bench) paced(ctx context.Context, s *system, rate float64, how handing) (began, took []time.Duration, late time.Duration, err error) {
 	n := max(int(rate*b.length.Seconds()), 1)
 	base := s.begun()
 	s.take()
-	var t times
 	var mu sync.Mutex
 	var first error
 	var wg sync.WaitGroup
@@ -111,31 +122,26 @@ func (b *bench) paced(ctx context.Context, s *system, rate float64) (times, erro
 		due := begin.Add(time.Duration(float64(i) / rate * float64(time.Second)))
 		time.Sleep(time.Until(due))
 		gate <- struct{}{}
-		t.late = max(time.Since(due), 0)
+		late = max(time.Since(due), 0)
 		wg.Go(func() {
 			defer func() { <-gate }()
-			how := s.accept
-			if s.answer != nil {
-				how = s.answer
-			}
 			err := how(ctx, job(due, b.text))
-			took := time.Since(due)
+			so := time.Since(due)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				first = err
-			} else if s.answer != nil {
-				t.answered = append(t.answered, took)
+				return
 			}
+			took = append(took, so)
 		})
 	}
 	wg.Wait()
 	if first != nil {
-		return t, first
+		return nil, nil, late, first
 	}
-	err := s.settled(ctx, base+n)
-	t.began = s.take()
-	return t, err
+	err = s.settled(ctx, base+n)
+	return s.take(), took, late, err
 }
 
 // quantile gives one of sorted values.
