@@ -160,8 +160,8 @@ func (b *Bus) feed(ctx context.Context, stream string, from jetstream.ConsumerCo
 func (b *Bus) FollowRuns(ctx context.Context, last Message, doubt func(bool), f func(Message) error) error {
 	var recent []Message // the last that were read, without their bodies
 	read := func(m Message) {
-		if len(recent) == compared {
-			recent = recent[:copy(recent, recent[1:])]
+		if len(recent) == 2*compared {
+			recent = append(recent[:0], recent[compared:]...)
 		}
 		recent = append(recent, Message{Seq: m.Seq, Subject: m.Subject, Time: m.Time})
 	}
@@ -194,7 +194,7 @@ func (b *Bus) FollowRuns(ctx context.Context, last Message, doubt func(bool), f 
 	})
 }
 
-// compared is how many records are remembered: the last of them that was not purged is compared.
+// compared is how many records are remembered, at least: the last of them that was not purged is compared.
 const compared = 16
 
 // holds tells whether RUNS goes on after the records that were read last: it lost none of what came before, nothing else has
