@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ao/nats/bus"
@@ -198,11 +199,18 @@ func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error
 		Deliver string `json:"deliver_subject"`
 		Error   *jetstream.APIError
 	}
-	if err := request(ctx, nc, "$JS.API.STREAM.RESTORE."+s.Name, ask, &begun); err != nil {
+	err = patient(ctx, func() error {
+		begun.Error = nil
+		if err := request(ctx, nc, "$JS.API.STREAM.RESTORE."+s.Name, ask, &begun); err != nil {
+			return err
+		}
+		if begun.Error != nil {
+			return begun.Error
+		}
+		return nil
+	})
+	if err != nil {
 		return err
-	}
-	if begun.Error != nil {
-		return begun.Error
 	}
 	for {
 		body, err := s.piece()
@@ -226,6 +234,25 @@ func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error
 		}
 		if end {
 			return nil
+		}
+	}
+}
+
+// codeNoPeers is JetStream's: not enough servers of a cluster are there, or have room.
+const codeNoPeers = 10005
+
+// patient does again, for a while, what a cluster refuses whose servers do not all know of each other yet.
+func patient(ctx context.Context, ask func() error) error {
+	for began := time.Now(); ; {
+		err := ask()
+		no, ok := errors.AsType[*jetstream.APIError](err)
+		if !ok || no.ErrorCode != codeNoPeers || !strings.Contains(no.Description, "offline") || time.Since(began) > silence {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
