@@ -44,3 +44,14 @@ func TestTheDearerWayIsTriedEverLessOften(t *testing.T) {
 		}
 	}
 }
+
+// What a way was like when it was tried last, perhaps minutes ago, tells nothing of it now.
+func TestATrialIsJudgedByItself(t *testing.T) {
+	t.Parallel()
+	var p pace
+	now := time.Unix(1e9, 0)
+	p.crowd(&now, 10*time.Minute, 10000, 2000)
+	if tried, batches := p.crowd(&now, 6*time.Minute, 10000, 12000); !batches {
+		t.Errorf("batches have become the cheaper way, were tried %d times, and are not taken", tried)
+	}
+}
