@@ -121,7 +121,7 @@ func (r Record) read(tokens, rest string) (Record, error) {
 			r.Key = token
 		case 'n':
 			n, err := strconv.Atoi(token)
-			if err != nil || n < 0 || token[0] == '+' || token[0] == '0' && len(token) > 1 { // no record has two names
+			if err != nil || token[0] < '1' && token != "0" { // a sign or a zero in front: no record has two names
 				return bad()
 			}
 			r.N = n
