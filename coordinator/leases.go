@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -311,7 +310,7 @@ func (c *Coordinator) ended(ctx context.Context, a journal.Active, status run.St
 			c.log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
 		}
 	}
-	body, err := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()})
+	body, err := run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 

@@ -113,7 +113,7 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	if word.Status == run.Failed {
 		span.Fail(codeOf(word.Error))
 	}
-	body, err := wire.Encode(word)
+	body, err := word.Encode()
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,27 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/wire"
 )
 
 // Outcome is a run and its result in one document (contract section 4).
 type Outcome struct {
 	run.Run
 	Result *run.Result `json:"result"` // null: it has none, or has not ended
+}
+
+// AppendJSON writes it behind b.
+func (o Outcome) AppendJSON(b []byte) ([]byte, error) {
+	w := wire.Build(b)
+	o.Run.Write(&w)
+	if o.Result == nil {
+		w.Null("result")
+	} else {
+		w.Open("result")
+		o.Result.Write(&w)
+		w.Close()
+	}
+	return w.End()
 }
 
 // Late answers a caller whose wait was over before the run: the ids, which limit it was, and who set it. The run goes on.

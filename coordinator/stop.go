@@ -59,7 +59,7 @@ func unbegun(a journal.Active) *fault.Fault {
 // ErrTaken: somebody has.
 func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	attempt, key := c.attempt(a)
-	claim, err := json.Marshal(run.Claim{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC()})
+	claim, err := run.Claim{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC()}.Encode()
 	if err != nil {
 		return err
 	}

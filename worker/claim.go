@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -20,9 +19,9 @@ import (
 func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	nonce, since := w.nonce(), time.Now()
 	_, span := trace.Begin(a.ctx, "claim")
-	body, err := json.Marshal(run.Claim{
+	body, err := run.Claim{
 		V: run.Version, SessionID: a.SessionID, RunnerID: w.id, Instance: w.me.Instance, Nonce: nonce, Attempt: a.Attempt, At: since.UTC(),
-	})
+	}.Encode()
 	if err != nil {
 		w.log.Error("claim", "run", a, "err", err)
 		d.Later(again)

@@ -111,16 +111,16 @@ func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, r
 	if r.Result != nil && size(r.Result) > MaxInline/6 { // with its escapes it may be too large: look
 		w.outsource(a, &r)
 	}
-	body, err = wire.Encode(r)
+	body, err = r.Encode()
 	if err != nil { // a result that is no JSON
 		r.Status, r.Result, r.Body = run.Failed, nil, nil
 		r.Error = fault.New(fault.Internal, "result_unreadable", "The executor's result is not valid JSON")
-		body, err = wire.Encode(r)
+		body, err = r.Encode()
 	}
 	if len(body) > maxRecord {
 		r.Error = fault.New(fault.Internal, cmp.Or(codeOf(r.Error), "result_too_large"), "The end of the run is too large to be told")
 		r.Status, r.Result = run.Failed, nil
-		body, err = wire.Encode(r)
+		body, err = r.Encode()
 	}
 	return body, r, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/wire"
 
 	"github.com/gin-gonic/gin"
 )
@@ -107,8 +108,14 @@ func (a *API) write(g *gin.Context, r reply) {
 	}
 }
 
-// encode writes v as JSON on one line. Characters that only matter inside HTML stay as they are: nothing here is HTML.
+// encode writes v as JSON on one line. Characters that only matter inside HTML stay as they are: nothing here is HTML. What is
+// answered most writes itself.
 func encode(b *bytes.Buffer, v any) error {
+	if v, ok := v.(wire.Appender); ok {
+		raw, err := v.AppendJSON(b.AvailableBuffer())
+		b.Write(append(raw, '\n'))
+		return err
+	}
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)

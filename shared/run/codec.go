@@ -9,47 +9,6 @@ import (
 	"ao/shared/wire"
 )
 
-// A record's parameters and agent are most of its bytes, and are the same bytes on the whole way. So records are written by
-// putting them in as they stand, and read by stepping over them.
-
-// Encode writes the record.
-func (q Queued) Encode() ([]byte, error) {
-	in := q.Input
-	q.Input = nil
-	return encode(q, in)
-}
-
-// Encode writes the record.
-func (a Accepted) Encode() ([]byte, error) {
-	in := a.Input
-	a.Input = nil
-	return encode(a, in)
-}
-
-func encode(head any, in *Input) ([]byte, error) {
-	raw, err := json.Marshal(head)
-	if err != nil || in == nil {
-		return raw, err
-	}
-	out := make([]byte, 0, len(raw)+len(in.Parameters)+len(in.Blueprint)+40)
-	out = append(out, raw[:len(raw)-1]...)
-	var output json.RawMessage
-	if in.Output != nil {
-		if output, err = wire.Encode(in.Output); err != nil {
-			return nil, err
-		}
-	}
-	for _, m := range []struct {
-		name  string
-		value json.RawMessage
-	}{{`,"parameters":`, in.Parameters}, {`,"agent_blueprint":`, in.Blueprint}, {`,"output":`, output}} {
-		if len(m.value) > 0 {
-			out = append(append(out, m.name...), m.value...)
-		}
-	}
-	return append(out, '}'), nil
-}
-
 // DecodeQueued reads a queued or an accepted record (that has neither attempt nor key). Parameters and agent are parts of raw.
 // Names that come again and again go through name, which may give equal ones the same memory; nil: as they are.
 func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {

@@ -102,6 +102,13 @@ func BenchmarkRecord(b *testing.B) {
 			q.Encode()
 		}
 	})
+	b.Run("encode plain", func(b *testing.B) { // as almost all are
+		q := full()
+		q.Agent, q.ProjectDir, q.Demands.Tags = "text-stats", "/srv/project", nil
+		for b.Loop() {
+			q.Encode()
+		}
+	})
 	b.Run("decode", func(b *testing.B) {
 		for b.Loop() {
 			DecodeQueued(raw, nil)

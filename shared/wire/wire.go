@@ -294,6 +294,9 @@ func Object(members []Member) []byte {
 
 // Encode is json.Marshal that leaves <, > and & as they are: nothing here is HTML.
 func Encode(v any) ([]byte, error) {
+	if v, ok := v.(Appender); ok {
+		return v.AppendJSON(nil)
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

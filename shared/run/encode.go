@@ -1,0 +1,171 @@
+package run
+
+import "ao/shared/wire"
+
+// A record's parameters and agent are most of its bytes, and are the same bytes on the whole way. So records are written by
+// putting them in as they stand, and read by stepping over them.
+
+// Encode writes the record.
+func (q Queued) Encode() ([]byte, error) {
+	o := wire.Build(make([]byte, 0, q.size()))
+	o.Int("v", q.V)
+	o.Int("attempt", q.Attempt)
+	o.Text("key", q.Key)
+	q.Spec.write(&o)
+	return o.End()
+}
+
+// Encode writes the record.
+func (a Accepted) Encode() ([]byte, error) {
+	o := wire.Build(make([]byte, 0, a.size()))
+	o.Int("v", a.V)
+	a.Spec.write(&o)
+	return o.End()
+}
+
+// size is about how long its record is, in bytes.
+func (s *Spec) size() int {
+	if s.Input == nil {
+		return 800
+	}
+	return 800 + len(s.Parameters) + len(s.Blueprint)
+}
+
+func (s *Spec) write(o *wire.Builder) {
+	o.Text("run_id", s.ID)
+	o.Text("type", s.Type)
+	o.Text("session_id", s.SessionID)
+	o.Text("agent_name", s.Agent)
+	o.Text("agent_type", s.AgentType)
+	o.Text("mode", s.Mode)
+	o.Some("parent_session_id", s.Parent)
+	o.Some("project_dir", s.ProjectDir)
+	s.Demands.write(o)
+	o.Some("owner", s.Owner)
+	o.Int("timeout_seconds", s.Timeout)
+	o.Text("timeout_by", s.TimeoutBy)
+	o.Count("max_attempts", uint64(s.Attempts))
+	o.Some("callback_url", s.CallbackTo)
+	o.Some("executor_session_id", s.Model)
+	o.Some("after_run_id", s.After)
+	o.True("contract", s.Contract)
+	o.Time("created_at", s.CreatedAt)
+	if s.Trace != nil {
+		o.Open("trace")
+		o.Text("traceparent", s.Trace.Parent)
+		o.Some("tracestate", s.Trace.State)
+		o.Close()
+	}
+	if s.Body != nil {
+		o.Value("payload", s.Body)
+	}
+	if s.Input == nil {
+		return
+	}
+	o.AsIs("parameters", s.Parameters)
+	o.AsIs("agent_blueprint", s.Blueprint)
+	if s.Output != nil {
+		o.Value("output", s.Output)
+	}
+}
+
+func (d *Demands) write(o *wire.Builder) {
+	o.Open("demands")
+	o.Some("hostname", d.Hostname)
+	o.Some("project_dir", d.ProjectDir)
+	o.Some("executor_profile", d.ExecutorProfile)
+	o.Some("executor_type", d.ExecutorType)
+	o.Texts("tags", d.Tags)
+	o.Close()
+}
+
+// Encode writes the record.
+func (c Claim) Encode() ([]byte, error) {
+	o := wire.Build(make([]byte, 0, 320))
+	o.Int("v", c.V)
+	o.Text("session_id", c.SessionID)
+	o.Some("runner_id", c.RunnerID)
+	o.Some("instance", c.Instance)
+	o.Text("nonce", c.Nonce)
+	o.Int("attempt", c.Attempt)
+	o.Time("at", c.At)
+	return o.End()
+}
+
+// Encode writes the record. The error says that its result is no JSON.
+func (e Ended) Encode() ([]byte, error) {
+	o := wire.Build(make([]byte, 0, 640))
+	o.Int("v", e.V)
+	o.Text("session_id", e.SessionID)
+	o.Some("runner_id", e.RunnerID)
+	o.Text("nonce", e.Nonce)
+	o.Int("attempt", e.Attempt)
+	o.Text("status", string(e.Status))
+	if e.Error != nil {
+		o.Value("error", e.Error)
+	}
+	if e.Result != nil {
+		o.Open("result")
+		e.Result.Write(&o)
+		o.Close()
+	}
+	if e.Body != nil {
+		o.Value("payload", e.Body)
+	}
+	o.Count("events", e.Events)
+	o.Some("checked", e.Checked)
+	o.At("started_at", e.StartedAt)
+	o.Time("at", e.At)
+	return o.End()
+}
+
+// Write writes the result's members.
+func (r *Result) Write(o *wire.Builder) {
+	o.Text("result_type", r.Type)
+	o.TextOrNull("result_text", r.Text)
+	o.Raw("result_data", r.Data)
+	if r.ExitCode != nil {
+		o.Int("exit_code", *r.ExitCode)
+	}
+	if len(r.SchemaValidation) > 0 {
+		o.Raw("schema_validation", r.SchemaValidation)
+	}
+	if r.RawOutput != nil {
+		o.Text("raw_output", *r.RawOutput)
+	}
+}
+
+// Write writes the run's members.
+func (r *Run) Write(o *wire.Builder) {
+	o.Text("run_id", r.ID)
+	o.Text("type", r.Type)
+	o.Text("session_id", r.SessionID)
+	o.Text("agent_name", r.Agent)
+	o.Raw("parameters", r.Parameters)
+	o.Text("status", string(r.Status))
+	o.Text("mode", r.Mode)
+	o.Some("parent_session_id", r.Parent)
+	r.Demands.write(o)
+	o.Some("runner_id", r.RunnerID)
+	o.Int("attempt", r.Attempt)
+	if r.Error == nil {
+		o.Null("error")
+	} else {
+		o.Value("error", r.Error)
+	}
+	o.Time("created_at", r.CreatedAt)
+	o.At("claimed_at", r.ClaimedAt)
+	o.At("started_at", r.StartedAt)
+	o.At("completed_at", r.EndedAt)
+	o.At("timeout_at", r.TimeoutAt)
+	o.Some("waiting_for", r.WaitingFor)
+	o.Count("max_attempts", uint64(r.MaxAttempts))
+	o.True("parent_gone", r.ParentGone)
+	if r.Callback != nil {
+		o.Value("callback", r.Callback)
+	}
+	o.Some("callback_url", r.CallbackURL)
+	if r.HTTPCallback != nil {
+		o.Value("http_callback", r.HTTPCallback)
+	}
+}
