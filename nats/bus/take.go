@@ -47,6 +47,9 @@ func (t *Taker) Wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for l := range t.lines {
+		if t.room(l) == 0 {
+			continue // it would ask for nothing
+		}
 		select {
 		case l.wake <- struct{}{}:
 		default:
@@ -124,13 +127,22 @@ func (t *Taker) takeOnce(ctx context.Context, stream, durable string, reconnecte
 	}
 }
 
+// room is for how many more messages there are slots. While what is asked for goes a long way yet, it is none: one request for
+// many, not one for each. The caller holds the lock.
+func (t *Taker) room(l *line) int {
+	free := min(t.free(), lineRoom)
+	if 2*l.p.asked > free {
+		return 0
+	}
+	return max(free-l.p.asked, 0)
+}
+
 // ask asks for as many messages as slots are free and not about to be filled by another lane.
 func (t *Taker) ask(l *line) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	free := min(t.free(), lineRoom)
-	want := free - l.p.asked
-	if want <= 0 || 2*l.p.asked > free { // what is asked for goes a long way yet: one request for many, not one for each
+	want := t.room(l)
+	if want == 0 {
 		return nil
 	}
 	now := time.Now()

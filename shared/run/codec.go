@@ -1,8 +1,10 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,8 +45,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 		case "project_dir":
 			s.ProjectDir = name(wire.Inside(v))
 		case "demands":
-			if len(v) > 2 {
-				wrong = errors.Join(wrong, json.Unmarshal(v, &s.Demands))
+			if string(v) != "null" {
+				wrong = errors.Join(wrong, s.Demands.read(v, name))
 			}
 		case "owner":
 			s.Owner = name(wire.Inside(v))
@@ -132,18 +134,51 @@ func decodeResult(raw []byte, r *Result) error {
 		case "result_type":
 			r.Type = wire.Text(v)
 		case "result_text":
-			read(v, &r.Text)
+			r.Text = textOf(v, &wrong)
 		case "result_data":
 			r.Data = v
 		case "exit_code":
-			read(v, &r.ExitCode)
+			if n, err := strconv.Atoi(string(v)); err == nil {
+				r.ExitCode = &n
+			} else {
+				read(v, &r.ExitCode)
+			}
 		case "schema_validation":
 			r.SchemaValidation = v
 		case "raw_output":
-			read(v, &r.RawOutput)
+			r.RawOutput = textOf(v, &wrong)
 		}
 	})
 	return errors.Join(err, wrong)
+}
+
+// textOf is a string, nil for null. Most have nothing escaped.
+func textOf(v []byte, wrong *error) *string {
+	if len(v) >= 2 && v[0] == '"' && bytes.IndexByte(v, '\\') < 0 {
+		text := string(v[1 : len(v)-1])
+		return &text
+	}
+	var text *string
+	*wrong = errors.Join(*wrong, json.Unmarshal(v, &text))
+	return text
+}
+
+func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
+	err := wire.Scan(raw, func(key, v []byte) {
+		switch string(key) {
+		case "hostname":
+			d.Hostname = name(wire.Inside(v))
+		case "project_dir":
+			d.ProjectDir = name(wire.Inside(v))
+		case "executor_profile":
+			d.ExecutorProfile = name(wire.Inside(v))
+		case "executor_type":
+			d.ExecutorType = name(wire.Inside(v))
+		case "tags":
+			wrong = errors.Join(wrong, json.Unmarshal(v, &d.Tags))
+		}
+	})
+	return errors.Join(wrong, err)
 }
 
 // Instant is the time of a JSON value, zero for anything else.
