@@ -18,6 +18,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
@@ -47,6 +48,7 @@ type known struct {
 	profile        string            // likewise its profile
 	profileTimeout int               // and the profile's upper bound, seconds
 	raw            json.RawMessage   // the blueprint as a run carries it, where it was made before
+	lane           string            // of runs that ask for nothing beyond it; likewise
 }
 
 // snapshot is the blueprint as a run carries it.
@@ -62,6 +64,26 @@ func (k known) ownerDemands() run.Demands {
 		return run.Demands{}
 	}
 	return run.Demands{ExecutorProfile: k.profile, ExecutorType: k.Type}
+}
+
+// demands are those of a run of the agent, which asks for these itself; first are those that come before the agent's own.
+func (k known) demands(first run.Demands, also ...run.Demands) run.Demands {
+	all := []run.Demands{k.ownerDemands(), first, {ExecutorProfile: k.ExecutorProfile}}
+	if k.Demands != nil {
+		all = append(all, *k.Demands)
+	}
+	return run.Merge(append(all, also...)...)
+}
+
+// want is what a run with these demands wants of a runner.
+func (k known) want(d run.Demands) fleet.Want { return fleet.WantOf(k.Type, d, k.owners) }
+
+// laneOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
+func (k known) laneOf(w fleet.Want, asked ...run.Demands) string {
+	if k.lane == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.None() }) {
+		return w.Lane()
+	}
+	return k.lane
 }
 
 func (k known) ownerHash() string { return k.owners[k.Name] }

@@ -5,6 +5,8 @@ import (
 
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/agent"
+	"ao/shared/run"
 )
 
 // What is known of an agent comes from several sides, and who was slow brings what is older: it changes nothing.
@@ -55,5 +57,31 @@ func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
 	unwatched.put("thinker", first, 1)
 	if k, ok := unwatched.find("thinker"); !ok || k.Description != "first" {
 		t.Errorf("of a bucket that counts anew %q is known (%t), want first", k.Description, ok)
+	}
+}
+
+// The lane that is remembered with an agent is the one of a run that asks for nothing; whoever asks for something gets its own.
+func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
+	t.Parallel()
+	plain := known{Blueprint: agent.Blueprint{Name: "a", Type: run.Procedural, ExecutorProfile: "own", Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, owners: map[string]string{"b": "2", "a": "1"}, profile: "p"}
+	kept := plain
+	kept.lane = plain.want(plain.demands(run.Demands{})).Lane()
+	for _, tt := range []struct {
+		affinity run.Demands
+		asked    []run.Demands
+	}{
+		{},
+		{asked: []run.Demands{{}, {}}},
+		{asked: []run.Demands{{ProjectDir: "/p"}, {}}},
+		{asked: []run.Demands{{}, {Tags: []string{"x"}}}},
+		{asked: []run.Demands{{}, {Hostname: "other"}}},
+		{asked: []run.Demands{{}, {ExecutorType: "autonomous"}}},
+		{asked: []run.Demands{{}, {ExecutorProfile: "other"}}},
+		{affinity: run.Demands{Hostname: "there"}},
+	} {
+		want := kept.want(kept.demands(tt.affinity, tt.asked...))
+		if got := kept.laneOf(want, append(tt.asked, tt.affinity)...); got != want.Lane() {
+			t.Errorf("%+v: lane %s, want %s", tt, got, want.Lane())
+		}
 	}
 }

@@ -94,7 +94,7 @@ type Coordinator struct {
 // New wires a coordinator; Run makes it work.
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
-	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log}
+	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: newKeys([]byte(nonce()))} // nobody's, until the deployment's secret is read
 	c.fleet = newRoster(c)
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
@@ -115,8 +115,9 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.bus.Setup(ctx); err != nil {
 		return err
 	}
-	err := c.insist(ctx, "the deployment's secret", func() (err error) {
-		c.keys.secret, err = c.secret(ctx)
+	err := c.insist(ctx, "the deployment's secret", func() error {
+		secret, err := c.secret(ctx)
+		c.keys = newKeys(secret)
 		return err
 	})
 	if err != nil {

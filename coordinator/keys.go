@@ -8,7 +8,9 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"strconv"
+	"sync"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -17,20 +19,27 @@ import (
 
 // keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex (design section 3). Two
 // dispatches of one attempt have the same key, and so share one claim; who never received a run cannot claim or end it.
-type keys struct{ secret []byte }
+type keys struct{ spare *sync.Pool } // of hash.Hash: the secret is worked in once
 
-func (k keys) of(run string, attempt int) string {
-	m := hmac.New(sha256.New, k.secret)
-	m.Write([]byte(run + "|" + strconv.Itoa(attempt)))
-	return hex.EncodeToString(m.Sum(nil)[:16])
+func newKeys(secret []byte) keys {
+	return keys{&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
 }
+
+func (k keys) of(run string, attempt int) string { return k.sum("", run, attempt) }
 
 // mark proves that a coordinator has checked the result of an attempt against the run's output schema (decision 0015). Its label tells
 // it apart from the attempt's key, which the worker has.
 func (k keys) mark(run string, attempt int) string {
-	m := hmac.New(sha256.New, k.secret)
-	m.Write([]byte("checked|" + run + "|" + strconv.Itoa(attempt)))
-	return hex.EncodeToString(m.Sum(nil)[:16])
+	return k.sum("checked|", run, attempt)
+}
+
+func (k keys) sum(label, run string, attempt int) string {
+	m := k.spare.Get().(hash.Hash)
+	defer k.spare.Put(m)
+	m.Reset()
+	var room [128]byte
+	m.Write(strconv.AppendInt(append(append(append(room[:0], label...), run...), '|'), int64(attempt), 10))
+	return hex.EncodeToString(m.Sum(room[:0])[:16])
 }
 
 // marked tells whether a mark is that of an attempt.

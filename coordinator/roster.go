@@ -16,6 +16,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/run"
 )
 
 // roster is who may take runs: the registered runners, when each was heard last, and the lanes in use.
@@ -212,6 +213,7 @@ func (r *roster) ownedNow() map[string]known {
 			a.RunnerID = m.id
 			k := known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds}
 			k.raw, _ = k.snapshot() // it was read from JSON
+			k.lane = k.want(k.demands(run.Demands{})).Lane()
 			owned[a.Name] = k
 		}
 	}

@@ -31,7 +31,8 @@ type Accepted struct {
 type plan struct {
 	spec      run.Spec
 	want      fleet.Want
-	ownID     bool // the caller chose the session's id
+	lane      string // that of want
+	ownID     bool   // the caller chose the session's id
 	schemaRaw json.RawMessage
 	wait      *int // wait_seconds
 }
@@ -189,12 +190,8 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 			return p, err
 		}
 	}
-	var blueprint run.Demands
-	if a.Demands != nil {
-		blueprint = *a.Demands
-	}
-	p.spec.Demands = run.Merge(a.ownerDemands(), affinity, run.Demands{ExecutorProfile: a.ExecutorProfile}, blueprint,
-		run.Demands{ProjectDir: req.ProjectDir}, req.AdditionalDemands)
+	asked := []run.Demands{{ProjectDir: req.ProjectDir}, req.AdditionalDemands}
+	p.spec.Demands = a.demands(affinity, asked...)
 	p.spec.ProjectDir = p.spec.Demands.ProjectDir
 	if sessionDir != "" {
 		p.spec.ProjectDir = sessionDir
@@ -208,7 +205,8 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	if p.spec.Attempts == 1 { // that is what none says, too
 		p.spec.Attempts = 0
 	}
-	p.want = fleet.WantOf(a.Type, p.spec.Demands, a.owners)
+	p.want = a.want(p.spec.Demands)
+	p.lane = a.laneOf(p.want, append(asked, affinity)...)
 	snapshot, err := a.snapshot()
 	if err != nil {
 		return p, err
@@ -304,8 +302,8 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 
 // first is the run's first record.
 func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
-	if lane := p.want.Lane(); p.spec.Type == run.Start && c.fleet.laneMatches(lane, p.want) {
-		lane, err := c.fleet.ensure(ctx, lane, p.want)
+	if p.spec.Type == run.Start && c.fleet.laneMatches(p.lane, p.want) {
+		lane, err := c.fleet.ensure(ctx, p.lane, p.want)
 		if err != nil {
 			return bus.Entry{}, err
 		}

@@ -468,7 +468,12 @@ func (f *fold) unlink(r *row) {
 func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }
 
 func (ch *Change) identify(r *row) {
-	ch.RunID, ch.SessionID, ch.row = r.runID(), r.session.sessionID(), r
+	ch.row = r
+	if r.live != nil && r.live.snap != nil { // which has them as text
+		ch.RunID, ch.SessionID = r.live.snap.Spec.ID, r.live.snap.Spec.SessionID
+		return
+	}
+	ch.RunID, ch.SessionID = r.runID(), r.session.sessionID()
 }
 
 func (ch *Change) before(r *row) {

@@ -148,16 +148,14 @@ func (j *Journal) apply(m bus.Message) {
 		step = ch.step(m.Time)
 	}
 	j.reached()
+	var ended chan struct{}
 	if ch.Moved && ch.After.Final() && ch.RunID != "" {
-		id := identOf(runPrefix, ch.RunID)
-		if c := j.waiters[id]; c != nil {
-			close(c)
-			delete(j.waiters, id)
-		}
+		ended = j.waiters[ch.row.id]
+		delete(j.waiters, ch.row.id)
 	}
 	fresh := len(j.fold.fresh) > 0 || len(j.fold.offers) > 0 || len(j.fold.due) > 0 || len(j.fold.hosts.first) > 0 && ch.After.Final()
 	var spec *run.Spec
-	if r := j.fold.runs[identOf(runPrefix, ch.RunID)]; live && r != nil && r.live != nil {
+	if r := ch.row; live && ch.RunID != "" && r.live != nil {
 		spec = r.live.snap.Spec
 	}
 	j.mu.Unlock()
@@ -169,6 +167,9 @@ func (j *Journal) apply(m bus.Message) {
 	}
 	if live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
 		j.bodies.put(m.Seq, m.Body, spec)
+	}
+	if ended != nil { // now that they find it all
+		close(ended)
 	}
 	if j.tell != nil {
 		j.tell(ch)

@@ -39,6 +39,11 @@ type Demands struct {
 	Tags            []string `json:"tags,omitempty"`
 }
 
+// None tells whether nothing is asked for.
+func (d Demands) None() bool {
+	return d.Hostname == "" && d.ProjectDir == "" && d.ExecutorProfile == "" && d.ExecutorType == "" && len(d.Tags) == 0
+}
+
 // Merge adds demands up: for single values the earlier wins, tags are united and sorted (contract section 5).
 func Merge(all ...Demands) Demands {
 	var sum Demands

@@ -106,10 +106,19 @@ func (o *Builder) Raw(name string, v json.RawMessage) {
 		o.Null(name)
 		return
 	}
+	if !json.Valid(v) {
+		o.fail(errors.New(name + " is not JSON"))
+		return
+	}
+	o.Line(name, v)
+}
+
+// Line is JSON that was looked at before, null where there is none: put on one line.
+func (o *Builder) Line(name string, v json.RawMessage) {
 	o.name(name)
 	switch {
-	case !json.Valid(v):
-		o.fail(errors.New(name + " is not JSON"))
+	case v == nil:
+		o.b = append(o.b, "null"...)
 	case bytes.ContainsAny(v, " \n\r\t"):
 		b := bytes.NewBuffer(o.b)
 		o.fail(json.Compact(b, v))
