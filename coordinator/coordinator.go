@@ -117,7 +117,9 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	}
 	err := c.insist(ctx, "the deployment's secret", func() error {
 		secret, err := c.secret(ctx)
-		c.keys = newKeys(secret)
+		if err == nil {
+			c.keys = newKeys(secret)
+		}
 		return err
 	})
 	if err != nil {

@@ -129,13 +129,20 @@ func TestWhatIsOfferedAndIsNoCompletion(t *testing.T) {
 	if o := ended(t, f.c, a.RunID); o.Status != run.Failed || o.Error.Code != "exit" {
 		t.Errorf("got %s %v", o.Status, o.Error)
 	}
-	b := f.start(mustBe)
-	act := f.claim(b.RunID)
-	if _, err := f.c.bus.Append(t.Context(), bus.Entry{Subject: subject.Offered(subject.Partition(b.SessionID), b.RunID, act.Key), Body: []byte(`{"v":1,"runner_id":`)}); err != nil {
-		t.Fatal(err)
-	}
-	if o := ended(t, f.c, b.RunID); o.Status != run.Failed || o.Error.Code != "result_unreadable" {
-		t.Errorf("got %s %v", o.Status, o.Error)
+	for _, body := range []string{
+		`{"v":1,"runner_id":`,
+		`{"v":1,"runner_id":"rnr_x","status":"failed","at":"2026-01-02T03:04:05Z","result":{"result_type":"procedural","result_text":null,"result_data":[}}}`,
+		`{"v":1,"runner_id":"rnr_x","status":"completed","at":"2026-01-02T03:04:05Z","result":{"result_type":"procedural","result_text":null,"result_data":{"n":+1}}}`,
+		`{"v":1,"runner_id":"rnr_x","status":"failed","at":"2026-01-02T03:04:05Z","result":{"result_text":"a","schema_validation":{]}}`,
+	} {
+		b := f.start(mustBe)
+		act := f.claim(b.RunID)
+		if _, err := f.c.bus.Append(t.Context(), bus.Entry{Subject: subject.Offered(subject.Partition(b.SessionID), b.RunID, act.Key), Body: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+		if o := ended(t, f.c, b.RunID); o.Status != run.Failed || o.Error.Code != "result_unreadable" {
+			t.Errorf("%s: got %s %v", body, o.Status, o.Error)
+		}
 	}
 	c := f.start(mustBe)
 	f.offerAs(f.claim(c.RunID), run.Ended{Status: run.Completed, Body: &run.Payload{Name: c.RunID + ".1.out", Parts: 0, Size: 3, SHA256: "x"}})

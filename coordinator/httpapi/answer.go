@@ -113,7 +113,9 @@ func (a *API) write(g *gin.Context, r reply) {
 func encode(b *bytes.Buffer, v any) error {
 	if v, ok := v.(wire.Appender); ok {
 		raw, err := v.AppendJSON(b.AvailableBuffer())
-		b.Write(append(raw, '\n'))
+		if err == nil {
+			b.Write(append(raw, '\n'))
+		}
 		return err
 	}
 	e := json.NewEncoder(b)

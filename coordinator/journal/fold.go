@@ -469,7 +469,7 @@ func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s
 
 func (ch *Change) identify(r *row) {
 	ch.row = r
-	if r.live != nil && r.live.snap != nil { // which has them as text
+	if r.live != nil { // which has them as text
 		ch.RunID, ch.SessionID = r.live.snap.Spec.ID, r.live.snap.Spec.SessionID
 		return
 	}

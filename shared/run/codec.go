@@ -126,7 +126,11 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 	return e, errors.Join(err, wrong)
 }
 
+// decodeResult reads a result document. What a worker writes is looked at as a whole: its data go into answers as they stand.
 func decodeResult(raw []byte, r *Result) error {
+	if !json.Valid(raw) {
+		return errors.New("the result is not JSON")
+	}
 	var wrong error
 	read := func(v []byte, into any) { wrong = errors.Join(wrong, json.Unmarshal(v, into)) }
 	err := wire.Scan(raw, func(key, v []byte) {
@@ -181,11 +185,11 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 	return errors.Join(wrong, err)
 }
 
-// Instant is the time of a JSON value, zero for anything else.
+// Instant is the time of a JSON value, in UTC, zero for anything else.
 func Instant(v []byte) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, strings.Trim(string(v), `"`))
 	if err != nil {
 		return time.Time{}
 	}
-	return t
+	return t.UTC()
 }

@@ -94,6 +94,23 @@ func TestEveryMemberIsRead(t *testing.T) {
 	}
 }
 
+// What a worker writes as its result is JSON, or the record cannot be read: it goes into answers and records as it stands.
+func TestAResultThatIsNoJSONIsNotRead(t *testing.T) {
+	t.Parallel()
+	for result, want := range map[string]bool{
+		`null`: true, `{}`: true, `{"result_data":{"a":[1]},"exit_code":-1,"result_text":"a\nb"}`: true,
+		`{"result_data":[}}`: false, `{"result_data":+1}`: false, `{"exit_code":+5}`: false, `{"exit_code":007}`: false, `{"exit_code":"5"}`: false,
+		"{\"result_text\":\"a\nb\"}": false, `{"raw_output":5}`: false, `{"schema_validation":{]}`: false, `[]`: false,
+	} {
+		if e, err := DecodeEnded([]byte(`{"v":1,"status":"completed","result":` + result + `}`)); (err == nil) != want {
+			t.Errorf("%s is read as %+v, %v", result, e.Result, err)
+		}
+	}
+	if at := Instant([]byte(`"2026-01-02T03:04:05+24:00"`)); at.Location() != time.UTC {
+		t.Errorf("an instant in %s", at.Location())
+	}
+}
+
 func BenchmarkRecord(b *testing.B) {
 	q := full()
 	raw, _ := q.Encode()

@@ -19,7 +19,8 @@ var texts = []string{"", "x", "run_1", `a "quoted" \ one`, "<&>", "é\u2028 ", "
 func fill(r *rand.Rand, v reflect.Value) {
 	switch v.Interface().(type) {
 	case time.Time:
-		v.Set(reflect.ValueOf(time.Unix(r.Int64N(4e9), []int64{0, 1, 120e6, 999999999}[r.IntN(4)]).UTC()))
+		zone := []*time.Location{time.UTC, time.FixedZone("", 19800), time.FixedZone("", -3600)}[r.IntN(3)]
+		v.Set(reflect.ValueOf(time.Unix(r.Int64N(4e9), []int64{0, 1, 120e6, 999999999}[r.IntN(4)]).In(zone)))
 		return
 	case json.RawMessage:
 		v.SetBytes([]byte([]string{`{"z":1,"a":"}\"{"}`, `[]`, `"a b"`, `12345678901234567890.10`, "{ \"a\" :\n[ 1 ]}", `"<&>é"`}[r.IntN(6)]))

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Appender is what writes itself as Encode would write it, behind b.
+// Appender is what writes itself behind b, as encoding/json would write its struct.
 type Appender interface {
 	AppendJSON(b []byte) ([]byte, error)
 }
@@ -23,8 +23,13 @@ type Builder struct {
 // Build begins an object behind what b holds.
 func Build(b []byte) Builder { return Builder{b: append(b, '{')} }
 
-// End gives what b held, and the object. The error is that of the first member that cannot be written.
-func (o *Builder) End() ([]byte, error) { return append(o.b, '}'), o.err }
+// End gives what b held, and the object. The error is that of the first member that cannot be written; then there is nothing.
+func (o *Builder) End() ([]byte, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	return append(o.b, '}'), nil
+}
 
 func (o *Builder) name(name string) {
 	if o.b[len(o.b)-1] != '{' {
@@ -106,19 +111,10 @@ func (o *Builder) Raw(name string, v json.RawMessage) {
 		o.Null(name)
 		return
 	}
-	if !json.Valid(v) {
-		o.fail(errors.New(name + " is not JSON"))
-		return
-	}
-	o.Line(name, v)
-}
-
-// Line is JSON that was looked at before, null where there is none: put on one line.
-func (o *Builder) Line(name string, v json.RawMessage) {
 	o.name(name)
 	switch {
-	case v == nil:
-		o.b = append(o.b, "null"...)
+	case !json.Valid(v):
+		o.fail(errors.New(name + " is not JSON"))
 	case bytes.ContainsAny(v, " \n\r\t"):
 		b := bytes.NewBuffer(o.b)
 		o.fail(json.Compact(b, v))

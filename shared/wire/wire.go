@@ -292,7 +292,7 @@ func Object(members []Member) []byte {
 	return append(out, '}')
 }
 
-// Encode is json.Marshal that leaves <, > and & as they are: nothing here is HTML.
+// Encode is json.Marshal that leaves <, > and & as they are: nothing here is HTML. An Appender writes itself.
 func Encode(v any) ([]byte, error) {
 	if v, ok := v.(Appender); ok {
 		return v.AppendJSON(nil)
