@@ -29,6 +29,11 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 		if !ok {
 			return nil, nil, nil, fmt.Errorf("profile %q: this worker was built without %s", p.Name, p.Command)
 		}
+		if p.Command == profile.ClaudeCodeExec {
+			if err := claudecode.Ready(p.Config); err != nil { // it may be installed later
+				log.Warn("the runs of this profile will fail", "profile", p.Name, "err", err)
+			}
+		}
 		return do, nil, nil, nil
 	}
 	if p.Type == run.Autonomous {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func run(c coordinator.Config, w worker.Config) error {
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	serving := make(chan struct{})
-	c.Server, c.Serving = server, func(url string) { hello(url, server.URL()); close(serving) }
+	c.Server, c.Serving = server, func(url string) { hello(url, server.URL(), c); close(serving) }
 	decided := make(chan error, 1)
 	go func() { decided <- coordinator.Run(core, c) }()
 	worked := make(chan error, 1)
@@ -115,21 +116,30 @@ func signals(log *slog.Logger) (context.Context, <-chan struct{}) {
 	return ctx, hurry
 }
 
-// hello tells three things to try, with the addresses where they are not the usual ones.
-func hello(url, nats string) {
-	ao, at := "bin/ao", ""
+// hello tells what to try, with the addresses where they are not the usual ones, and what it takes where not everybody may.
+func hello(url, nats string, c coordinator.Config) {
+	ao, at, header, first := "bin/ao", "", "", ""
 	if url != "http://127.0.0.1:8765" {
 		ao += " --url " + url
 	}
 	if nats != "nats://127.0.0.1:4222" {
 		at = "-s " + nats + " "
 	}
+	if c.APITokens != "" {
+		first, header = "  export AO_TOKEN=…   # one of this coordinator's tokens\n", `-H "Authorization: Bearer $AO_TOKEN" `
+	}
 	fmt.Printf(`
 Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in another terminal:
 
-  %[3]s run text-stats --param file=README.md
-  curl -s %[1]s/runs -d '{"agent_name":"text-stats","parameters":{"file":"README.md"},"mode":"sync"}'
-  nats %[4]srequest ao.api.runs.create '{"agent_name":"text-stats","parameters":{"file":"README.md"}}'
-
-`, url, nats, ao, at)
+%[4]s  %[3]s run text-stats --param file=README.md
+  curl -s %[5]s%[1]s/runs -d '{"agent_name":"text-stats","parameters":{"file":"README.md"},"mode":"sync"}'
+`, url, cmp.Or(nats, "in this process only"), ao, first, header)
+	switch {
+	case nats == "": // nobody else reaches it
+	case c.NATS.Users != "":
+		fmt.Println("  nats …              # as 'ao init' printed it for the publisher")
+	default:
+		fmt.Printf("  nats %srequest ao.api.runs.create '{\"agent_name\":\"text-stats\",\"parameters\":{\"file\":\"README.md\"}}'\n", at)
+	}
+	fmt.Println()
 }

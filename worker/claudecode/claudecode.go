@@ -97,6 +97,18 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 
 func failed(f *fault.Fault) run.Outcome { return run.Outcome{Status: run.Failed, Error: f} }
 
+// Ready tells whether the program is there that a profile with this config needs: without it each of its runs fails.
+func Ready(profile json.RawMessage) error {
+	c, err := read(executor.Invocation{Config: profile})
+	if err != nil {
+		return err
+	}
+	if _, err := program(c.Claude); err != nil {
+		return notFound(c.Claude, err)
+	}
+	return nil
+}
+
 // program finds claude: by its absolute path, or on PATH.
 func program(claude string) (string, error) {
 	if filepath.IsAbs(claude) {

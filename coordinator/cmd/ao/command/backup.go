@@ -22,13 +22,15 @@ import (
 )
 
 const aboutBackup = `Write everything that is kept in NATS (runs, events, agents, schemas, keys, what waits in the inbox) into one file; - is standard
-output. Coordinators and workers may go on meanwhile: the file has what was accepted before it was begun. It needs a
-coordinator's NATS credential (AO_NATS_URL, AO_NATS_CREDS, …), and holds secrets, as NATS's own data does.
+output. Coordinators and workers may go on meanwhile: the file has what was accepted before it was begun. It speaks to
+NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA where NATS has TLS). The file holds secrets, as
+NATS's own data does.
 
 What 'ao init' made (API tokens, NATS keys) and the files of agents are not in it.`
 
 const aboutRestore = `Make everything that 'ao backup' wrote anew, in an empty NATS, before coordinators and workers are started; - is standard
-input. A file is read to its end and checked first.
+input. A file is read to its end and checked first. It speaks to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS;
+AO_NATS_CA where NATS has TLS).
 
 Runs that had ended are as they were. A run that waited at the time of the backup waits again, and is begun, also if it was
 begun after the backup: look at 'ao runs --status pending' before the workers are started, and stop what must not be. A run that was under way ends as
@@ -51,7 +53,7 @@ func (a *app) backup() *cobra.Command {
 		_ = os.Remove(part)    // of a backup that was cut off, or somebody else's, with other rights
 		f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
-			return err
+			return usagef("%s cannot be made: %v; name a file in a folder that is there, and yours", file, errors.Unwrap(err))
 		}
 		defer os.Remove(part)
 		table := streams()
@@ -118,6 +120,9 @@ func (a *app) onNATS(f func(ctx context.Context, nc *nats.Conn, replicas int, fi
 			setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key)); err != nil {
 			return usage{err}
 		}
+		if a.url != "" {
+			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), url)
+		}
 		if url == setting.Embed {
 			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
 		}
@@ -133,7 +138,11 @@ func (a *app) onNATS(f func(ctx context.Context, nc *nats.Conn, replicas int, fi
 			return err
 		}
 		defer nc.Close()
+		a.note("%s: NATS at %s", c.Name(), nc.ConnectedUrlRedacted())
 		if err := f(c.Context(), nc, replicas, args[0]); err != nil {
+			if c.Context().Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("%w: NATS did not answer that; has it JetStream, and is AO_NATS_CREDS the credential of a coordinator (coordinator/nats.nk)? No other may do this", err)
+			}
 			return fmt.Errorf("%s: %w", c.Name(), err)
 		}
 		return nil

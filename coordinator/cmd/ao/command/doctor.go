@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 
 	"ao/coordinator/checkup"
 	"ao/coordinator/cmd/ao/doctor"
@@ -20,7 +21,7 @@ runners, runs that nobody takes, callbacks owed for long, whether the public add
 What the coordinator sees it tells to a token with scope admin (AO_TOKEN). On its machine, or a worker's, give the same environment as
 the program has: AO_NATS_URL, AO_NATS_CREDS, AO_API_TOKENS, AO_TLS_KEY, AO_DATA_DIR, AO_PROFILES_DIR, AO_PROFILES. What cannot be looked at from here is said (skip).
 
-Exit codes: 0 nothing failed (warnings may be there), 1 something must be mended, 2 the words were not understood, 130 interrupted.`
+Exit codes: 0 nothing failed (warnings may be there), 1 something must be mended, or nothing could be looked at, 2 the words were not understood, 130 interrupted.`
 
 func (a *app) doctor() *cobra.Command {
 	var monitor string
@@ -35,16 +36,15 @@ func (a *app) doctor() *cobra.Command {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		bad := 0
-		for _, f := range found {
-			if f.Verdict == checkup.Fail {
-				bad++
-			}
-		}
-		if err := a.findings(found, bad == 0); err != nil {
+		seen := slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict != checkup.Skip })
+		well := seen && !slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict == checkup.Fail })
+		if err := a.findings(found, well); err != nil {
 			return err
 		}
-		if bad > 0 {
+		if !seen {
+			a.note("nothing could be looked at; give a token or the environment of a coordinator or worker")
+		}
+		if !well {
 			return ended(exitFailed)
 		}
 		return nil

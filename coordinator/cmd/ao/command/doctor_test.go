@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,66 @@ func TestDoctor(t *testing.T) {
 	if out, _, code := ao(t, "http://127.0.0.1:1", "", "doctor"); code != exitFailed || !strings.Contains(out, "fail  coordinator   No coordinator answers") {
 		t.Errorf("nobody there: %d %s", code, out)
 	}
+	closed := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/doctor" {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":"unauthorized","message":"This token is unknown here"}`)
+			return
+		}
+		fmt.Fprint(w, `{"status":"ready"}`)
+	})
+	if out, _, code := ao(t, closed, "", "doctor", "--token", "aot_wrong"); code != exitFailed || !strings.Contains(out, "fail  coordinator   it answers, and refuses the token") {
+		t.Errorf("a token that is refused: %d %s", code, out)
+	}
+	if out, errs, code := ao(t, closed, "", "doctor"); code != exitFailed || !strings.Contains(out, "skip  coordinator") || !strings.Contains(errs, "nothing could be looked at") {
+		t.Errorf("nothing to be seen: %d %s%s", code, out, errs)
+	}
 	if _, _, code := ao(t, "", "", "doctor", "what"); code != exitUsage {
 		t.Errorf("words: %d", code)
+	}
+}
+
+// What speaks to NATS itself does not take a coordinator's address for NATS's.
+func TestBackupTakesNoURL(t *testing.T) {
+	t.Setenv("AO_NATS_URL", "nats://127.0.0.1:1")
+	for _, words := range [][]string{{"backup", "f"}, {"restore", os.DevNull}} {
+		if _, errs, code := ao(t, "", "", append([]string{"--url", "http://127.0.0.1:9999"}, words...)...); code != exitUsage || !strings.Contains(errs, "AO_NATS_URL (now nats://127.0.0.1:1)") {
+			t.Errorf("%v: %d %s", words, code, errs)
+		}
+	}
+}
+
+// Errors that a person meets say what to do next.
+func TestWhatToDoNext(t *testing.T) {
+	t.Setenv("AO_NATS_URL", "nats://127.0.0.1:1")
+	nothing := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		field := "run_id"
+		if strings.HasPrefix(r.URL.Path, "/sessions") {
+			field = "session_id"
+		}
+		fmt.Fprintf(w, `{"error":"not_found","message":"There is none","%s":"x"}`, field)
+	})
+	away := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"error":"unavailable","message":"NATS is not reachable"}`)
+	})
+	for _, tt := range []struct {
+		url  string
+		args []string
+		code int
+		say  string
+	}{
+		{nothing, []string{"explain", "run_nope"}, exitFailed, "hint: 'ao runs'"},
+		{nothing, []string{"show", "ses_nope"}, exitFailed, "hint: 'ao sessions'"},
+		{away, []string{"verify"}, exitFailed, "hint: if it stays so: 'ao doctor'"},
+		{"", []string{"init", "/some/dir"}, exitUsage, "--dir /some/dir"},
+	} {
+		if _, errs, code := ao(t, tt.url, "", tt.args...); code != tt.code || !strings.Contains(errs, tt.say) {
+			t.Errorf("%v: %d %s, want %d and %q", tt.args, code, errs, tt.code, tt.say)
+		}
 	}
 }

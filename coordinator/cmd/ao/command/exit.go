@@ -104,7 +104,7 @@ func (a *app) problem(command string, err error) problem {
 // refusal is the API's message, then all it says beside: every violation, the fields that are for people, what to do.
 func refusal(r *client.Refused) []string {
 	lines := faultLines(r.Fault)
-	var hint, agent, field, scope string
+	var hint, agent, field, scope, run, session string
 	for _, f := range r.Fault.Fields {
 		switch f.Name {
 		case "hint":
@@ -115,6 +115,10 @@ func refusal(r *client.Refused) []string {
 			field = plain(f.Value)
 		case "scope":
 			scope = plain(f.Value)
+		case "run_id":
+			run = plain(f.Value)
+		case "session_id":
+			session = plain(f.Value)
 		}
 	}
 	switch {
@@ -125,6 +129,12 @@ func refusal(r *client.Refused) []string {
 		hint = "'ao schemas' lists what there is"
 	case r.Status == 404 && (agent != "" || field == "agent_name"):
 		hint = "'ao agents' lists what there is"
+	case r.Status == 404 && run != "":
+		hint = "'ao runs' lists what there is"
+	case r.Status == 404 && session != "":
+		hint = "'ao sessions' lists what there is"
+	case r.Status == 503:
+		hint = "if it stays so: 'ao doctor' and the coordinator's log say what is missing"
 	case r.RetryAfter > 0:
 		hint = fmt.Sprintf("come again in %s", screen.Took(r.RetryAfter))
 	case r.Status == 401:

@@ -23,12 +23,20 @@ Every program has a folder of its own below --dir: coordinator, worker, publishe
   ao init --dir /etc/ao --worker text=procedural.text --worker mind=autonomous.claude-code,autonomous.llm
 Who then gives no worker the files of the folder worker, which may run everything, has workers that cannot take each other's runs.`
 
+// noFolder wants no arguments: the folder is a flag's.
+func noFolder(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no arguments; did you mean --dir %s?", args[0])
+	}
+	return nil
+}
+
 func (a *app) init() *cobra.Command {
 	var dir string
 	var workers, hosts []string
 	var tls bool
 	c := &cobra.Command{
-		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: cobra.NoArgs,
+		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: noFolder,
 		Example: "  ao init --dir /etc/ao\n  ao init --dir /etc/ao --tls --host nats --host coordinator --host 10.0.0.5",
 	}
 	c.Flags().StringVar(&dir, "dir", "", "where everything is to lie; made where it is missing")
@@ -102,17 +110,18 @@ func (a *app) showRing(ring *keyring.Ring) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nNext:\n  nats-server   include users.conf of %s (the path is taken from the including file's folder), and reload it when it changes\n", at("nats"))
 	fmt.Fprintf(&b, "  or embedded   AO_NATS_USERS=%s\n", at("nats/users.conf"))
-	coordinator, worker, people := "", "", ""
+	coordinator, worker, people, publisher := "", "", "", ""
 	if ring.TLS {
 		coordinator = fmt.Sprintf(" AO_NATS_CA=%s AO_TLS_CERT=%s AO_TLS_KEY=%s", at("coordinator/ca.crt"), at("coordinator/http.crt"), at("coordinator/http.key"))
 		worker = fmt.Sprintf(" AO_NATS_CA=%s AO_CA=%s", at("worker/ca.crt"), at("worker/ca.crt"))
 		people = fmt.Sprintf(" AO_CA=%s", at("client/ca.crt"))
+		publisher = fmt.Sprintf(" --tlsca %s", at("publisher/ca.crt"))
 	}
 	fmt.Fprintf(&b, "  coordinator   AO_NATS_CREDS=%s AO_API_TOKENS=%s%s\n", at("coordinator/nats.nk"), at("coordinator/tokens"), coordinator)
 	fmt.Fprintf(&b, "  worker        AO_NATS_CREDS=%s%s\n", at("worker/nats.nk"), worker)
 	for _, u := range ring.Users {
 		if u.Role == users.Publisher {
-			fmt.Fprintf(&b, "  publisher     nats --nkey %s --inbox-prefix %s request ao.api.runs.create '…'\n", at(u.Name+"/nats.nk"), u.Inbox)
+			fmt.Fprintf(&b, "  publisher     nats --nkey %s --inbox-prefix %s%s request ao.api.runs.create '…'\n", at(u.Name+"/nats.nk"), u.Inbox, publisher)
 		}
 	}
 	fmt.Fprintf(&b, "  ao, programs  AO_TOKEN=\"$(cat %s)\"%s\n", at("client/admin.token"), people)

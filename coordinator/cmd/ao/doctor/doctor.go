@@ -59,6 +59,9 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	asked := time.Now()
 	doc, err := asks.Get(ctx, nil, "doctor")
 	took := time.Since(asked)
+	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
+		return []checkup.Finding{checkup.Bad("coordinator", "put a token of this coordinator into AO_TOKEN, one with scope admin; 'ao tokens create' makes one", "it answers, and refuses the token: %v", err)}, nil
+	}
 	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
 		return []checkup.Finding{checkup.Not("coordinator", "give a token with scope admin in AO_TOKEN", "it answers, and does not tell us how it stands: %v", err)}, nil
 	}
