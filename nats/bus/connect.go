@@ -32,7 +32,7 @@ func Options(name string, log *slog.Logger) []nats.Option {
 				log.Warn("NATS is away, reconnecting", "err", err)
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS is back", "url", nc.ConnectedUrlRedacted()) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("NATS is back", "url", Shown(nc.ConnectedUrl())) }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			subject := ""
 			if s != nil {
@@ -53,19 +53,19 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 			return nc, nil
 		}
 		if what := distrust(err); what != "" {
-			return nil, fmt.Errorf("NATS at %s: %w; %s", redact(address), err, what)
+			return nil, fmt.Errorf("NATS at %s: %w; %s", Shown(address), err, what)
 		}
 		if refused(err) {
-			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_CREDS, and whether the server has this user", redact(address), err)
+			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_CREDS, and whether the server has this user", Shown(address), err)
 		}
 		if time.Since(said) > 5*time.Second {
 			log.Warn("waiting for NATS: start one with `nats-server -js`, or `docker compose up nats`, or set AO_NATS_URL to another address (\"embed\" runs one in this process)",
-				"url", redact(address), "err", err)
+				"url", Shown(address), "err", err)
 			said = time.Now()
 		}
 		rest(ctx, 250*time.Millisecond)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set AO_NATS_URL", redact(address), err)
+			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set AO_NATS_URL", Shown(address), err)
 		}
 	}
 }
@@ -76,13 +76,17 @@ func refused(err error) bool {
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrNkeyButNoSigCB)
 }
 
-// redact hides what a URL says of user and password.
-func redact(raw string) string {
+// Shown is an address, or a comma list of them, as people may see it: without user, password or token.
+func Shown(raw string) string {
 	parts := strings.Split(raw, ",")
 	for i, p := range parts {
-		if u, err := url.Parse(strings.TrimSpace(p)); err == nil {
-			parts[i] = u.Redacted()
+		u, err := url.Parse(strings.TrimSpace(p))
+		if err != nil {
+			parts[i] = "(an address that cannot be read)"
+			continue
 		}
+		u.User = nil
+		parts[i] = u.String()
 	}
 	return strings.Join(parts, ",")
 }

@@ -136,7 +136,7 @@ Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in anothe
 `, url, cmp.Or(nats, "in this process only"), ao, first, header)
 	switch {
 	case nats == "": // nobody else reaches it
-	case c.NATS.Users != "":
+	case c.NATS.Users != "" || c.NATS.Login.Creds != "":
 		fmt.Println("  nats …              # as 'ao init' printed it for the publisher")
 	default:
 		fmt.Printf("  nats %srequest ao.api.runs.create '{\"agent_name\":\"text-stats\",\"parameters\":{\"file\":\"README.md\"}}'\n", at)

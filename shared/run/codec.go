@@ -188,8 +188,8 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 // Instant is the time of a JSON value, in UTC, zero for anything else.
 func Instant(v []byte) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, strings.Trim(string(v), `"`))
-	if err != nil {
+	if t = t.UTC(); err != nil || t.Year() < 1 || t.Year() > 9999 { // what no record could say again
 		return time.Time{}
 	}
-	return t.UTC()
+	return t
 }

@@ -156,13 +156,19 @@ func (d *Door) do(w http.ResponseWriter, r *http.Request, path []string, t route
 	conn := http.NewResponseController(w)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	conn.SetWriteDeadline(time.Time{})          // that of an earlier request of the connection
+	conn.SetWriteDeadline(time.Time{}) // that of an earlier request of the connection
+	hooked := make(chan struct{})
 	unhook := context.AfterFunc(d.ctx, func() { // nobody is waited for any more, not even one who does not read
+		defer close(hooked)
 		cancel()
 		conn.SetReadDeadline(past)
 		conn.SetWriteDeadline(past)
 	})
-	defer unhook()
+	defer func() {
+		if !unhook() {
+			<-hooked // else it may meet the connection's next request, which may be another run's
+		}
+	}()
 	limit := int64(maxBody)
 	if t.large {
 		limit = d.g.MaxState

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"ao/coordinator/cmd/ao/screen"
@@ -52,8 +53,11 @@ func (a *app) backup() *cobra.Command {
 		part := file + ".part" // a file of the name that was asked for is whole
 		_ = os.Remove(part)    // of a backup that was cut off, or somebody else's, with other rights
 		f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
 			return usagef("%s cannot be made: %v; name a file in a folder that is there, and yours", file, errors.Unwrap(err))
+		}
+		if err != nil {
+			return err
 		}
 		defer os.Remove(part)
 		table := streams()
@@ -121,7 +125,7 @@ func (a *app) onNATS(f func(ctx context.Context, nc *nats.Conn, replicas int, fi
 			return usage{err}
 		}
 		if a.url != "" {
-			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), url)
+			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), bus.Shown(url))
 		}
 		if url == setting.Embed {
 			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
@@ -138,7 +142,7 @@ func (a *app) onNATS(f func(ctx context.Context, nc *nats.Conn, replicas int, fi
 			return err
 		}
 		defer nc.Close()
-		a.note("%s: NATS at %s", c.Name(), nc.ConnectedUrlRedacted())
+		a.note("%s: NATS at %s", c.Name(), bus.Shown(nc.ConnectedUrl()))
 		if err := f(c.Context(), nc, replicas, args[0]); err != nil {
 			if c.Context().Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 				err = fmt.Errorf("%w: NATS did not answer that; has it JetStream, and is AO_NATS_CREDS the credential of a coordinator (coordinator/nats.nk)? No other may do this", err)

@@ -42,7 +42,7 @@ func (a *app) doctor() *cobra.Command {
 			return err
 		}
 		if !seen {
-			a.note("nothing could be looked at; give a token or the environment of a coordinator or worker")
+			a.note("nothing could be looked at; give a token with scope admin, or the environment of a coordinator or worker")
 		}
 		if !well {
 			return ended(exitFailed)

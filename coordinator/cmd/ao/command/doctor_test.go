@@ -66,9 +66,9 @@ func TestDoctor(t *testing.T) {
 
 // What speaks to NATS itself does not take a coordinator's address for NATS's.
 func TestBackupTakesNoURL(t *testing.T) {
-	t.Setenv("AO_NATS_URL", "nats://127.0.0.1:1")
+	t.Setenv("AO_NATS_URL", "nats://tok3n@127.0.0.1:1,nats://user:s3cret@127.0.0.1:2")
 	for _, words := range [][]string{{"backup", "f"}, {"restore", os.DevNull}} {
-		if _, errs, code := ao(t, "", "", append([]string{"--url", "http://127.0.0.1:9999"}, words...)...); code != exitUsage || !strings.Contains(errs, "AO_NATS_URL (now nats://127.0.0.1:1)") {
+		if _, errs, code := ao(t, "", "", append([]string{"--url", "http://127.0.0.1:9999"}, words...)...); code != exitUsage || !strings.Contains(errs, "AO_NATS_URL (now nats://127.0.0.1:1,nats://127.0.0.1:2)") {
 			t.Errorf("%v: %d %s", words, code, errs)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
@@ -135,6 +136,9 @@ func refusal(r *client.Refused) []string {
 		hint = "'ao sessions' lists what there is"
 	case r.Status == 503:
 		hint = "if it stays so: 'ao doctor' and the coordinator's log say what is missing"
+		if r.RetryAfter > time.Second { // less than that everybody says
+			hint = fmt.Sprintf("come again in %s; %s", screen.Took(r.RetryAfter), hint)
+		}
 	case r.RetryAfter > 0:
 		hint = fmt.Sprintf("come again in %s", screen.Took(r.RetryAfter))
 	case r.Status == 401:

@@ -62,7 +62,7 @@ func (a *app) tokenCreate(at func() (string, error)) *cobra.Command {
 	var scopes []string
 	c := &cobra.Command{
 		Use: "create --name NAME --scope SCOPE", Short: "Make a token and print it: this once, for only its hash is kept", Args: cobra.NoArgs,
-		Example: "  ao tokens create --file /etc/ao/tokens --name ci --scope run --expires 720h",
+		Example: "  ao tokens create --file /etc/ao/coordinator/tokens --name ci --scope run --expires 720h",
 	}
 	c.Flags().StringVar(&name, "name", "", "what it is called, in the file and in refusals")
 	c.Flags().StringSliceVar(&scopes, "scope", nil, "read, run or admin; several with commas")
