@@ -1,5 +1,5 @@
-// Command peers measures this system beside others that do the same work: asynq on Redis, River on PostgreSQL, a plain work
-// queue on JetStream, and the floor of scripts/bench. All of it happens on 127.0.0.1, with servers that the program starts
+// Command peers measures this system beside others that do the same work: asynq on Redis, River on PostgreSQL, asyncjobs and
+// a plain work queue on JetStream, and the floor of scripts/bench. All of it happens on 127.0.0.1, with servers that the program starts
 // itself, in temporary folders, and ends again. It prints Markdown tables.
 //
 //	scripts/bench/peers/run                    # no-op jobs beside the peers, and the recovery of a killed worker's job
@@ -77,7 +77,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.Float64Var(&b.share, "share", 0.7, "the higher load, as a share of what the system completed in the same round")
 	flags.DurationVar(&b.patience, "patience", 180*time.Second, "how long a killed worker's job is waited for")
 	only := flags.String("only", "jobs,recovery", "which parts, a comma list")
-	systems := flags.String("systems", "", "which systems, a comma list of the beginnings of their names; default all: floor,ours,asynq,river,jetstream")
+	systems := flags.String("systems", "", "which systems, a comma list of the beginnings of their names; default all: floor,ours,asynq,river,asyncjobs,jetstream")
 	growth := flags.Bool("growth", false, "measure instead what ours costs as it grows: -parts")
 	parts := flags.String("parts", "queued,lanes,workers,payload,history", "with -growth: which parts, a comma list")
 	flags.DurationVar(&b.fill, "fill", 200*time.Second, "with -growth: how long a queue is filled at most")

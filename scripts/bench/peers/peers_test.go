@@ -75,7 +75,7 @@ func measure(t *testing.T, args ...string) string {
 
 // TestJobs gives a few jobs to each system that can be had here.
 func TestJobs(t *testing.T) {
-	for _, name := range []string{"floor", "ours", "asynq", "river", "jetstream"} {
+	for _, name := range []string{"floor", "ours", "asynq", "river", "asyncjobs", "jetstream"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of it is waiting
 			for _, c := range contenders() {

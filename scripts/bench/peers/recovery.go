@@ -42,6 +42,9 @@ func losses() []loss {
 	jetstreamIn := func(env ...string) plan {
 		return plan{contender: contender{name: "jetstream", fsync: true, launch: launchJetstream}, env: env}
 	}
+	asyncjobsFor := func(most time.Duration) plan {
+		return plan{contender: contender{name: "asyncjobs", fsync: true, launch: asyncjobsIn(most)}}
+	}
 	const again = "begun again by another worker"
 	return []loss{
 		{name: "ours", rule: "no beat within the lease, 15 s", settled: "declared lost (failed)", plan: ours("")},
@@ -53,6 +56,8 @@ func losses() []loss {
 		{name: "asynq", settings: "no delay before a retry, looked for every second", rule: "the same without the delay: 30 s, 30 s and 60 s cannot be set", settled: again, plan: asynqIn(asynqQuick), again: "worker-2"},
 		{name: "river", rule: "running for 1 h, looked for every 30 s", settled: again, plan: riverIn(riverUsual), never: true},
 		{name: "river", settings: "JobTimeout and RescueStuckJobsAfter 10 s: no job may take longer", rule: "running for 10 s, looked for every 30 s, which cannot be set", settled: again, plan: riverIn(riverQuick), again: "worker-2"},
+		{name: "asyncjobs", rule: "as long as a job may take, 1 min, or the time after that", settled: again, plan: asyncjobsFor(time.Minute), again: "worker-2"},
+		{name: "asyncjobs", settings: "MaxRunTime 10 s: no job may take longer", rule: "the same, 10 s", settled: again, plan: asyncjobsFor(10 * time.Second), again: "worker-2"},
 		{name: "jetstream", rule: "not acked for 30 s", settled: again, plan: jetstreamIn(), again: "worker-2"},
 		{name: "jetstream", settings: "AckWait 2 s, in progress every 0.5 s", rule: "not heard of for 2 s", settled: again, plan: jetstreamIn("AO_PEERS_ACK_WAIT=2s", "AO_PEERS_BEAT=500ms"), again: "worker-2"},
 	}

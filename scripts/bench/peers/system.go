@@ -187,6 +187,7 @@ func (s *system) settled(ctx context.Context, begun int) error {
 
 // roles are what this program is when it is started as a child.
 var roles = map[string]func(context.Context) error{
+	"asyncjobs-worker": asyncjobsWorker,
 	"asynq-worker":     asynqWorker,
 	"river-worker":     riverWorker,
 	"jetstream-worker": jetstreamWorker,
@@ -234,6 +235,8 @@ func contenders() []contender {
 		{name: "asynq, tuned", settings: "AOF always; check interval 5 ms, 8 worker processes", workers: 8, durable: always, fsync: true, needs: redis, launch: asynqOn(redisAlways, asynqTuned)},
 		{name: "river", durable: always, fsync: true, usual: true, needs: postgres, launch: riverOn("on", riverUsual)},
 		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always, fsync: true, needs: postgres, launch: riverOn("on", riverTuned)},
+		{name: "asyncjobs", settings: "sync_interval: always", durable: always, fsync: true, launch: asyncjobsIn(time.Minute)},
+		{name: "asyncjobs, tuned", settings: "sync_interval: always; 8 worker processes", workers: 8, durable: always, fsync: true, launch: asyncjobsIn(time.Minute)},
 		{name: "jetstream", settings: "sync_interval: always", durable: always, fsync: true, launch: launchJetstream},
 
 		{name: "floor", settings: "sync every 2 min", durable: flushed, launch: launchFloor},
@@ -241,6 +244,8 @@ func contenders() []contender {
 		{name: "asynq", durable: "memory, a snapshot after 1 to 60 min", usual: true, needs: redis, launch: asynqOn(redisUsual, asynqUsual)},
 		{name: "asynq, tuned", settings: "AOF everysec; check interval 5 ms, 8 worker processes", workers: 8, durable: "fsync every second", needs: redis, launch: asynqOn(redisEverysec, asynqTuned)},
 		{name: "river, tuned", settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: "fsync within 0.6 s", needs: postgres, launch: riverOn("off", riverTuned)},
+		{name: "asyncjobs", durable: flushed, usual: true, launch: asyncjobsIn(time.Minute)},
+		{name: "asyncjobs, tuned", settings: "8 worker processes", workers: 8, durable: flushed, launch: asyncjobsIn(time.Minute)},
 		{name: "jetstream", durable: flushed, usual: true, launch: launchJetstream},
 	}
 }
@@ -270,7 +275,7 @@ func (b *bench) choose(names []string) (all []contender, err error) {
 	}
 	for _, n := range names {
 		if !known[n] {
-			return nil, fmt.Errorf("-systems: there is no %q; there are floor, ours, asynq, river, jetstream", n)
+			return nil, fmt.Errorf("-systems: there is no %q; there are floor, ours, asynq, river, asyncjobs, jetstream", n)
 		}
 	}
 	if len(all) == 0 {

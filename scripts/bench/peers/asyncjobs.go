@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/choria-io/asyncjobs"
+	"github.com/nats-io/nats.go"
+)
+
+// asyncjobs keeps each task in a stream, by its id, beside a work queue of ids, and writes the task anew when it is begun and when
+// it has ended. Its worker asks for one job after the other.
+
+// asyncjobsQueue is its default queue, but for how many jobs it hands out at once (100), and how long one may take (a minute).
+func asyncjobsQueue(slots int, most time.Duration) *asyncjobs.Queue {
+	return &asyncjobs.Queue{Name: "DEFAULT", MaxRunTime: most, MaxTries: 100, MaxConcurrent: slots}
+}
+
+func asyncjobsIn(most time.Duration) func(context.Context, *bench, plan) (*system, error) {
+	return func(ctx context.Context, b *bench, p plan) (*system, error) {
+		return launched(ctx, b, p, func(s *system) error {
+			at, err := b.nats(ctx, s, p)
+			if err != nil {
+				return err
+			}
+			nc, err := nats.Connect(at.nats, nats.UseOldRequestStyle()) // it asks for that
+			if err != nil {
+				return err
+			}
+			s.closes = append(s.closes, nc.Close)
+			client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc), asyncjobs.WorkQueue(asyncjobsQueue(p.slots, most)))
+			if err != nil {
+				return err
+			}
+			s.accept = func(ctx context.Context, job []byte) error {
+				task, err := asyncjobs.NewTask("noop", job)
+				if err != nil {
+					return err
+				}
+				return client.EnqueueTask(ctx, task)
+			}
+			s.empty = func(context.Context) (bool, error) {
+				q, err := client.StorageAdmin().QueueInfo("DEFAULT")
+				return err == nil && q.Stream.State.Msgs == 0, err
+			}
+			s.worker = func(name string, env ...string) (*proc, error) {
+				return s.role("asyncjobs-worker", name, append(env, "AO_PEERS_SERVER="+at.nats, "AO_PEERS_MOST="+most.String(),
+					"AO_PEERS_QUEUE="+strconv.Itoa(p.slots), "AO_PEERS_SLOTS="+strconv.Itoa(max(p.slots/max(p.workers, 1), 1)))...)
+			}
+			return nil
+		})
+	}
+}
+
+func asyncjobsWorker(ctx context.Context) error {
+	slots, err := strconv.Atoi(os.Getenv("AO_PEERS_SLOTS"))
+	if err != nil {
+		return err
+	}
+	all, err := strconv.Atoi(os.Getenv("AO_PEERS_QUEUE"))
+	if err != nil {
+		return err
+	}
+	most, err := time.ParseDuration(os.Getenv("AO_PEERS_MOST"))
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(os.Getenv("AO_PEERS_SERVER"), nats.UseOldRequestStyle())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc), asyncjobs.WorkQueue(asyncjobsQueue(all, most)), asyncjobs.ClientConcurrency(slots))
+	if err != nil {
+		return err
+	}
+	r := tell()
+	router := asyncjobs.NewTaskRouter()
+	err = router.HandleFunc("noop", func(ctx context.Context, _ asyncjobs.Logger, t *asyncjobs.Task) (any, error) {
+		var job []byte
+		if err := json.Unmarshal(t.Payload, &job); err != nil {
+			return nil, err
+		}
+		return nil, r.work(ctx, job)
+	})
+	if err != nil {
+		return err
+	}
+	r.ready()
+	return client.Run(ctx, router)
+}
