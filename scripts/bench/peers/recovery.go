@@ -56,7 +56,7 @@ func losses() []loss {
 		{name: "asynq", settings: "no delay before a retry, looked for every second", rule: "the same without the delay: 30 s, 30 s and 60 s cannot be set", settled: again, plan: asynqIn(asynqQuick), again: "worker-2"},
 		{name: "river", rule: "running for 1 h, looked for every 30 s", settled: again, plan: riverIn(riverUsual), never: true},
 		{name: "river", settings: "JobTimeout and RescueStuckJobsAfter 10 s: no job may take longer", rule: "running for 10 s, looked for every 30 s, which cannot be set", settled: again, plan: riverIn(riverQuick), again: "worker-2"},
-		{name: "asyncjobs", rule: "as long as a job may take, 1 min, or the time after that", settled: again, plan: asyncjobsFor(time.Minute), again: "worker-2"},
+		{name: "asyncjobs", rule: "not ended within MaxRunTime, 1 min", settled: again, plan: asyncjobsFor(time.Minute), again: "worker-2"},
 		{name: "asyncjobs", settings: "MaxRunTime 10 s: no job may take longer", rule: "the same, 10 s", settled: again, plan: asyncjobsFor(10 * time.Second), again: "worker-2"},
 		{name: "jetstream", rule: "not acked for 30 s", settled: again, plan: jetstreamIn(), again: "worker-2"},
 		{name: "jetstream", settings: "AckWait 2 s, in progress every 0.5 s", rule: "not heard of for 2 s", settled: again, plan: jetstreamIn("AO_PEERS_ACK_WAIT=2s", "AO_PEERS_BEAT=500ms"), again: "worker-2"},
