@@ -1,5 +1,5 @@
 // Package wire reads JSON that strangers send: strictly, within limits, and without losing the order of keys
-// or the digits of numbers.
+// or the digits of numbers. It writes our own on one line, as encoding/json would.
 package wire
 
 import (
