@@ -229,14 +229,24 @@ func (c *Coordinator) resumable(ctx context.Context, a known, session string) er
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
-	if c.Journal.Began(session) {
+	if c.begins(session) {
 		return nil
 	}
-	if c.current(ctx); c.Journal.Began(session) { // another coordinator has told so a moment ago
+	if c.current(ctx); c.begins(session) { // another coordinator has told so a moment ago
 		return nil
 	}
-	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" never began, so there is nothing to resume; start a new session").
-		With("session_id", session)
+	say := "never began, so there is nothing to resume; start a new session"
+	if open := c.Journal.Open(session); len(open) > 0 {
+		say = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
+	}
+	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).With("session_id", session)
+}
+
+// begins tells whether a runner has begun a run of the session, or may at any moment: one is queued. If that is ended before,
+// the turns that follow it end with it (turns.inVain).
+func (c *Coordinator) begins(session string) bool {
+	began, queued := c.Journal.Began(session)
+	return began || queued
 }
 
 // The limits of an execution where nobody sets one, in seconds (contract section 4).

@@ -148,7 +148,7 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 // record is a run's queued record, if an online runner would take it. a may be old: what has begun since is left alone.
 func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok bool) {
 	a, ok = t.c.Journal.Active(a.Spec.ID)
-	if !ok || a.Claim != nil || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) || a.Spec.Type == run.Resume && t.orphaned(ctx, a) {
+	if !ok || a.Claim != nil || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) || a.Spec.Type == run.Resume && t.inVain(ctx, a) {
 		return e, false
 	}
 	w := t.want(a.Spec)
@@ -181,14 +181,21 @@ func (t *turns) stopped(ctx context.Context, a journal.Active) bool {
 	return true
 }
 
-// orphaned ends a turn that was accepted at the moment its session was deleted.
-func (t *turns) orphaned(ctx context.Context, a journal.Active) bool {
-	if !t.c.Journal.Deleted(a.Spec.SessionID) {
+// inVain ends a turn that has come and has nothing to resume: its session was deleted at the moment it was accepted, or the runs
+// before it ended before a runner began them.
+func (t *turns) inVain(ctx context.Context, a journal.Active) bool {
+	var f *fault.Fault
+	began, queued := t.c.Journal.Began(a.Spec.SessionID)
+	switch {
+	case t.c.Journal.Deleted(a.Spec.SessionID):
+		f = fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
+	case !began && !queued:
+		f = fault.New(fault.Internal, "session_never_began", "The runs before this one ended before a runner began them, so there is nothing to resume; start a new session")
+	default:
 		return false
 	}
-	f := fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
 	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
-		t.c.log.Info("run of a deleted session not ended", "run", a.Spec.ID, "err", err)
+		t.c.log.Info("run that has nothing to resume not ended", "run", a.Spec.ID, "err", err)
 	}
 	return true
 }

@@ -1,13 +1,16 @@
 package coordinator
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"ao/coordinator/journal"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/run"
 )
 
 // Another coordinator prunes a lane at the moment in which a run is queued there.
@@ -103,5 +106,35 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 	}
 	if s, err := one.bus.LaneState(t.Context(), "autonomous._._"); err != nil || s.Pending != runs {
 		t.Errorf("%d are queued, %v", s.Pending, err)
+	}
+}
+
+// A session goes on with a run that was accepted before a runner began its first one; where nobody ever does, that run says so.
+func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	resume := func(s Accepted) string {
+		return `{"type":"resume_session","session_id":"` + s.SessionID + `","prompt":"go on"}`
+	}
+	begun, ended := f.start(""), f.start("")
+	next, last, vain := submit(t, c, resume(begun), ""), submit(t, c, resume(begun), ""), submit(t, c, resume(ended), "")
+	for _, id := range []string{begun.RunID, next.RunID, last.RunID} {
+		f.ends(id, said("ok"))
+	}
+	if _, err := c.Stop(t.Context(), ended.RunID); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the turn after it has ended", func() bool { return c.Journal.Ended(vain.RunID) })
+	r, err := c.Show(t.Context(), vain.RunID)
+	if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != "session_never_began" {
+		t.Errorf("got %+v %v", r, err)
+	}
+	_, err = c.Submit(t.Context(), []byte(resume(ended)), "test", "")
+	wantCode(t, err, "session_never_began")
+	waits := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
+	_, err = c.Submit(t.Context(), []byte(resume(waits)), "test", "")
+	wantCode(t, err, "session_never_began")
+	if say := fault.Of(err).Message; !strings.Contains(say, "run "+waits.RunID+" waits for a runner") {
+		t.Errorf("got %q", say)
 	}
 }

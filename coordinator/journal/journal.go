@@ -377,12 +377,15 @@ func (j *Journal) RunsOf(session string) (ids []string) {
 	return ids
 }
 
-// Began tells whether a runner has begun any run of the session.
-func (j *Journal) Began(session string) bool {
+// Began tells whether a runner has begun any run of the session, and queued whether one may begin it yet: a run of it is queued.
+func (j *Journal) Began(session string) (began, queued bool) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	s := j.fold.sessions[identOf(sessionPrefix, session)]
-	return s != nil && s.began()
+	if s == nil {
+		return false, false
+	}
+	return s.began(), s.open > 0
 }
 
 // Deleted tells whether a session of this id was deleted, and the deletion was honoured.
