@@ -236,14 +236,14 @@ func (c *Coordinator) resumable(ctx context.Context, a known, session string) er
 		return nil
 	}
 	say := "never began, so there is nothing to resume; start a new session"
-	if open := c.Journal.Open(session); len(open) > 0 {
+	if open := c.Journal.Open(session); len(open) > 0 && open[0].Spec.Type == run.Start {
 		say = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
 	}
 	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).With("session_id", session)
 }
 
 // begins tells whether a runner has begun a run of the session, or may at any moment: one is queued. If that is ended before,
-// the turns that follow it end with it (turns.inVain).
+// the turns that follow it end, too (Journal.Vain).
 func (c *Coordinator) begins(session string) bool {
 	began, queued := c.Journal.Began(session)
 	return began || queued

@@ -112,8 +112,15 @@ const (
 // thousands may have waited for it.
 func (t *turns) queue(ctx context.Context, due []journal.Active) {
 	var batch []bus.Entry
+	var vain errgroup.Group
+	vain.SetLimit(16)
+	defer vain.Wait()
 	size := 0
 	for _, a := range due {
+		if f := t.inVain(a); f != nil {
+			vain.Go(func() error { t.fail(ctx, a, f); return nil })
+			continue
+		}
 		e, ok := t.record(ctx, a)
 		if !ok {
 			continue
@@ -148,7 +155,7 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 // record is a run's queued record, if an online runner would take it. a may be old: what has begun since is left alone.
 func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok bool) {
 	a, ok = t.c.Journal.Active(a.Spec.ID)
-	if !ok || a.Claim != nil || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) || a.Spec.Type == run.Resume && t.inVain(ctx, a) {
+	if !ok || a.Claim != nil || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
 		return e, false
 	}
 	w := t.want(a.Spec)
@@ -181,23 +188,25 @@ func (t *turns) stopped(ctx context.Context, a journal.Active) bool {
 	return true
 }
 
-// inVain ends a turn that has come and has nothing to resume: its session was deleted at the moment it was accepted, or the runs
-// before it ended before a runner began them.
-func (t *turns) inVain(ctx context.Context, a journal.Active) bool {
-	var f *fault.Fault
-	began, queued := t.c.Journal.Began(a.Spec.SessionID)
+// inVain says why a turn that has come cannot begin: its session was deleted at the moment it was accepted, or the runs before it
+// ended before a runner began them.
+func (t *turns) inVain(a journal.Active) *fault.Fault {
 	switch {
+	case a.Spec.Type != run.Resume || a.Stopping:
+		return nil
 	case t.c.Journal.Deleted(a.Spec.SessionID):
-		f = fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
-	case !began && !queued:
-		f = fault.New(fault.Internal, "session_never_began", "The runs before this one ended before a runner began them, so there is nothing to resume; start a new session")
-	default:
-		return false
+		return fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
+	case t.c.Journal.Vain(a.Spec.ID):
+		return fault.New(fault.Internal, "session_never_began", "The runs before this one ended before a runner began them, so there is nothing to resume; start a new session")
 	}
+	return nil
+}
+
+// fail ends a run that nobody has begun, if that is so still.
+func (t *turns) fail(ctx context.Context, a journal.Active, f *fault.Fault) {
 	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
-		t.c.log.Info("run that has nothing to resume not ended", "run", a.Spec.ID, "err", err)
+		t.c.log.Info("waiting run not ended", "run", a.Spec.ID, "code", f.Code, "err", err)
 	}
-	return true
 }
 
 // sweep looks at every run that waits for a runner: queues what can be, moves what its lane no longer serves, ends what
@@ -236,8 +245,9 @@ func (t *turns) sweep(ctx context.Context) {
 				matched = t.c.fleet.laneMatches(w.lane, want)
 			}
 		}
-		if matched || a.Stopping {
-			if a.Stopping || a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
+		inVain := t.inVain(a) != nil
+		if matched || a.Stopping || inVain {
+			if a.Stopping || inVain || a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true
@@ -261,18 +271,15 @@ func (t *turns) sweep(ctx context.Context) {
 	var g errgroup.Group
 	g.SetLimit(16)
 	for _, a := range expired {
-		g.Go(func() error { t.expire(ctx, a); return nil })
+		g.Go(func() error { t.fail(ctx, a, t.expired(a)); return nil })
 	}
 	g.Wait()
 }
 
-// expire fails a run that no online runner matched for too long (contract section 5).
-func (t *turns) expire(ctx context.Context, a journal.Active) {
-	f := fault.New(fault.Internal, "no_matching_runner", "No matching runner available within timeout").
+// expired is the error of a run that no online runner matched for too long (contract section 5).
+func (t *turns) expired(a journal.Active) *fault.Fault {
+	return fault.New(fault.Internal, "no_matching_runner", "No matching runner available within timeout").
 		With("timeout_seconds", t.c.NoMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
-	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
-		t.c.log.Info("run not expired", "run", a.Spec.ID, "err", err)
-	}
 }
 
 // Runs lists runs, each with why it waits.

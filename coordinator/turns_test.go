@@ -138,3 +138,13 @@ func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 		t.Errorf("got %q", say)
 	}
 }
+
+// A crash of NATS may take a claim and leave the last word of its runner: that session began all the same.
+func TestATurnAfterALostClaim(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	first := f.start("")
+	next := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"go on"}`, "")
+	f.end(active(t, c, first.RunID, "is queued", isQueued), said("ok"))
+	f.ends(next.RunID, said("ok"))
+}

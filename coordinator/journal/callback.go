@@ -217,7 +217,7 @@ func (s *session) reply() (parent, mode string) {
 
 // held is the sequence before which history must stay for what is yet to begin or to be told: the children that are owed, the
 // HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest such child and the
-// newest that began, which it is resumed by; and likewise of every session with a turn that was never queued.
+// newest that began, which it is resumed by; and likewise of every session with a turn that no runner has begun.
 func (f *fold) held(told time.Time) uint64 {
 	least := f.seq + 1
 	for _, r := range f.recent {
@@ -237,7 +237,7 @@ func (f *fold) held(told time.Time) uint64 {
 	}
 	resumed := map[*session]bool{}
 	for r := f.head; r != nil; r = r.live.next {
-		if r.live.snap.Attempt == 0 {
+		if a := r.live.snap; a.Attempt == 0 || a.Claim == nil && a.Spec.Type == run.Resume {
 			resumed[r.session] = true
 		}
 		if r.callback {

@@ -388,6 +388,15 @@ func (j *Journal) Began(session string) (began, queued bool) {
 	return s.began(), s.open > 0
 }
 
+// Vain tells whether a run's turn has come and there is nothing that it could resume: the runs before it ended before a runner
+// began them. While history is read nobody knows.
+func (j *Journal) Vain(id string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	r := j.fold.runs[identOf(runPrefix, id)]
+	return j.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume && r.session.turn() == r && !r.session.began()
+}
+
 // Deleted tells whether a session of this id was deleted, and the deletion was honoured.
 func (j *Journal) Deleted(session string) bool {
 	j.mu.RLock()

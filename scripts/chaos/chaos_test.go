@@ -101,8 +101,7 @@ func TestTheJudgeFinds(t *testing.T) {
 		{"an attempt too many", attempt(1), view{Status: "completed", Attempt: 2}, true},
 		{"an error of its kind", &entry{kind: "fails", attempts: 1}, failed("command_failed", 1), false},
 		{"an error that no run of its kind has", attempt(1), failed("command_failed", 1), true},
-		{"a turn whose session never began", &entry{kind: "talk", attempts: 1, turn: 1}, failed("session_never_began", 0), false},
-		{"a start that had nothing to resume", &entry{kind: "talk", attempts: 1}, failed("session_never_began", 1), true},
+		{"a turn whose session never began", &entry{kind: "talk", attempts: 1, turn: 1}, failed("session_never_began", 1), true},
 		{"a hanging one that completed", &entry{kind: "hang", attempts: 1, stop: true}, view{Status: "completed", Attempt: 1}, true},
 	} {
 		if why := odd(tt.e, tt.v); (why != "") != tt.odd {

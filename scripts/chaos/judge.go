@@ -232,8 +232,6 @@ func odd(e *entry, v view) string {
 		return "more attempts than were asked for"
 	case v.Status != "failed" || code == "runner_disconnected" && (e.stop || v.Attempt == e.attempts):
 		return ""
-	case e.turn > 0 && code == "session_never_began": // the start was stopped while it was queued
-		return ""
 	case code == "runner_disconnected" || v.Attempt < e.attempts && !e.stop:
 		return "attempts were left"
 	case code == may && may != "", e.kind == "talk fails" && code != "":
