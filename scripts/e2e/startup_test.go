@@ -65,6 +65,7 @@ func TestSettings(t *testing.T) {
 			{"coordinator", "AO_PUBLIC_URL=coordinator:8765", nil, []string{`AO_PUBLIC_URL: "coordinator:8765" is no address of an HTTP server`, "for example AO_PUBLIC_URL=http://coordinator:8765"}},
 			{"coordinator", "", []string{"--run-lease", "x"}, []string{`--run-lease (RUN_LEASE): "x" is no duration`}},
 			{"coordinator", "RUN_LEASE=x", []string{"--run-lease=y"}, []string{`--run-lease (RUN_LEASE): "y"`}}, // a flag beats its variable
+			{"worker", "AO_PROFILE=test", []string{"--drain-grace=x"}, []string{"worker: warning: AO_PROFILE is set and is no setting; is it to be AO_PROFILES?"}},
 			{"coordinator", "RUN_LEASE=x", []string{"--max-lanes=y"}, []string{`RUN_LEASE: "x"`, `(AO_MAX_LANES): "y"`}},
 			{"coordinator", "", []string{"--colour"}, []string{"there is no flag -colour", "--help lists all settings"}},
 			{"coordinator", "", []string{"start"}, []string{`unexpected argument "start"`}},

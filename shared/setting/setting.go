@@ -77,13 +77,18 @@ type Program struct {
 // ErrHelp says that the command line asks for help; Help has the text.
 var ErrHelp = errors.New("help requested")
 
-// Load is Parse for a main: with the process's arguments and environment. Help and errors end the process.
+// Load is Parse for a main: with the process's arguments and environment. Help and errors end the process; a variable whose name
+// is a slip away from a setting's is warned of.
 func Load(p Program, settings ...Bound) {
-	switch err := Parse(p, os.Args[1:], os.LookupEnv, settings...); {
-	case errors.Is(err, ErrHelp):
+	err := Parse(p, os.Args[1:], os.LookupEnv, settings...)
+	if errors.Is(err, ErrHelp) {
 		fmt.Print(Help(p, settings...))
 		os.Exit(0)
-	case err != nil:
+	}
+	for _, w := range mistyped(os.Environ(), settings) {
+		fmt.Fprintf(os.Stderr, "%s: warning: %s\n", p.Name, w)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n(%s --help lists all settings)\n", p.Name, err, p.Name)
 		os.Exit(2)
 	}
