@@ -128,6 +128,10 @@ func hello(url, nats string, c coordinator.Config) {
 	if c.APITokens != "" {
 		first, header = "  export AO_TOKEN=…   # one of this coordinator's tokens\n", `-H "Authorization: Bearer $AO_TOKEN" `
 	}
+	if c.TLSCert != "" {
+		first += "  export AO_CA=…      # the authority that signed its certificate\n"
+		header += `--cacert "$AO_CA" `
+	}
 	fmt.Printf(`
 Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in another terminal:
 

@@ -201,8 +201,8 @@ func TestAllInOne(t *testing.T) {
 		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(root(), "worker/agents/autonomous"), "AO_URL=" + s.url}
 	s.write("file.txt", "one two three\nfour five\n")
 	p := launch(t, "allinone", dir, s.env)
-	p.says(s, "Agent Orchestrator is up: "+s.url)
-	s.contains(p.log.String(), "bin/ao --url "+s.url+" run text-stats", "curl -s "+s.url, "nats -s nats://"+bus+" request ao.api.runs.create")
+	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
+	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "bin/ao --url "+s.url+" run text-stats", "curl -s "+s.url)
 	s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
 	out, told, code := s.ao("run", "text-stats", "-p", "file=file.txt")
 	if code != 0 {
@@ -237,5 +237,39 @@ func TestAllInOne(t *testing.T) {
 	}
 	if text, err := os.ReadDir(filepath.Join(dir, "data")); err != nil || len(text) == 0 {
 		t.Errorf("no data in AO_DATA_DIR: %v", err)
+	}
+}
+
+// What scripts/up prints where not everybody may works when the files of 'ao init' are put in.
+func TestAllInOneForSome(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	addr := natstest.FreeAddr(t)
+	s := &stack{t: t, dir: dir, url: "https://" + addr}
+	made := filepath.Join(dir, "made")
+	if out, errs, code := s.exec("ao", "", nil, "init", "--dir", made, "--tls"); code != 0 {
+		t.Fatal(out, errs)
+	}
+	in := func(name string) string { return filepath.Join(made, name) }
+	s.env = []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=" + natstest.FreeAddr(t), "AO_NATS_USERS=" + in("nats/users.conf"), "AO_NATS_CREDS=" + in("coordinator/nats.nk"),
+		"AO_HTTP_ADDR=" + addr, "AO_API_TOKENS=" + in("coordinator/tokens"), "AO_TLS_CERT=" + in("coordinator/http.crt"), "AO_TLS_KEY=" + in("coordinator/http.key"), "AO_CA=" + in("coordinator/ca.crt"),
+		"AO_DATA_DIR=" + dir + "/data", "AO_PROFILES=procedural", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles")}
+	s.write("README.md", "one two three\nfour five\n")
+	p := launch(t, "allinone", dir, s.env)
+	p.says(s, "as 'ao init' printed it for the publisher")
+	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "export AO_TOKEN=…", "export AO_CA=…", `curl -s -H "Authorization: Bearer $AO_TOKEN" --cacert "$AO_CA" `+s.url)
+	_, line, _ := strings.Cut(p.log.String(), "bin/ao ")
+	line, _, _ = strings.Cut(line, "\n")
+	token, err := os.ReadFile(in("client/run.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(env ...string) (string, string, int) { return s.exec("ao", "", env, strings.Fields(line)...) }
+	s.until("the line that it prints works", func() bool {
+		out, _, code := try("AO_TOKEN="+strings.TrimSpace(string(token)), "AO_CA="+in("client/ca.crt"))
+		return code == 0 && strings.Contains(out, "5")
+	})
+	if out, errs, code := try("AO_TOKEN="+strings.TrimSpace(string(token)), "AO_CA="); code == 0 || !strings.Contains(errs, "AO_CA") {
+		t.Errorf("without the authority: %d %s %s", code, out, errs)
 	}
 }
