@@ -224,15 +224,16 @@ func sessionExists(id string) error {
 	return fault.Newf(fault.Conflict, "session %s exists already; leave session_id out for a new one, or resume it", id).With("session_id", id).With("field", "session_id")
 }
 
-// resumable tells whether a session can go on at all (contract sections 1 and 3).
+// resumable tells whether a session can go on at all (contract sections 1 and 3). Its first run may be queued yet; if that is ended
+// before a runner begins it, the turns that follow end, too (Journal.Vain, decision 0024).
 func (c *Coordinator) resumable(ctx context.Context, a known, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
-	if c.begins(session) {
+	if c.Journal.Resumes(session) {
 		return nil
 	}
-	if c.current(ctx); c.begins(session) { // another coordinator has told so a moment ago
+	if c.current(ctx); c.Journal.Resumes(session) { // another coordinator has told so a moment ago
 		return nil
 	}
 	say := "never began, so there is nothing to resume; start a new session"
@@ -240,13 +241,6 @@ func (c *Coordinator) resumable(ctx context.Context, a known, session string) er
 		say = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
 	}
 	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).With("session_id", session)
-}
-
-// begins tells whether a runner has begun a run of the session, or may at any moment: one is queued. If that is ended before,
-// the turns that follow it end, too (Journal.Vain).
-func (c *Coordinator) begins(session string) bool {
-	began, queued := c.Journal.Began(session)
-	return began || queued
 }
 
 // The limits of an execution where nobody sets one, in seconds (contract section 4).

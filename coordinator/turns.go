@@ -112,13 +112,11 @@ const (
 // thousands may have waited for it.
 func (t *turns) queue(ctx context.Context, due []journal.Active) {
 	var batch []bus.Entry
-	var vain errgroup.Group
-	vain.SetLimit(16)
-	defer vain.Wait()
+	var vain []doomed
 	size := 0
 	for _, a := range due {
 		if f := t.inVain(a); f != nil {
-			vain.Go(func() error { t.fail(ctx, a, f); return nil })
+			vain = append(vain, doomed{a, f})
 			continue
 		}
 		e, ok := t.record(ctx, a)
@@ -132,6 +130,7 @@ func (t *turns) queue(ctx context.Context, due []journal.Active) {
 		batch, size = append(batch, e), size+len(e.Body)
 	}
 	t.write(ctx, batch)
+	t.fail(ctx, vain)
 }
 
 // write writes a batch; where others had a part in it already, or it is refused as a whole, one by one.
@@ -202,11 +201,25 @@ func (t *turns) inVain(a journal.Active) *fault.Fault {
 	return nil
 }
 
-// fail ends a run that nobody has begun, if that is so still.
-func (t *turns) fail(ctx context.Context, a journal.Active, f *fault.Fault) {
-	if err := t.c.endWaiting(ctx, a, run.Failed, f); err != nil {
-		t.c.log.Info("waiting run not ended", "run", a.Spec.ID, "code", f.Code, "err", err)
+// doomed is a run that waits, with why it is to fail.
+type doomed struct {
+	journal.Active
+	why *fault.Fault
+}
+
+// fail ends runs that nobody has begun, those of which that is so still.
+func (t *turns) fail(ctx context.Context, all []doomed) {
+	var g errgroup.Group
+	g.SetLimit(16)
+	for _, v := range all {
+		g.Go(func() error {
+			if err := t.c.endWaiting(ctx, v.Active, run.Failed, v.why); err != nil {
+				t.c.log.Info("waiting run not ended", "run", v.Spec.ID, "code", v.why.Code, "err", err)
+			}
+			return nil
+		})
 	}
+	g.Wait()
 }
 
 // sweep looks at every run that waits for a runner: queues what can be, moves what its lane no longer serves, ends what
@@ -224,7 +237,8 @@ func (t *turns) sweep(ctx context.Context) {
 	t.mu.Unlock()
 	waits := map[string]*wait{}
 	lanes := map[string]time.Time{}
-	var due, expired []journal.Active
+	var due []journal.Active
+	var expired []doomed
 	t.c.Journal.Pending(func(a journal.Active) bool {
 		if ctx.Err() != nil {
 			return false
@@ -245,9 +259,9 @@ func (t *turns) sweep(ctx context.Context) {
 				matched = t.c.fleet.laneMatches(w.lane, want)
 			}
 		}
-		inVain := t.inVain(a) != nil
-		if matched || a.Stopping || inVain {
-			if a.Stopping || inVain || a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
+		over := a.Stopping || a.QueuedSeq == 0 && t.inVain(a) != nil
+		if matched || over {
+			if over || a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true
@@ -260,7 +274,7 @@ func (t *turns) sweep(ctx context.Context) {
 		}
 		lanes[w.lane] = since
 		if now.Sub(since) >= t.c.NoMatch && now.Sub(w.since) >= t.c.NoMatch {
-			expired = append(expired, a)
+			expired = append(expired, doomed{a, t.expired(a)})
 		}
 		return true
 	})
@@ -268,12 +282,7 @@ func (t *turns) sweep(ctx context.Context) {
 	t.waits, t.unmatch = waits, lanes
 	t.mu.Unlock()
 	t.queue(ctx, due)
-	var g errgroup.Group
-	g.SetLimit(16)
-	for _, a := range expired {
-		g.Go(func() error { t.fail(ctx, a, t.expired(a)); return nil })
-	}
-	g.Wait()
+	t.fail(ctx, expired)
 }
 
 // expired is the error of a run that no online runner matched for too long (contract section 5).

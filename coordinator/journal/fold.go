@@ -319,7 +319,6 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	f.move(r, move)
 	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
 	r.runner = cmp.Or(r.runner, e.RunnerID)
-	r.begun = r.begun || e.RunnerID != "" // the claim of a runner's last word may be lost with NATS
 	r.attempt = max(r.attempt, 1)
 	if e.StartedAt != nil {
 		r.started = nanos(*e.StartedAt)

@@ -457,29 +457,3 @@ func TestAWorkersClockDoesNotShortenHistory(t *testing.T) {
 		t.Errorf("an old run may not: up to %d", got)
 	}
 }
-
-// What a turn resumes stays for as long as no runner has begun that turn, wherever the turn waits.
-func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
-	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
-	next.spec.Type = run.Resume
-	j := New(nil, Config{})
-	n := 0
-	for _, tt := range []struct {
-		say  string
-		e    entry
-		want uint64
-	}{
-		{"it waits for a runner", first.queued(1), 1},
-		{"it runs", first.claimed(1), 1},
-		{"it has ended", first.ended(1, run.Completed, 0), 4},
-		{"a turn is accepted", next.accepted(), 1},
-		{"the turn is queued", next.queued(1), 1},
-		{"the turn runs", next.claimed(1), 4},
-	} {
-		n++
-		j.apply(message(n, tt.e))
-		if got := j.Prunable(100, began.Add(time.Hour), began.Add(time.Hour)); got != tt.want {
-			t.Errorf("%s: history may go up to %d, want %d", tt.say, got, tt.want)
-		}
-	}
-}

@@ -377,24 +377,22 @@ func (j *Journal) RunsOf(session string) (ids []string) {
 	return ids
 }
 
-// Began tells whether a runner has begun any run of the session, and queued whether one may begin it yet: a run of it is queued.
-func (j *Journal) Began(session string) (began, queued bool) {
+// Resumes tells whether a turn of the session would have anything to resume when it comes, as far as can be known: there is
+// something, or a run of the session is queued or begun.
+func (j *Journal) Resumes(session string) bool {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	s := j.fold.sessions[identOf(sessionPrefix, session)]
-	if s == nil {
-		return false, false
-	}
-	return s.began(), s.open > 0
+	return s != nil && (s.open > 0 || s.resumes())
 }
 
 // Vain tells whether a run's turn has come and there is nothing that it could resume: the runs before it ended before a runner
-// began them. While history is read nobody knows.
+// began them. While history is read, or where those runs are not kept, nobody knows.
 func (j *Journal) Vain(id string) bool {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	r := j.fold.runs[identOf(runPrefix, id)]
-	return j.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume && r.session.turn() == r && !r.session.began()
+	return j.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume && r.session.turn() == r && r.session.firstRow != r && !r.session.resumes()
 }
 
 // Deleted tells whether a session of this id was deleted, and the deletion was honoured.

@@ -177,6 +177,17 @@ func (s *session) began() bool {
 	return false
 }
 
+// resumes tells whether there is anything that a turn could resume: a runner has begun a run of the session, or has said its last
+// word on one whose claim is lost with NATS, or has bound something.
+func (s *session) resumes() bool {
+	for r := s.firstRow; r != nil; r = r.next {
+		if r.begun || r.runner != "" {
+			return true
+		}
+	}
+	return s.bound != nil
+}
+
 // view is the session as readers see it.
 func (s *session) view() run.Session {
 	return run.Session{
