@@ -138,3 +138,13 @@ func TestTheLongestGap(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// A second last word is a gap of a torn history where the run's attempts are out of turn, and nowhere else.
+func TestGaps(t *testing.T) {
+	l := audit{Wrong: []defect{{Kind: "attempt_out_of_turn", Run: "run_1"}, {Kind: "two_last_words", Run: "run_1"}, {Kind: "two_last_words", Run: "run_2"}, {Kind: "begun_twice", Run: "run_1"}}}
+	for i, want := range []bool{true, true, false, false} {
+		if w := l.Wrong[i]; l.gap(w.Kind, w.Run) != want {
+			t.Errorf("%+v: want %t", w, want)
+		}
+	}
+}

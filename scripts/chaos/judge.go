@@ -282,13 +282,16 @@ func (j *judge) again(ctx context.Context) error {
 
 // audit is what GET /ledger says.
 type audit struct {
-	OK    bool `json:"ok"`
-	Count int  `json:"wrong_count"`
-	Wrong []struct {
-		Kind    string `json:"kind"`
-		Run     string `json:"run_id"`
-		Message string `json:"message"`
-	} `json:"wrong"`
+	OK    bool     `json:"ok"`
+	Count int      `json:"wrong_count"`
+	Wrong []defect `json:"wrong"`
+}
+
+// defect is a thing that the ledger says is wrong.
+type defect struct {
+	Kind    string `json:"kind"`
+	Run     string `json:"run_id"`
+	Message string `json:"message"`
 }
 
 // audits asks both coordinators whether the stream itself is in order; false: there was no answer, which is said.

@@ -134,6 +134,12 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 // and that the sums are not even therefore. What else a coordinator decides, twice or wrongly, is not among them.
 var gaps = []string{"unknown_run", "ended_unclaimed", "wrong_runner", "attempt_out_of_turn", "callback_wrong", "callback_twice", "sum"}
 
+// gap tells whether a finding may be one. A coordinator that did not know yet that the end of an attempt was cut off may have ended the
+// next one, out of turn; the attempt that goes on then gets a last word, too.
+func (l audit) gap(kind, run string) bool {
+	return slices.Contains(gaps, kind) || kind == "two_last_words" && slices.ContainsFunc(l.Wrong, func(w defect) bool { return w.Kind == "attempt_out_of_turn" && w.Run == run })
+}
+
 // tornLedger wants both ledgers to find the same gaps, and nothing else.
 func (j *judge) tornLedger(ctx context.Context, t *tear) {
 	all, ok := j.audits(ctx)
@@ -146,7 +152,7 @@ func (j *judge) tornLedger(ctx context.Context, t *tear) {
 		kinds := map[string]int{}
 		for _, w := range l.Wrong {
 			kinds[w.Kind]++
-			if !slices.Contains(gaps, w.Kind) {
+			if !l.gap(w.Kind, w.Run) {
 				j.b.complain([]string{w.Run}, "ledger of a torn history: %s: %s (%s)", w.Kind, w.Message, w.Run)
 			}
 		}
