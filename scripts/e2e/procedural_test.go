@@ -193,7 +193,7 @@ while :; do sleep 1; done`,
 	s.story("one whose grace is over hands back the rest", func(s *stack) {
 		s.write("profiles/short.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../brief","max_concurrent_runs":1}`)
 		s.write("brief/hangs/agent.json", `{"name":"hangs","command":"./run"}`)
-		s.write("brief/hangs/run", "#!/bin/sh\necho $$ >> hanging; [ -e open-end ] || sleep 60\n")
+		s.write("brief/hangs/run", "#!/bin/sh\nif [ -e open-end ]; then echo $$ >> hanging; else echo $$ >> hanging; sleep 60; fi\n")
 		p := s.runner("f", "AO_PROFILES=short", "AO_DRAIN_GRACE=1")
 		s.online("f")
 		ids := []string{s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`), s.run(`{"agent_name":"hangs"}`)}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ func TestMain(m *testing.M) {
 func script(t *testing.T, text string) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "executor")
+	syscall.ForkLock.RLock() // else a program that is started meanwhile holds the file open for a moment, and nobody can execute it (go.dev/issue/22315)
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
