@@ -24,7 +24,7 @@ func attempts(n, most int) func(*run.Queued) {
 // about SIGTERM and also when it is being ended already, and says no last word about it. What is in its last attempt goes on.
 func TestFenced(t *testing.T) {
 	t.Parallel()
-	const lease = 4 * time.Second
+	const lease = 8 * time.Second
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	s.lease = lease
@@ -120,7 +120,7 @@ func TestFencedSparesWhatIsDone(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	s := newBoss(t, p.Bus(t))
-	s.lease = time.Second
+	s.lease = 3 * time.Second
 	started, goOn := make(chan struct{}, 2), make(chan struct{})
 	w := start(t, p.Bus(t), func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		started <- struct{}{}

@@ -93,12 +93,14 @@ func TestGivenUpKeepsEvidence(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	log := &journal{}
+	began := make(chan struct{}, 1)
 	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
+		began <- struct{}{}
 		<-ctx.Done()
 		return run.Outcome{Status: run.Stopped, Result: done(`"half done"`).Result}
 	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(io.MultiWriter(log, t.Output()), nil)) })
 	q := s.queue()
-	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
+	<-began
 	s.with(func() {
 		s.answer = func(fleet.Beat) fleet.BeatReply {
 			return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}

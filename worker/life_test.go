@@ -184,13 +184,15 @@ func TestSuperseded(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	var cut atomic.Bool
+	began := make(chan struct{}, 1)
 	w := start(t, b, func(ctx context.Context, _ executor.Invocation, _ executor.Host) run.Outcome {
+		began <- struct{}{}
 		<-ctx.Done()
 		cut.Store(true)
 		return run.Outcome{Status: run.Stopped}
 	})
-	q := s.queue()
-	natstest.Until(t, "it runs", func() bool { return w.has(q.Key) })
+	s.queue()
+	<-began
 	s.with(func() { s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Superseded: true} } })
 	w.wait(t, errSuperseded)
 	if !cut.Load() {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -80,14 +81,19 @@ func process(t testing.TB, opts []Option) *Process {
 	return p
 }
 
-// FreeAddr is an address on 127.0.0.1 that nobody listens on: below the ports that systems give to outgoing connections and to
-// listeners that name none, any of which could have it by the time it is used.
+var given sync.Map // addresses that FreeAddr gave: whoever got one may not listen yet, or be about to listen again
+
+// FreeAddr is an address on 127.0.0.1 that nobody listens on and that it gives once only: below the ports that systems give to
+// outgoing connections and to listeners that name none, any of which could have it by the time it is used.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(22000)))
-		if err == nil {
-			defer l.Close()
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if _, twice := given.LoadOrStore(l.Addr().String(), true); !twice {
 			return l.Addr().String()
 		}
 	}

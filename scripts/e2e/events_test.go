@@ -169,7 +169,11 @@ func TestEvents(t *testing.T) {
 				t.Error("a gap at the other")
 			}
 		}
-		s.until("all runs have ended", func() bool { return s.runs("status=pending,claimed,running,stopping") == 0 })
+		for _, at := range []*stack{s, b} {
+			at.until("all runs have ended", func() bool {
+				return at.runs("status=pending,claimed,running,stopping") == 0 && at.runs("") == s.runs("")
+			})
+		}
 		s.same("both lists", s.get("/runs?limit=1000").text, b.get("/runs?limit=1000").text)
 	})
 }

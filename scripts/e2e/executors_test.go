@@ -89,7 +89,7 @@ func TestBadExecutors(t *testing.T) {
 		s.story(tt.prompt, func(s *stack) {
 			s.t.(*testing.T).Parallel()
 			limit := 30
-			if tt.status == "failed" {
+			if tt.parts[0] == `"error":"timeout"` {
 				limit = 2
 			}
 			id := s.run(fmt.Sprintf(`{"agent_name":"odd","prompt":%q,"timeout_seconds":%d}`, tt.prompt, limit))

@@ -116,9 +116,10 @@ func TestIngress(t *testing.T) {
 		if info.Name != "ao" || len(info.Endpoints) != 4 {
 			t.Errorf("%+v", info)
 		}
-		if m, err := nc.Request("$SRV.PING", nil, time.Second); err != nil || !strings.Contains(string(m.Data), `"name":"ao"`) {
-			t.Errorf("ping: %v %s", err, m.Data)
-		}
+		s.until("it answers a ping", func() bool {
+			m, err := nc.Request("$SRV.PING", nil, time.Second)
+			return err == nil && strings.Contains(string(m.Data), `"name":"ao"`)
+		})
 	})
 
 	s.story("request and reply: the bodies and codes of HTTP", func(s *stack) {

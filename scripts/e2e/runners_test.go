@@ -85,6 +85,9 @@ func TestRunners(t *testing.T) {
 	})
 
 	s.story("one that comes late still takes what waits", func(s *stack) {
+		s = up(s.t) // where it has its time to come
+		s.agent("tool", `echo '{}'`, "")
+		s.worker()
 		id := s.run(`{"agent_name":"tool","additional_demands":{"hostname":"late"}}`)
 		s.runner("late")
 		r := s.ended(id)

@@ -47,7 +47,7 @@ func TestTurns(t *testing.T) {
 
 	s.story("a stopped session: what runs is stopped, what waits never begins", func(s *stack) {
 		ids := []string{begin(s, "ses_b", "wait-b", "")}
-		s.status(ids[0], "running")
+		s.until("it has begun", func() bool { return len(s.turns("ses_b")) == 1 })
 		for i := range 3 {
 			ids = append(ids, s.resume("ses_b", fmt.Sprint("b-", i)))
 		}

@@ -355,7 +355,7 @@ func TestTenThousandEvents(t *testing.T) {
 
 // TestSlow: who sends a head or a body slowly, or never ends it, is cut off, and holds up nobody's end.
 func TestSlow(t *testing.T) {
-	g, d, _ := open(t, Config{Patience: 50 * time.Millisecond, MaxState: 1 << 20})
+	g, d, _ := open(t, Config{Patience: 500 * time.Millisecond, MaxState: 1 << 20})
 	path := d.URL[len("http://"+g.addr):]
 	head := func(method, path, more string) string {
 		return method + " " + path + " HTTP/1.1\r\nHost: " + g.addr + "\r\n" + more + "\r\n"
