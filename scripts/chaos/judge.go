@@ -212,6 +212,9 @@ func (j *judge) ends() {
 	j.r.Posts, j.r.Repeats, j.r.LongestAnswer = j.b.posts, j.b.repeats, j.b.longest.Round(time.Millisecond).String()
 }
 
+// unretried is a last attempt that should not have been the last.
+const unretried = "attempts were left"
+
 // odd says what is wrong with the end of a run, by its kind; "" is well.
 func odd(e *entry, v view) string {
 	code := ""
@@ -233,7 +236,7 @@ func odd(e *entry, v view) string {
 	case v.Status != "failed" || code == "runner_disconnected" && (e.stop || v.Attempt == e.attempts):
 		return ""
 	case code == "runner_disconnected" || v.Attempt < e.attempts && !e.stop:
-		return "attempts were left"
+		return unretried
 	case code == may && may != "", e.kind == "talk fails" && code != "":
 		return ""
 	case (e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop was late

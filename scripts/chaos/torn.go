@@ -248,7 +248,7 @@ func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Tim
 			t.Lost = append(t.Lost, e.run)
 		case recent && stored.Before(killed):
 			t.Answered++
-			if why := odd(e, v); why != "" {
+			if why := odd(e, v); why != "" && why != unretried { // an attempt whose claim was cut off is not followed by another
 				j.b.complain([]string{e.run, e.session}, "run %s (%s) ended as %s: %s", e.run, e.kind, v.outcome(), why)
 			}
 		}
