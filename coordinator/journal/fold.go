@@ -343,15 +343,18 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 }
 
 // again tells whether the attempt that failed may be followed by another: a runner had begun it, some are left, and nobody
-// wanted the run stopped before.
+// wanted the run stopped before. Who ends what nobody has begun claims it in the same write: where there is no claim at all, NATS
+// has lost a runner's.
 func (f *fold) again(r *row) bool {
 	a := r.live.snap
-	return a.Claim != nil && a.Claim.RunnerID != "" && a.Attempt < a.Spec.Attempts && r.base().After(run.MoveRetried) == run.Pending
+	begun := a.Claim == nil || a.Claim.RunnerID != ""
+	return begun && a.Next() < a.Spec.Attempts && r.base().After(run.MoveRetried) == run.Pending
 }
 
 // retry has the run wait for its next attempt; nobody but the coordinators sees that one ended.
 func (f *fold) retry(r *row, m bus.Message) {
 	a := f.change(r)
+	a.Attempt = a.Next()
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
 	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.Started = "", "", 0, nil, 0, 0, nil
 	r.claim, r.claimed, r.runner = 0, 0, ""

@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 7 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 8 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
