@@ -127,6 +127,15 @@ func (j *Journal) Own(ctx context.Context) error {
 	return j.Await(ctx, seq)
 }
 
+// whole waits, at most two seconds, until all is read that history held at the beginning: before that runs are missing, and others
+// are shown as they once were.
+func (j *Journal) whole(ctx context.Context) error {
+	if j.live.Load() {
+		return nil
+	}
+	return j.catchUp(ctx)
+}
+
 // catchUp makes reads follow writes: it waits, at most two seconds, for what the stream holds now.
 func (j *Journal) catchUp(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -223,7 +223,10 @@ func (j *Journal) Callbacks(ctx context.Context, q Query) (CallbackPage, error) 
 		wanted[s] = true
 	}
 	below, err := cursor(runCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, run.CallStatuses), err); err != nil {
+	if err = cmp.Or(refuse(q, run.CallStatuses), err); err == nil {
+		err = j.whole(ctx)
+	}
+	if err != nil {
 		return CallbackPage{}, err
 	}
 	q.Statuses = nil

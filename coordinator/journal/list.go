@@ -114,7 +114,10 @@ func (j *Journal) wantsSession(q *Query, s *session) bool {
 // Runs lists runs, newest first. Parameters of more than 16 KiB are null in a list; Get has them.
 func (j *Journal) Runs(ctx context.Context, q Query) (Page, error) {
 	below, err := cursor(runCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, run.Statuses), err); err != nil {
+	if err = cmp.Or(refuse(q, run.Statuses), err); err == nil {
+		err = j.whole(ctx)
+	}
+	if err != nil {
 		return Page{}, err
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)
@@ -223,7 +226,7 @@ func (j *Journal) views(ctx context.Context, found []sight) ([]run.Run, error) {
 
 // Session is a session as readers see it. An unknown id is NotFound.
 func (j *Journal) Session(ctx context.Context, id string) (run.Session, error) {
-	if s, ok := j.session(id); ok {
+	if s, ok := j.session(id); ok && j.live.Load() {
 		return s, nil
 	}
 	if err := run.CheckSessionID(id); err != nil {
@@ -250,7 +253,10 @@ func (j *Journal) session(id string) (run.Session, bool) {
 // Sessions lists sessions, newest first.
 func (j *Journal) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	below, err := cursor(sessionCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, sessionStatuses), err); err != nil {
+	if err = cmp.Or(refuse(q, sessionStatuses), err); err == nil {
+		err = j.whole(ctx)
+	}
+	if err != nil {
 		return SessionPage{}, err
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)

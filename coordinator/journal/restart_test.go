@@ -13,6 +13,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fault"
 	"ao/shared/run"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -256,9 +257,12 @@ func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
 func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	b := natstest.Bus(t)
 	w := &bench{nil, t, b, b.Emitter()}
-	for range 20 {
+	var first actor
+	for i := range 20 {
 		a := w.actor(run.NewSessionID())
-		w.write(a.queued(1))
+		if w.write(a.queued(1)); i == 0 {
+			first = a
+		}
 	}
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	j := New(b, Config{Log: natstest.Log(t), Observe: func(c Change) {
@@ -277,8 +281,30 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "the history is being read; at record 7 of 20") {
 		t.Errorf("it says %v", err)
 	}
+	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index already.
+	reads := map[string]func() error{
+		"runs":      func() error { _, err := j.Runs(t.Context(), Query{}); return err },
+		"sessions":  func() error { _, err := j.Sessions(t.Context(), Query{}); return err },
+		"callbacks": func() error { _, err := j.Callbacks(t.Context(), Query{}); return err },
+		"a run":     func() error { _, err := j.Get(t.Context(), first.spec.ID); return err },
+		"a session": func() error { _, err := j.Session(t.Context(), first.spec.SessionID); return err },
+	}
+	var asking sync.WaitGroup
+	for what, read := range reads {
+		asking.Go(func() {
+			if err := read(); fault.KindOf(err) != fault.Unavailable {
+				t.Errorf("%s: %v, want that the history is being read", what, err)
+			}
+		})
+	}
+	asking.Wait()
 	close(goOn)
 	natstest.Until(t, "it is ready", func() bool { return j.Ready() == nil })
+	for what, read := range reads {
+		if err := read(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
 
 // Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to its own.
@@ -296,7 +322,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 	})
 	fresh, at := newFold(nil), 0
 	for j.Saved().Seq < uint64(len(records)) {
-		done, err := j.shelf.save(func() { j.Runs(t.Context(), Query{Agent: "nobody"}) })
+		done, err := j.shelf.save(func() { j.find(Query{Agent: "nobody"}, 1<<64-1, 1) })
 		if err != nil {
 			t.Fatal(err)
 		}

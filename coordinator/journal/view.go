@@ -147,9 +147,10 @@ func (j *Journal) look(id string) (sight, bool) {
 	return sight{}, false
 }
 
-// row is look for readers: an id that the fold doesn't know may just have been written.
+// row is look for readers: an id that the fold doesn't know may just have been written, and what it knows while history is read may
+// be long over.
 func (j *Journal) row(ctx context.Context, id string) (sight, error) {
-	if s, ok := j.look(id); ok {
+	if s, ok := j.look(id); ok && j.live.Load() {
 		return s, nil
 	}
 	if err := run.CheckID(id); err != nil {
