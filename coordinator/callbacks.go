@@ -89,7 +89,7 @@ func (t *tellings) keep(owing []journal.Owing) {
 
 // callBackAll looks at every parent that can be told of children.
 func (c *Coordinator) callBackAll(ctx context.Context) {
-	if c.Journal.Ready() == nil && c.bus.Connected() {
+	if c.Journal.Sure() {
 		all := c.Journal.Owing()
 		c.tellings.keep(all)
 		c.callBack(ctx, all)

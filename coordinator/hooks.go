@@ -89,7 +89,7 @@ func (h *hooks) watch(ctx context.Context) error {
 		case <-tick.C:
 			h.prune()
 		}
-		if h.c.Journal.Ready() != nil || !h.c.bus.Connected() {
+		if !h.c.Journal.Sure() {
 			continue
 		}
 		for _, d := range h.look(time.Now()) {

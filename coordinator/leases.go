@@ -117,7 +117,7 @@ func (l *leases) tick(ctx context.Context) {
 		l.restart("a tick came late")
 	case moved:
 		l.restart("the connection was renewed or dropped messages")
-	case !l.c.bus.Connected() || l.c.Journal.Ready() != nil:
+	case !l.c.Journal.Sure():
 		l.restart("not connected, or the fold lags")
 	}
 	l.c.Journal.Silent(l.c.Lease)

@@ -40,7 +40,7 @@ func newOffers(c *Coordinator) *offers {
 
 // sweep looks at all that is offered.
 func (o *offers) sweep(ctx context.Context) {
-	if o.c.Journal.Ready() != nil || !o.c.bus.Connected() {
+	if !o.c.Journal.Sure() {
 		return
 	}
 	all := o.c.Journal.Offered()

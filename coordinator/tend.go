@@ -20,7 +20,7 @@ func (c *Coordinator) tend(ctx context.Context) error {
 	idle := map[string]idleness{}
 	var swept time.Time
 	return every(ctx, 30*time.Second, func(ctx context.Context) {
-		if c.Journal.Ready() != nil || !c.bus.Connected() {
+		if !c.Journal.Sure() {
 			return
 		}
 		c.heal(ctx)
@@ -176,7 +176,7 @@ func (r *roster) spared() map[string]bool {
 func (c *Coordinator) sweepPayloads(ctx context.Context, old time.Time) {
 	bound := sync.OnceValue(c.Journal.States)
 	err := c.bus.DropPayloads(ctx, func(name string, at time.Time) bool {
-		if !at.Before(old) || c.Journal.Ready() != nil {
+		if !at.Before(old) || !c.Journal.Sure() {
 			return false
 		}
 		if pointer, ok := fleet.StateOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
@@ -184,7 +184,7 @@ func (c *Coordinator) sweepPayloads(ctx context.Context, old time.Time) {
 		}
 		id := runOf(name)
 		_, open := c.Journal.Active(id)
-		return !open && !c.Journal.Ended(id) && c.Journal.Ready() == nil
+		return !open && !c.Journal.Ended(id) && c.Journal.Sure()
 	})
 	if err != nil {
 		c.log.Warn("payloads of no run not removed; trying again", "err", err)

@@ -65,7 +65,7 @@ func (t *turns) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.c.Journal.Moved():
-			if t.c.Journal.Ready() == nil { // while history is read, anew, a turn may be long over; the end of that is told, too
+			if t.c.Journal.Sure() { // while history is read, anew, a turn may be long over; the end of that is told, too
 				t.c.offers.check(ctx, t.c.Journal.Offers())
 				t.queue(ctx, t.c.Journal.Eligible())
 				t.c.callBack(ctx, t.c.Journal.Due())
@@ -135,6 +135,9 @@ func (t *turns) queue(ctx context.Context, due []journal.Active) {
 
 // write writes a batch; where others had a part in it already, or it is refused as a whole, one by one.
 func (t *turns) write(ctx context.Context, batch []bus.Entry) {
+	if !t.c.Journal.Sure() { // NATS went away meanwhile
+		return
+	}
 	if len(batch) > 1 {
 		switch _, err := t.c.bus.AppendAll(ctx, batch...); {
 		case err == nil:
@@ -225,7 +228,7 @@ func (t *turns) fail(ctx context.Context, all []doomed) {
 // sweep looks at every run that waits for a runner: queues what can be, moves what its lane no longer serves, ends what
 // waited too long.
 func (t *turns) sweep(ctx context.Context) {
-	if t.c.Journal.Ready() != nil || !t.c.bus.Connected() {
+	if !t.c.Journal.Sure() {
 		return
 	}
 	now := time.Now()

@@ -206,6 +206,12 @@ func (j *Journal) Ready() error {
 	return nil
 }
 
+// Sure tells whether consequences may be drawn from the fold: it is ready, and NATS, since it was away last, was seen to hold what the
+// fold was made of. Else what follows from records that NATS has lost would be written behind those that it has left.
+func (j *Journal) Sure() bool {
+	return j.bus.Confirmed() && j.doubted.Load() == nil && j.Ready() == nil
+}
+
 // Seq is the sequence of the stream that the fold has reached.
 func (j *Journal) Seq() uint64 {
 	j.mu.RLock()

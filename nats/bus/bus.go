@@ -82,6 +82,7 @@ type Bus struct {
 	revival atomic.Uint64
 	calls   calls
 	link    atomic.Pointer[link]
+	seen    atomic.Pointer[link] // the one in which RUNS was last seen to hold what FollowRuns has read of it
 	cluster atomic.Bool
 
 	disbelief time.Duration

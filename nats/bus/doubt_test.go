@@ -67,6 +67,70 @@ func TestDoubtIsTold(t *testing.T) {
 	}
 }
 
+// What follows from records that were read is not to be written before NATS, after it was away, was seen to hold them still.
+func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		lost bool
+	}{{"NATS has it still", false}, {"NATS has lost it", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := natstest.Server(t)
+			conn := natstest.Conn(t, server)
+			b, err := bus.Open(conn, bus.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			js, err := jetstream.New(natstest.Conn(t, server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Setup(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			write := func(n int) error {
+				_, err := b.Append(t.Context(), bus.Entry{Subject: ended(n)})
+				return err
+			}
+			if err := errors.Join(write(1), write(2)); err != nil {
+				t.Fatal(err)
+			}
+			if b.Confirmed() {
+				t.Error("nobody has looked, and it is confirmed")
+			}
+			enough := errors.New("enough")
+			err = b.FollowRuns(t.Context(), bus.Message{}, func(bool) {}, func(m bus.Message) error {
+				if m.Seq == 3 && b.Confirmed() {
+					return enough
+				}
+				if m.Seq != 2 {
+					return nil
+				}
+				if !b.Confirmed() {
+					t.Error("it was looked at, and is not confirmed")
+				}
+				if tt.lost {
+					if err := errors.Join(js.DeleteStream(t.Context(), subject.Runs), b.Setup(t.Context())); err != nil {
+						return err
+					}
+				}
+				was := b.Generation()
+				if err := conn.ForceReconnect(); err != nil {
+					return err
+				}
+				natstest.Until(t, "it is connected again", func() bool { return b.Generation() != was })
+				if b.Confirmed() {
+					t.Error("it is connected again, nobody has looked, and it is confirmed")
+				}
+				return write(3)
+			})
+			if tt.lost && (!errors.Is(err, bus.ErrRewound) || b.Confirmed()) || !tt.lost && err != enough {
+				t.Errorf("got %v, confirmed %t", err, b.Confirmed())
+			}
+		})
+	}
+}
+
 // A history that was replaced is noticed also where nothing stands under the sequence of the last record that was read.
 func TestAPurgedRecordHidesNoReplacedHistory(t *testing.T) {
 	t.Parallel()

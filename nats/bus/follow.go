@@ -170,10 +170,12 @@ func (b *Bus) FollowRuns(ctx context.Context, last Message, doubt func(bool), f 
 	}
 	var doubted time.Time
 	sure := func(ctx context.Context) error {
+		link := b.link.Load()
 		switch holds, err := b.holds(ctx, recent); {
 		case err != nil:
 			return err
 		case holds:
+			b.seen.Store(link)
 			if !doubted.IsZero() {
 				doubted = time.Time{}
 				doubt(false)
@@ -193,6 +195,9 @@ func (b *Bus) FollowRuns(ctx context.Context, last Message, doubt func(bool), f 
 		return f(m)
 	})
 }
+
+// Confirmed says that RUNS was seen to hold what FollowRuns has read of it since the connection was lost last.
+func (b *Bus) Confirmed() bool { return b.seen.Load() == b.link.Load() }
 
 // compared is how many records are remembered, at least: the last of them that was not purged is compared.
 const compared = 16
