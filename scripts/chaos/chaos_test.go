@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"flag"
 	"math/rand/v2"
 	"slices"
@@ -139,12 +140,48 @@ func TestTheLongestGap(t *testing.T) {
 	}
 }
 
-// A second last word is a gap of a torn history where the run's attempts are out of turn, and nowhere else.
+// What a ledger finds is a gap of a torn history where something of the session was cut off, and nowhere else; some things are none anywhere.
 func TestGaps(t *testing.T) {
-	l := audit{Wrong: []defect{{Kind: "attempt_out_of_turn", Run: "run_1"}, {Kind: "two_last_words", Run: "run_1"}, {Kind: "two_last_words", Run: "run_2"}, {Kind: "begun_twice", Run: "run_1"}}}
-	for i, want := range []bool{true, true, false, false} {
-		if w := l.Wrong[i]; l.gap(w.Kind, w.Run) != want {
-			t.Errorf("%+v: want %t", w, want)
+	j := &judge{
+		b:    &book{entries: []*entry{{run: "run_3", session: "ses_cut"}}},
+		runs: map[string]view{"run_1": {Session: "ses_cut"}, "run_2": {Session: "ses_whole"}},
+		torn: map[string]bool{"ses_cut": true, "run_4": true},
+	}
+	for _, tt := range []struct {
+		defect
+		want bool
+	}{
+		{defect{Kind: "two_at_once", Run: "run_1"}, true},
+		{defect{Kind: "two_at_once", Run: "run_2"}, false},
+		{defect{Kind: "unknown_run", Run: "run_3"}, true}, // only its client knows it
+		{defect{Kind: "unknown_run", Run: "run_4"}, true},
+		{defect{Kind: "unknown_run", Run: "run_5"}, false},
+		{defect{Kind: "begun_twice", Run: "run_1"}, false},
+		{defect{Kind: "callback_twice", Run: "run_2"}, true},
+		{defect{Kind: "sum"}, true},
+	} {
+		if got := j.gap(tt.defect); got != tt.want {
+			t.Errorf("%+v: %t", tt.defect, got)
 		}
+	}
+}
+
+// What is cut off begins with the record in whose middle the cut lies.
+func TestWholeRecords(t *testing.T) {
+	var raw []byte
+	for i, n := range []uint32{40, 22, 100} {
+		length := n
+		if i == 2 {
+			length |= 1 << 31 // it has headers
+		}
+		raw = append(binary.LittleEndian.AppendUint32(raw, length), make([]byte, n-4)...)
+	}
+	for within, want := range map[int64]int64{0: 0, 39: 0, 40: 40, 61: 40, 62: 62, 161: 62, 162: 162} {
+		if got := whole(raw, within); got != want {
+			t.Errorf("within %d: %d, want %d", within, got, want)
+		}
+	}
+	if got := whole(make([]byte, 100), 50); got != 0 {
+		t.Errorf("of no records: %d", got)
 	}
 }

@@ -19,6 +19,7 @@ type judge struct {
 
 	runs  map[string]view // by id, as the coordinators agree
 	lines begun           // what the executors wrote
+	torn  map[string]bool // runs and sessions of which records were cut off, by id
 }
 
 // The patience with an end, once nothing is broken any more. The longest runs have 40 seconds, back-offs of further attempts
@@ -212,9 +213,6 @@ func (j *judge) ends() {
 	j.r.Posts, j.r.Repeats, j.r.LongestAnswer = j.b.posts, j.b.repeats, j.b.longest.Round(time.Millisecond).String()
 }
 
-// unretried is a last attempt that should not have been the last.
-const unretried = "attempts were left"
-
 // odd says what is wrong with the end of a run, by its kind; "" is well.
 func odd(e *entry, v view) string {
 	code := ""
@@ -236,7 +234,7 @@ func odd(e *entry, v view) string {
 	case v.Status != "failed" || code == "runner_disconnected" && (e.stop || v.Attempt == e.attempts):
 		return ""
 	case code == "runner_disconnected" || v.Attempt < e.attempts && !e.stop:
-		return unretried
+		return "attempts were left"
 	case code == may && may != "", e.kind == "talk fails" && code != "":
 		return ""
 	case (e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop was late

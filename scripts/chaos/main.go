@@ -111,9 +111,9 @@ func (o options) run(ctx context.Context) (r report, err error) {
 		return r, fmt.Errorf("start: %w", err)
 	}
 	o.say("up after %s; it breaks for %s", time.Since(begin).Round(100*time.Millisecond), o.length)
-	j := &judge{s: s, b: &book{}, r: &r}
+	j := &judge{s: s, b: &book{}, r: &r, torn: map[string]bool{}}
 	if o.mode == "torn" {
-		err = j.torn(ctx)
+		err = j.tears(ctx)
 	} else {
 		err = j.faults(ctx)
 	}

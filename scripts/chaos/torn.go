@@ -9,11 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -41,8 +37,8 @@ func (t tear) String() string {
 // tornLoad is how long a tear's load goes on before it.
 const tornLoad = 6 * time.Second
 
-// torn is the whole story of the mode of that name: tears with the coordinators left running, and with them restarted, in turns.
-func (j *judge) torn(ctx context.Context) error {
+// tears is the whole story of the mode of that name: tears with the coordinators left running, and with them restarted, in turns.
+func (j *judge) tears(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(j.s.seed, 1))
 	lost := map[string]bool{}
 	for i := range max(1, int(j.s.length/(30*time.Second))) {
@@ -129,17 +125,6 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	return t, nil
 }
 
-// gaps are what a ledger may find in a history whose end was cut off: words about runs, claims or children that are gone, children that
-// were told of by a coordinator which had their ends before these were cut off (and are told of again when they have ended again),
-// and that the sums are not even therefore. What else a coordinator decides, twice or wrongly, is not among them.
-var gaps = []string{"unknown_run", "ended_unclaimed", "wrong_runner", "attempt_out_of_turn", "callback_wrong", "callback_twice", "sum"}
-
-// gap tells whether a finding may be one. A coordinator that did not know yet that the end of an attempt was cut off may have ended the
-// next one, out of turn; the attempt that goes on then gets a last word, too.
-func (l audit) gap(kind, run string) bool {
-	return slices.Contains(gaps, kind) || kind == "two_last_words" && slices.ContainsFunc(l.Wrong, func(w defect) bool { return w.Kind == "attempt_out_of_turn" && w.Run == run })
-}
-
 // tornLedger wants both ledgers to find the same gaps, and nothing else.
 func (j *judge) tornLedger(ctx context.Context, t *tear) {
 	all, ok := j.audits(ctx)
@@ -152,7 +137,7 @@ func (j *judge) tornLedger(ctx context.Context, t *tear) {
 		kinds := map[string]int{}
 		for _, w := range l.Wrong {
 			kinds[w.Kind]++
-			if !l.gap(w.Kind, w.Run) {
+			if !j.gap(w) {
 				j.b.complain([]string{w.Run}, "ledger of a torn history: %s: %s (%s)", w.Kind, w.Message, w.Run)
 			}
 		}
@@ -172,29 +157,6 @@ func (j *judge) forget(round int) {
 			e.seen = ""
 		}
 	}
-}
-
-// cut takes up to 64 KiB from the end of the newest file of RUNS, at least a record's length.
-func (j *judge) cut(rng *rand.Rand) (int64, error) {
-	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
-	if err != nil {
-		return 0, err
-	}
-	newest, most := "", -1
-	for _, f := range files {
-		if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk")); err == nil && n > most {
-			newest, most = f, n
-		}
-	}
-	if newest == "" {
-		return 0, errors.New("RUNS has no file")
-	}
-	info, err := os.Stat(newest)
-	if err != nil {
-		return 0, err
-	}
-	n := min(info.Size(), 200+rng.Int64N(64<<10))
-	return n, os.Truncate(newest, info.Size()-n)
 }
 
 // marks are the lengths of all logs.
@@ -243,12 +205,14 @@ func (j *judge) missing(ctx context.Context, t *tear, round int, killed time.Tim
 		case lost[e.run] && !known: // and not repeated
 		case !known && (!recent || e.posted.After(killed)): // an answer may have been under way for long when its client noted it
 			j.b.complain([]string{e.run, e.session}, "LOST: run %s (%s) was answered %s the crash and is not known", e.run, e.kind, map[bool]string{true: "after", false: "long before"}[recent])
+		case !known && !j.torn[e.run]:
+			j.b.complain([]string{e.run, e.session}, "LOST: run %s (%s) was answered before the crash and is not known, and nothing of it was cut off", e.run, e.kind)
 		case !known:
 			gone = append(gone, e)
 			t.Lost = append(t.Lost, e.run)
 		case recent && stored.Before(killed):
 			t.Answered++
-			if why := odd(e, v); why != "" && why != unretried { // an attempt whose claim was cut off is not followed by another
+			if why := odd(e, v); why != "" {
 				j.b.complain([]string{e.run, e.session}, "run %s (%s) ended as %s: %s", e.run, e.kind, v.outcome(), why)
 			}
 		}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ids are those of runs and sessions in a record, wherever in it.
+var ids = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
+
+// cut takes up to 64 KiB from the end of the newest file of RUNS, at least a record's length, and notes what the records were about
+// that are gone with it.
+func (j *judge) cut(rng *rand.Rand) (int64, error) {
+	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
+	if err != nil {
+		return 0, err
+	}
+	newest, most := "", -1
+	for _, f := range files {
+		if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk")); err == nil && n > most {
+			newest, most = f, n
+		}
+	}
+	if newest == "" {
+		return 0, errors.New("RUNS has no file")
+	}
+	raw, err := os.ReadFile(newest)
+	if err != nil {
+		return 0, err
+	}
+	n := min(int64(len(raw)), 200+rng.Int64N(64<<10))
+	left := int64(len(raw)) - n
+	for _, id := range ids.FindAll(raw[whole(raw, left):], -1) {
+		j.torn[string(id)] = true
+	}
+	return n, os.Truncate(newest, left)
+}
+
+// whole is where the last whole record ends within so many bytes of a file of NATS: each begins with its length in four bytes, whose
+// highest bit is a mark. Where that makes no sense nothing is taken for whole.
+func whole(raw []byte, within int64) int64 {
+	const header = 22
+	for at := int64(0); ; {
+		if at+header > int64(len(raw)) {
+			return at
+		}
+		length := int64(binary.LittleEndian.Uint32(raw[at:]) &^ (1 << 31))
+		switch {
+		case length < header:
+			return 0
+		case at+length > within:
+			return at
+		}
+		at += length
+	}
+}
+
+// gaps are what a ledger may find in a history whose end was cut off, in a session of which something was cut off: words about runs,
+// attempts or claims that are gone, and what workers and coordinators, who knew them still, did next. amends are what follows for
+// those who are told: children told of by a coordinator which had their ends before these were cut off (and told of again when they
+// have ended again), and that the sums are not even. What else is done, twice or wrongly, is among neither.
+var (
+	gaps = map[string]bool{
+		"unknown_run": true, "ended_unclaimed": true, "begun_after_end": true, "two_last_words": true, "attempt_out_of_turn": true,
+		"wrong_key": true, "wrong_runner": true, "two_at_once": true, "out_of_order": true,
+	}
+	amends = map[string]bool{"callback_wrong": true, "callback_twice": true, "sum": true}
+)
+
+// gap tells whether a finding may be one.
+func (j *judge) gap(w defect) bool {
+	return amends[w.Kind] || gaps[w.Kind] && j.touched(w.Run)
+}
+
+// touched tells whether something of a run, or of its session, was cut off.
+func (j *judge) touched(id string) bool {
+	if j.torn[id] || j.torn[j.runs[id].Session] {
+		return true
+	}
+	for _, e := range j.b.accepted() {
+		if e.run == id {
+			return j.torn[e.session]
+		}
+	}
+	return false
+}
