@@ -127,7 +127,7 @@ func (c *Coordinator) callBack(ctx context.Context, parents []journal.Owing) {
 func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err error) {
 	return c.write(ctx, o, func() bool {
 		now, ok := c.Journal.OwingOf(o.Session)
-		return ok && now.Told == o.Told && now.Children[0] == o.Children[0] && time.Since(o.At) < old
+		return ok && c.Journal.Sure() && now.Told == o.Told && now.Children[0] == o.Children[0] && time.Since(o.At) < old
 	})
 }
 

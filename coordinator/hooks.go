@@ -221,7 +221,7 @@ func (h *hooks) stands(ctx context.Context, d journal.Hook) (bool, error) {
 		return false, err
 	}
 	now, call, ok := h.c.Journal.Hook(d.RunID)
-	return ok && call.Status == run.CallOwed && now.N == d.N && !now.Next.After(time.Now()), nil
+	return ok && h.c.Journal.Sure() && call.Status == run.CallOwed && now.N == d.N && !now.Next.After(time.Now()), nil
 }
 
 // Told is the body of an HTTP callback.

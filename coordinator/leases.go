@@ -213,11 +213,17 @@ func (l *leases) count() map[string]int {
 	return n
 }
 
+// errUnsure says that nothing follows from the history at the moment.
+var errUnsure = fault.New(fault.Unavailable, "", "The history is not confirmed by NATS at the moment; trying again").After(time.Second)
+
 // codeDisconnected is the code of the error of an attempt whose worker is gone.
 const codeDisconnected = "runner_disconnected"
 
 // lose ends an attempt whose worker is gone (contract section 5). One that was to be stopped is stopped by that (section 1).
 func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) error {
+	if !c.Journal.Sure() {
+		return errUnsure
+	}
 	status := run.Failed
 	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
 		With("runner_id", a.Claim.RunnerID).With("detail", why)
@@ -233,8 +239,8 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) er
 	return err
 }
 
-// end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the run's
-// own first record is not of this run, but of one that NATS has lost and that was stored again: it goes. An attempt whose result is
+// end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the attempt's
+// own claim is not of this attempt, but of one that NATS has lost and that was begun again: it goes. An attempt whose result is
 // offered meanwhile is not given up: its offer is the end of its lease.
 func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	e, err := c.ended(ctx, a, status, f)
@@ -284,10 +290,10 @@ func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) er
 	}
 	m, readErr := c.bus.Last(ctx, e.Subject)
 	switch taken := errors.Is(err, bus.ErrTaken); {
-	case readErr == nil && m.Seq >= a.FirstSeq: // somebody's, or this one, and its answer was lost
+	case readErr == nil && m.Seq >= a.ClaimSeq: // somebody's, or this one, and its answer was lost
 		return nil
-	case readErr == nil: // it precedes the run
-		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, a.FirstSeq); err != nil {
+	case readErr == nil: // it precedes the claim
+		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, a.ClaimSeq); err != nil {
 			return unavailable(err)
 		}
 		return c.appendRecord(ctx, e)

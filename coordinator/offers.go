@@ -117,6 +117,9 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	if err != nil {
 		return err
 	}
+	if !c.Journal.Sure() {
+		return errUnsure
+	}
 	if err := c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err
 	}

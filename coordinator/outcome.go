@@ -63,7 +63,8 @@ func (c *Coordinator) Await(ctx context.Context, id string) (o Outcome, ended bo
 	return o, err == nil, err
 }
 
-// Finish is Await of a run that was accepted a moment ago.
+// Finish is Await of a run that was accepted a moment ago. What NATS does not let anybody read is waited for: an accepted run is no
+// failed request.
 func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
 	if !a.fresh {
 		return c.Await(ctx, a.RunID)
@@ -71,10 +72,18 @@ func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended 
 	if c.Journal.Done(ctx, a.RunID) != nil {
 		return o, false, nil
 	}
-	if o, err = c.Outcome(context.WithoutCancel(ctx), a.RunID); err == nil {
+	err = c.insist(ctx, "how a run ended", func() error {
+		o, err = c.Outcome(context.WithoutCancel(ctx), a.RunID)
+		return err
+	})
+	switch {
+	case err == nil:
 		c.meters.answered(o)
+		return o, true, nil
+	case fault.KindOf(err) == fault.Unavailable:
+		return o, false, nil
 	}
-	return o, err == nil, err
+	return o, false, err
 }
 
 // Outcome is a run with its result as it is now.

@@ -2,10 +2,13 @@ package coordinator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
+	"ao/nats/bus"
+	"ao/nats/natstest"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
@@ -27,5 +30,29 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 		if err != nil || wrong != nil || !bytes.Equal(got, want) {
 			t.Errorf("written as\n%s (%v), want\n%s (%v)", got, err, want, wrong)
 		}
+	}
+}
+
+// Who waits for a run that was accepted a moment ago is told that it has not ended yet, where NATS is away when its end is to be
+// read, and not that the request has failed: it would be sent again.
+func TestAnEndThatCannotBeRead(t *testing.T) {
+	s := natstest.Server(t)
+	c := begin(t, natstest.Open(t, s), Config{})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	finish(t, c, claim(t, c, id, r))
+
+	conn := natstest.Conn(t, s)
+	b, err := bus.Open(conn, bus.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := begin(t, b, Config{}) // it has the run in its index, and no record at hand
+	conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, ended, err := other.Finish(ctx, Accepted{RunID: id, fresh: true}); ended || err != nil {
+		t.Errorf("ended %t, %v", ended, err)
 	}
 }

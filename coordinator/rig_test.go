@@ -59,12 +59,18 @@ func register(t testing.TB, c *Coordinator, r fleet.Runner) fleet.Registered {
 // answers plays the process of a runner that is there: it answers commands until the test ends.
 func answers(t testing.TB, b *bus.Bus, r fleet.Runner) {
 	t.Helper()
+	replies(t, b, r, fleet.CommandReply{Instance: r.Instance})
+}
+
+// replies is answers with a given answer to whatever is asked.
+func replies(t testing.TB, b *bus.Bus, r fleet.Runner, reply fleet.CommandReply) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		b.Serve(ctx, subject.Commands(r.ID()), "", func(context.Context, string, []byte) ([]byte, error) {
-			return json.Marshal(fleet.CommandReply{Instance: r.Instance})
+			return json.Marshal(reply)
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
+	"ao/shared/run"
 )
 
 // tend looks after the lanes every 30 s: a consumer that is missing, or past a run that nobody has, is made again; a lane
@@ -89,6 +91,9 @@ func (c *Coordinator) mend(ctx context.Context, a journal.Active) error {
 		if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq {
 			return nil
 		}
+		if has, err := c.forestalled(ctx, a); err != nil || has {
+			return err
+		}
 		c.log.Warn("a lane is past a run that nobody has; its consumer is made again", "lane", a.Lane, "sequence", a.QueuedSeq)
 		if err := c.bus.DropLane(ctx, a.Lane); err != nil {
 			return err
@@ -97,6 +102,31 @@ func (c *Coordinator) mend(ctx context.Context, a journal.Active) error {
 		return nil
 	}
 	return c.bus.EnsureLane(ctx, a.Lane, a.QueuedSeq)
+}
+
+// forestalled tells whether a runner has a queued run that nobody has begun, by the history: NATS lost what had queued it before, and
+// the claim that was on its way then stands before the record that queues it now. Where no runner has it that claim goes, since
+// nobody else could begin the run.
+func (c *Coordinator) forestalled(ctx context.Context, a journal.Active) (has bool, err error) {
+	at := subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key)
+	m, err := c.bus.Last(ctx, at)
+	switch {
+	case errors.Is(err, bus.ErrNone):
+		return false, nil
+	case err != nil, m.Seq > a.QueuedSeq:
+		return true, err
+	}
+	var early run.Claim
+	if json.Unmarshal(m.Body, &early) == nil && early.RunnerID != "" {
+		reply, err := c.command(ctx, early.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
+		switch {
+		case err == nil && reply.Has && reply.Instance == early.Instance:
+			return true, nil
+		case err != nil && !errors.Is(err, bus.ErrNobody): // it may be there
+			return true, err
+		}
+	}
+	return false, c.bus.Purge(ctx, subject.Runs, at, a.QueuedSeq)
 }
 
 // spare is how long a match lane is kept that nobody uses, and no registered runner serves; or that one does serve where lanes

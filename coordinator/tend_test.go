@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/shared/fault"
@@ -74,12 +75,26 @@ func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
 	}
 }
 
+// passLane takes a queued run, and what is before it, out of its lane without beginning it.
+func passLane(t *testing.T, c *Coordinator, a journal.Active) {
+	t.Helper()
+	ctx, enough := context.WithCancel(t.Context())
+	var taking sync.WaitGroup
+	taker := c.bus.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Done() })
+	taking.Go(func() { _ = taker.Take(ctx, a.Lane) })
+	natstest.Until(t, "the delivery is settled", func() bool {
+		s, err := c.bus.LaneState(t.Context(), a.Lane)
+		return err == nil && s.AckFloor >= a.QueuedSeq
+	})
+	enough()
+	taking.Wait()
+}
+
 // A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody looked.
 func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
 	r := runner("one", echo("a"))
 	register(t, c, r)
-	delivered := make(chan bus.Delivery)
 	made := func(lane string) time.Time {
 		t.Helper()
 		s, err := c.bus.LaneState(t.Context(), lane)
@@ -94,17 +109,7 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 	}{{true, "a run was begun"}, {false, "a run was lost"}} {
 		id := submit(t, c, `{"agent_name":"a"}`, "").RunID
 		a := active(t, c, id, "is queued", isQueued)
-		ctx, enough := context.WithCancel(t.Context())
-		var taking sync.WaitGroup
-		taker := c.bus.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { delivered <- d })
-		taking.Go(func() { _ = taker.Take(ctx, a.Lane) })
-		(<-delivered).Done()
-		enough()
-		taking.Wait()
-		natstest.Until(t, "the delivery is settled", func() bool {
-			s, err := c.bus.LaneState(t.Context(), a.Lane)
-			return err == nil && s.AckFloor >= a.QueuedSeq
-		})
+		passLane(t, c, a)
 		if tt.begun {
 			claim(t, c, id, r)
 		}

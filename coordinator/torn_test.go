@@ -2,14 +2,18 @@ package coordinator
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"ao/coordinator/journal"
+	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -111,6 +115,51 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	}
 	f.claim(lost.Run) // its worker is never heard of
 	natstest.Until(t, "the run is given up", func() bool { return f.c.Journal.Ended(lost.Run) })
+}
+
+// NATS lost what came between the claim of an attempt and the last word of the next one, which its worker said all the same: when the
+// next attempt is begun again and its worker dies, that word keeps nobody from giving it up.
+func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 300 * time.Millisecond}))
+	id := f.start(`,"max_attempts":2`).RunID
+	first := f.claim(id)
+	word := func(n int, status run.Status) {
+		put(t, f.c.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, f.c.keys.of(id, n)),
+			run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+	}
+	word(2, run.Completed)
+	word(1, run.Failed)
+	f.claim(id) // its worker is never heard of
+	natstest.Until(t, "the run is given up", func() bool { return f.c.Journal.Ended(id) })
+	if r, err := f.c.Show(t.Context(), id); err != nil || r.Status != run.Failed || r.Attempt != 2 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// Likewise a claim of the next attempt that its worker had on its way when NATS crashed: it stands before what queues the attempt then,
+// and counts for nothing. A worker that has the attempt keeps it; else others may claim it.
+func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
+	for _, has := range []bool{true, false} {
+		c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+		r := runner("one", echo("a"))
+		register(t, c, r)
+		replies(t, c.bus, r, fleet.CommandReply{Instance: r.Instance, Has: has})
+		id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
+		first := claim(t, c, id, r)
+		part, key := subject.Partition(first.Spec.SessionID), c.keys.of(id, 2)
+		early := run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()}
+		put(t, c.bus, subject.Claimed(part, id, key), early)
+		put(t, c.bus, subject.Ended(part, id, first.Key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
+		second := active(t, c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+		passLane(t, c, second)
+		if err := c.mend(t.Context(), second); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.bus.Append(t.Context(), bus.Entry{Subject: subject.Claimed(part, id, key), Body: []byte(`{"v":1}`)})
+		if taken := errors.Is(err, bus.ErrTaken); taken != has {
+			t.Errorf("its worker has it: %t; another may claim it: %v", has, err)
+		}
+	}
 }
 
 // What is known of a run is on the stream: a fold that begins anew at this moment has nothing.

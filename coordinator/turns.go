@@ -212,6 +212,9 @@ type doomed struct {
 
 // fail ends runs that nobody has begun, those of which that is so still.
 func (t *turns) fail(ctx context.Context, all []doomed) {
+	if !t.c.Journal.Sure() {
+		return
+	}
 	var g errgroup.Group
 	g.SetLimit(16)
 	for _, v := range all {

@@ -145,6 +145,9 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		err = j.Await(short, state.Last)
 	}
 	if err == nil { // while history is read, or NATS's word on it doubted, "there is none" is more than can be said
+		for !j.live.Load() && short.Err() == nil {
+			pause(short, 5*time.Millisecond)
+		}
 		err = j.Ready()
 	}
 	switch {

@@ -241,7 +241,8 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string, at time
 	}
 	l.into(r, at.UnixNano())
 	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, key, rec.N, ch.Seq, time.Time{}
-	r.whole, r.attempt = ch.Seq, uint16(min(rec.N, 1<<16-1))
+	r.whole = ch.Seq
+	r.reach(rec.N)
 	ch.Moved = true
 }
 
@@ -267,7 +268,7 @@ func (f *fold) claim(ch *Change, rec subject.Record, m bus.Message) (int, error)
 	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
 	r.claim, r.claimed, r.runner = m.Seq, nanos(c.At), c.RunnerID
 	if c.RunnerID != "" {
-		r.attempt = uint16(min(a.Attempt, 1<<16-1))
+		r.reach(a.Attempt)
 		r.begun, r.live.children, r.session.misses = true, nil, 0
 	}
 	r.session.modified = max(r.session.modified, r.claimed)
@@ -320,6 +321,9 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
 	r.runner = cmp.Or(r.runner, e.RunnerID)
 	r.attempt = max(r.attempt, 1)
+	if a := r.live.snap; a.Claim == nil { // it is lost: nothing else has told which attempt that was
+		r.reach(a.Next())
+	}
 	if e.StartedAt != nil {
 		r.started = nanos(*e.StartedAt)
 	}
@@ -355,10 +359,11 @@ func (f *fold) again(r *row) bool {
 func (f *fold) retry(r *row, m bus.Message) {
 	a := f.change(r)
 	a.Attempt = a.Next()
+	r.reach(a.Attempt)
+	f.past[r] = append(f.past[r], past{r.whole, a.Claim != nil})
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
 	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.Started = "", "", 0, nil, 0, 0, nil
 	r.claim, r.claimed, r.runner = 0, 0, ""
-	f.past[r] = append(f.past[r], past{r.whole, true})
 	f.waiting++
 	f.apart.into(r, m.Time.UnixNano())
 	f.move(r, run.MoveRetried)

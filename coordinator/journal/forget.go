@@ -66,7 +66,7 @@ func (f *fold) forget(before uint64) {
 		r.session.runs--
 	}
 	for _, r := range later {
-		r.first, r.begun = r.whole, r.runner != ""
+		r.first, r.begun = r.whole, r.claim != 0 && r.runner != ""
 		for _, p := range f.past[r] {
 			if p.queued >= before {
 				r.first, r.begun = min(r.first, p.queued), r.begun || p.begun

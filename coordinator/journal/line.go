@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/run"
 )
 
@@ -148,7 +149,7 @@ func (t *Totals) count(ch Change) {
 	switch {
 	case ch.Before == "" && ch.RunID != "":
 		t.Accepted++
-	case ch.After == run.Pending && ch.Before != run.Pending:
+	case ch.Kind == subject.EndedKind && ch.After == run.Pending:
 		t.Retried++
 	case ch.After == run.Completed:
 		t.Completed++

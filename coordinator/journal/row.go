@@ -112,6 +112,9 @@ type live struct {
 	children []*row // of a callback turn that nobody has begun: what it reports
 }
 
+// reach notes that the run has come to its attempt n.
+func (r *row) reach(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
+
 func (r *row) runID() string { return r.id.text(runPrefix) }
 
 func (r *row) base() run.Status { return run.Statuses[r.status] }

@@ -35,6 +35,30 @@ func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 	}
 }
 
+// A further attempt of which NATS has lost all but the last word is counted, and so is the one before it that failed without a claim.
+func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
+	a := newActor(t, "run_1", "ses_a", "x")
+	a.spec.Attempts = 2
+	for say, records := range map[string][]entry{
+		"its claim":                       {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.ended(2, run.Failed, 0)},
+		"its claim and what queued it":    {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
+		"the claim of the one before":     {a.queued(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)},
+		"all but the words on both":       {a.accepted(), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
+		"nothing":                         {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)},
+		"the claims, and words come late": {a.queued(1), a.ended(1, run.Failed, 0), a.claimed(1), a.queued(2), a.ended(2, run.Failed, 0), a.ended(1, run.Completed, 0)},
+	} {
+		j := New(nil, Config{Key: keyOf})
+		j.live.Store(true)
+		for i, e := range records {
+			j.apply(message(i+1, e))
+		}
+		s, _ := j.look("run_1")
+		if got := j.Totals(); s.status != run.Failed || s.attempt != 2 || got != (Totals{Accepted: 1, Retried: 1, Failed: 1}) {
+			t.Errorf("%s: %s with attempt %d, %+v", say, s.status, s.attempt, got)
+		}
+	}
+}
+
 // A turn is in vain only where all that came before it is known, and nobody began any of it.
 func TestVain(t *testing.T) {
 	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")

@@ -147,10 +147,10 @@ func (j *Journal) look(id string) (sight, bool) {
 	return sight{}, false
 }
 
-// row is look for readers: an id that the fold doesn't know may just have been written, and what it knows while history is read may
-// be long over.
+// row is look for readers: an id that the fold doesn't know may just have been written, and what it takes for open while history is
+// read may be long over.
 func (j *Journal) row(ctx context.Context, id string) (sight, error) {
-	if s, ok := j.look(id); ok && j.live.Load() {
+	if s, ok := j.look(id); ok && (s.snap == nil || j.live.Load()) {
 		return s, nil
 	}
 	if err := run.CheckID(id); err != nil {

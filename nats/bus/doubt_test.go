@@ -88,11 +88,13 @@ func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 			if err := b.Setup(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			write := func(n int) error {
+			n := 0
+			write := func() error {
+				n++
 				_, err := b.Append(t.Context(), bus.Entry{Subject: ended(n)})
 				return err
 			}
-			if err := errors.Join(write(1), write(2)); err != nil {
+			if err := errors.Join(write(), write()); err != nil {
 				t.Fatal(err)
 			}
 			if b.Confirmed() {
@@ -100,11 +102,13 @@ func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 			}
 			enough := errors.New("enough")
 			err = b.FollowRuns(t.Context(), bus.Message{}, func(bool) {}, func(m bus.Message) error {
-				if m.Seq == 3 && b.Confirmed() {
-					return enough
-				}
-				if m.Seq != 2 {
+				switch {
+				case m.Seq < 2:
 					return nil
+				case m.Seq > 2 && b.Confirmed():
+					return enough
+				case m.Seq > 2: // the reader of before still got it; another will come when it was looked
+					return write()
 				}
 				if !b.Confirmed() {
 					t.Error("it was looked at, and is not confirmed")
@@ -122,7 +126,7 @@ func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 				if b.Confirmed() {
 					t.Error("it is connected again, nobody has looked, and it is confirmed")
 				}
-				return write(3)
+				return write()
 			})
 			if tt.lost && (!errors.Is(err, bus.ErrRewound) || b.Confirmed()) || !tt.lost && err != enough {
 				t.Errorf("got %v, confirmed %t", err, b.Confirmed())

@@ -156,8 +156,9 @@ func TestGaps(t *testing.T) {
 		{defect{Kind: "unknown_run", Run: "run_3"}, true}, // only its client knows it
 		{defect{Kind: "unknown_run", Run: "run_4"}, true},
 		{defect{Kind: "unknown_run", Run: "run_5"}, false},
-		{defect{Kind: "begun_twice", Run: "run_1"}, false},
-		{defect{Kind: "callback_twice", Run: "run_2"}, true},
+		{defect{Kind: "begun_twice", Run: "run_1"}, true},
+		{defect{Kind: "unreadable_record", Run: "run_1"}, false},
+		{defect{Kind: "callback_twice", Run: "run_2"}, false},
 		{defect{Kind: "sum"}, true},
 	} {
 		if got := j.gap(tt.defect); got != tt.want {

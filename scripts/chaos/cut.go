@@ -62,20 +62,16 @@ func whole(raw []byte, within int64) int64 {
 }
 
 // gaps are what a ledger may find in a history whose end was cut off, in a session of which something was cut off: words about runs,
-// attempts or claims that are gone, and what workers and coordinators, who knew them still, did next. amends are what follows for
-// those who are told: children told of by a coordinator which had their ends before these were cut off (and told of again when they
-// have ended again), and that the sums are not even. What else is done, twice or wrongly, is among neither.
-var (
-	gaps = map[string]bool{
-		"unknown_run": true, "ended_unclaimed": true, "begun_after_end": true, "two_last_words": true, "attempt_out_of_turn": true,
-		"wrong_key": true, "wrong_runner": true, "two_at_once": true, "out_of_order": true,
-	}
-	amends = map[string]bool{"callback_wrong": true, "callback_twice": true, "sum": true}
-)
+// attempts or claims that are gone, what workers who knew them still said next, and claims that are made again (how often anything was
+// begun is told by the executors). What else is done, twice or wrongly, is not among them.
+var gaps = map[string]bool{
+	"unknown_run": true, "ended_unclaimed": true, "begun_twice": true, "begun_after_end": true, "two_last_words": true, "attempt_out_of_turn": true,
+	"wrong_key": true, "wrong_runner": true, "two_at_once": true, "out_of_order": true, "callback_wrong": true, "callback_twice": true,
+}
 
-// gap tells whether a finding may be one.
+// gap tells whether a finding may be one. The sums, which are of no run, are not even then.
 func (j *judge) gap(w defect) bool {
-	return amends[w.Kind] || gaps[w.Kind] && j.touched(w.Run)
+	return w.Kind == "sum" || gaps[w.Kind] && j.touched(w.Run)
 }
 
 // touched tells whether something of a run, or of its session, was cut off.
