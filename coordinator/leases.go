@@ -146,6 +146,11 @@ func (l *leases) tick(ctx context.Context) {
 		}
 		return true
 	})
+	for key, at := range l.seen { // of what nobody has begun, as history has it
+		if _, ok := alive[key]; !ok && now.Sub(at) < l.c.Lease {
+			alive[key] = at
+		}
+	}
 	l.seen = alive
 	for key := range l.told {
 		if _, ok := alive[key]; !ok {
@@ -176,6 +181,17 @@ func (l *leases) judge(ctx context.Context, a journal.Active, why string) error 
 	return l.c.lose(ctx, a, why)
 }
 
+// silent tells whether nobody was heard to have an attempt for a lease of listening.
+func (l *leases) silent(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.since
+	if seen := l.seen[key]; seen.After(at) {
+		at = seen
+	}
+	return time.Since(at) >= l.c.Lease
+}
+
 // outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.
 func (l *leases) outright(ctx context.Context, a journal.Active, why string) {
 	for l.judge(ctx, a, why) != nil {
@@ -184,7 +200,7 @@ func (l *leases) outright(ctx context.Context, a journal.Active, why string) {
 			return
 		case <-time.After(time.Second):
 		}
-		if now, ok := l.c.Journal.Active(a.Spec.ID); !ok || now.Key != a.Key {
+		if !l.c.goesOn(a) {
 			return
 		}
 	}
@@ -221,8 +237,11 @@ const codeDisconnected = "runner_disconnected"
 
 // lose ends an attempt whose worker is gone (contract section 5). One that was to be stopped is stopped by that (section 1).
 func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) error {
-	if !c.Journal.Sure() {
+	switch {
+	case !c.Journal.Sure():
 		return errUnsure
+	case !c.goesOn(a):
+		return nil
 	}
 	status := run.Failed
 	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
@@ -237,6 +256,13 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) er
 		c.log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
 	}
 	return err
+}
+
+// goesOn tells whether an attempt is still under way by the claim that was looked at; NATS may have lost that, and another runner begun
+// the attempt since.
+func (c *Coordinator) goesOn(a journal.Active) bool {
+	now, ok := c.Journal.Active(a.Spec.ID)
+	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
 }
 
 // end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the attempt's
@@ -293,6 +319,15 @@ func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) er
 	case readErr == nil && m.Seq >= a.ClaimSeq: // somebody's, or this one, and its answer was lost
 		return nil
 	case readErr == nil: // it precedes the claim
+		if err := c.caughtUp(ctx); err != nil {
+			return err
+		}
+		switch {
+		case !c.Journal.Sure():
+			return errUnsure
+		case !c.goesOn(a):
+			return nil
+		}
 		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, a.ClaimSeq); err != nil {
 			return unavailable(err)
 		}

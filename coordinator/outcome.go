@@ -77,10 +77,10 @@ func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended 
 		return err
 	})
 	switch {
-	case err == nil:
+	case err == nil && o.Status.Final():
 		c.meters.answered(o)
 		return o, true, nil
-	case fault.KindOf(err) == fault.Unavailable:
+	case err == nil, fault.KindOf(err) == fault.Unavailable: // open again: NATS has lost its end
 		return o, false, nil
 	}
 	return o, false, err

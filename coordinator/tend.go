@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -59,74 +60,104 @@ func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
 	}
 }
 
-// heal makes sure that every queued run can still be delivered. Over-delivery is harmless: the claim decides.
+// heal makes sure that every queued run can still be delivered. Over-delivery is harmless: the claim decides. What a lane delivers
+// begins at its oldest run; where a runner has that already, at the next one.
 func (c *Coordinator) heal(ctx context.Context) {
-	oldest := map[string]journal.Active{} // by lane: its oldest queued run
+	passed := map[string]uint64{} // by lane: the runs up to which need nothing
+	for {
+		oldest := c.oldest(passed)
+		if len(oldest) == 0 {
+			return
+		}
+		for lane, a := range oldest {
+			passed[lane] = math.MaxUint64
+			has, err := c.mend(ctx, a)
+			if err != nil {
+				c.log.Warn("lane not mended; trying again", "lane", lane, "err", err)
+			}
+			if has {
+				passed[lane] = a.QueuedSeq
+			}
+		}
+	}
+}
+
+// oldest is, by lane, the oldest run that has been queued there for a while, behind what is passed.
+func (c *Coordinator) oldest(passed map[string]uint64) map[string]journal.Active {
+	oldest := map[string]journal.Active{}
 	settled := time.Now().Add(-30 * time.Second)
 	c.Journal.Pending(func(a journal.Active) bool {
-		if at, ok := oldest[a.Lane]; a.Lane != "" && (!ok || a.QueuedSeq < at.QueuedSeq) && a.Spec.CreatedAt.Before(settled) {
+		at, ok := oldest[a.Lane]
+		if a.Lane != "" && a.QueuedSeq > passed[a.Lane] && (!ok || a.QueuedSeq < at.QueuedSeq) && a.Spec.CreatedAt.Before(settled) {
 			oldest[a.Lane] = a
 		}
 		return true
 	})
-	for lane, a := range oldest {
-		if err := c.mend(ctx, a); err != nil {
-			c.log.Warn("lane not mended; trying again", "lane", lane, "err", err)
-		}
-	}
+	return oldest
 }
 
-// mend makes the lane of a queued run again where its consumer is missing or past the run. a may be old: a worker that has begun the
-// run since is why the consumer is past it.
-func (c *Coordinator) mend(ctx context.Context, a journal.Active) error {
+// mend makes the lane of a queued run again where its consumer is missing or past the run, unless a runner has it. a may be old: a
+// worker that has begun the run since is why the consumer is past it.
+func (c *Coordinator) mend(ctx context.Context, a journal.Active) (has bool, err error) {
 	s, err := c.bus.LaneState(ctx, a.Lane)
 	switch {
 	case errors.Is(err, bus.ErrNone):
 	case err != nil:
-		return err
+		return false, err
 	case s.AckFloor >= a.QueuedSeq, s.Delivered >= a.QueuedSeq && s.AckPending == 0:
 		if err := c.caughtUp(ctx); err != nil {
-			return err
+			return false, err
 		}
-		if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq {
-			return nil
+		if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq || !c.Journal.Sure() {
+			return false, nil
 		}
 		if has, err := c.forestalled(ctx, a); err != nil || has {
-			return err
+			return has, err
 		}
 		c.log.Warn("a lane is past a run that nobody has; its consumer is made again", "lane", a.Lane, "sequence", a.QueuedSeq)
 		if err := c.bus.DropLane(ctx, a.Lane); err != nil {
-			return err
+			return false, err
 		}
 	default:
-		return nil
+		return false, nil
 	}
-	return c.bus.EnsureLane(ctx, a.Lane, a.QueuedSeq)
+	return false, c.bus.EnsureLane(ctx, a.Lane, a.QueuedSeq)
 }
 
 // forestalled tells whether a runner has a queued run that nobody has begun, by the history: NATS lost what had queued it before, and
-// the claim that was on its way then stands before the record that queues it now. Where no runner has it that claim goes, since
-// nobody else could begin the run.
+// the claim that was on its way then stands before the record that queues it now. Where no runner has had it for a lease, that claim
+// goes with what was said of the attempt, since nobody else could begin it.
 func (c *Coordinator) forestalled(ctx context.Context, a journal.Active) (has bool, err error) {
-	at := subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key)
+	part := subject.Partition(a.Spec.SessionID)
+	at := subject.Claimed(part, a.Spec.ID, a.Key)
 	m, err := c.bus.Last(ctx, at)
 	switch {
 	case errors.Is(err, bus.ErrNone):
 		return false, nil
-	case err != nil, m.Seq > a.QueuedSeq:
+	case err != nil, m.Seq > a.QueuedSeq, !c.leases.silent(a.Key):
+		return true, err
+	}
+	state, err := c.bus.State(ctx) // before the runner is asked: what it has said by then is of the attempt that it has no more
+	if err != nil {
 		return true, err
 	}
 	var early run.Claim
 	if json.Unmarshal(m.Body, &early) == nil && early.RunnerID != "" {
 		reply, err := c.command(ctx, early.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
-		switch {
-		case err == nil && reply.Has && reply.Instance == early.Instance:
+		if err == nil && reply.Has && reply.Instance == early.Instance {
 			return true, nil
-		case err != nil && !errors.Is(err, bus.ErrNobody): // it may be there
+		}
+	}
+	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.QueuedSeq != a.QueuedSeq || !c.Journal.Sure() {
+		return true, nil
+	}
+	c.log.Warn("a claim that precedes what queues its attempt is removed; nobody has the attempt", "run", a.Spec.ID, "runner", early.RunnerID)
+	for _, old := range []string{subject.Offered(part, a.Spec.ID, a.Key), subject.Ended(part, a.Spec.ID, a.Key), at} {
+		if err := c.bus.Purge(ctx, subject.Runs, old, state.Last+1); err != nil {
 			return true, err
 		}
 	}
-	return false, c.bus.Purge(ctx, subject.Runs, at, a.QueuedSeq)
+	return false, nil
 }
 
 // spare is how long a match lane is kept that nobody uses, and no registered runner serves; or that one does serve where lanes

@@ -114,7 +114,7 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 			claim(t, c, id, r)
 		}
 		before := made(a.Lane)
-		if err := c.mend(t.Context(), a); err != nil {
+		if _, err := c.mend(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 		if again := !made(a.Lane).Equal(before); again == tt.begun {

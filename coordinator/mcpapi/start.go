@@ -1,6 +1,7 @@
 package mcpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -197,10 +198,10 @@ func later(session string) string {
 func (a *API) await(x *call, acc coordinator.Accepted, most time.Duration) (any, error) {
 	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })
 	switch {
-	case err != nil:
+	case err != nil && fault.KindOf(err) != fault.Unavailable: // what was accepted goes on, whether NATS can be read or not
 		return nil, err
 	case !ended:
-		return begun{acc.RunID, acc.SessionID, string(out.Status), fmt.Sprintf("It has not ended within %v. ", most) + later(acc.SessionID)}, nil
+		return begun{acc.RunID, acc.SessionID, string(cmp.Or(out.Status, acc.Status)), fmt.Sprintf("It has not ended within %v. ", most) + later(acc.SessionID)}, nil
 	}
 	return told(out), nil
 }
