@@ -189,7 +189,6 @@ func (c *Coordinator) insist(ctx context.Context, what string, f func() error) e
 		c.log.Warn("NATS does not answer yet; trying again", "for", what, "err", err)
 		select {
 		case <-ctx.Done():
-			return err
 		case <-time.After(500 * time.Millisecond):
 		}
 	}

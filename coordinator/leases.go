@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type leases struct {
 
 	mu    sync.Mutex
 	seen  map[string]time.Time // by the attempt's key
+	early map[string]time.Time // likewise, of attempts whose claims are not known
 	since time.Time            // listening without interruption
 	last  time.Time            // the tick before
 	gen   uint64               // the connection's, and what it dropped
@@ -29,7 +31,7 @@ type leases struct {
 }
 
 func newLeases(c *Coordinator) *leases {
-	return &leases{c: c, seen: map[string]time.Time{}, told: map[string]time.Time{}}
+	return &leases{c: c, seen: map[string]time.Time{}, early: map[string]time.Time{}, told: map[string]time.Time{}}
 }
 
 // beat notes the attempts alive, and tells the worker what it does not know.
@@ -68,7 +70,9 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		default:
 			l.mu.Lock()
-			l.seen[at.Key] = now
+			if l.seen[at.Key] = now; a.Claim == nil {
+				l.early[at.Key] = now
+			}
 			l.mu.Unlock()
 			if at.StartedAt != nil {
 				l.c.Journal.Started(at.RunID, at.Key, *at.StartedAt)
@@ -146,11 +150,7 @@ func (l *leases) tick(ctx context.Context) {
 		}
 		return true
 	})
-	for key, at := range l.seen { // of what nobody has begun, as history has it
-		if _, ok := alive[key]; !ok && now.Sub(at) < l.c.Lease {
-			alive[key] = at
-		}
-	}
+	maps.DeleteFunc(l.early, func(_ string, at time.Time) bool { return now.Sub(at) >= l.c.Lease })
 	l.seen = alive
 	for key := range l.told {
 		if _, ok := alive[key]; !ok {
@@ -181,13 +181,13 @@ func (l *leases) judge(ctx context.Context, a journal.Active, why string) error 
 	return l.c.lose(ctx, a, why)
 }
 
-// silent tells whether nobody was heard to have an attempt for a lease of listening.
+// silent tells whether nobody was heard, for a lease of listening, to have an attempt that nobody has begun by the history.
 func (l *leases) silent(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.since
-	if seen := l.seen[key]; seen.After(at) {
-		at = seen
+	if heard := l.early[key]; heard.After(at) {
+		at = heard
 	}
 	return time.Since(at) >= l.c.Lease
 }
@@ -266,7 +266,7 @@ func (c *Coordinator) goesOn(a journal.Active) bool {
 }
 
 // end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the attempt's
-// own claim is not of this attempt, but of one that NATS has lost and that was begun again: it goes. An attempt whose result is
+// own claim, or what queues it, is not of this attempt, but of one that NATS has lost and that was begun again: it goes. An attempt whose result is
 // offered meanwhile is not given up: its offer is the end of its lease.
 func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	e, err := c.ended(ctx, a, status, f)
@@ -316,7 +316,7 @@ func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) er
 	}
 	m, readErr := c.bus.Last(ctx, e.Subject)
 	switch taken := errors.Is(err, bus.ErrTaken); {
-	case readErr == nil && m.Seq >= a.ClaimSeq: // somebody's, or this one, and its answer was lost
+	case readErr == nil && m.Seq >= max(a.ClaimSeq, a.QueuedSeq): // somebody's, or this one, and its answer was lost
 		return nil
 	case readErr == nil: // it precedes the claim
 		if err := c.caughtUp(ctx); err != nil {
@@ -328,7 +328,7 @@ func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) er
 		case !c.goesOn(a):
 			return nil
 		}
-		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, a.ClaimSeq); err != nil {
+		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, max(a.ClaimSeq, a.QueuedSeq)); err != nil {
 			return unavailable(err)
 		}
 		return c.appendRecord(ctx, e)

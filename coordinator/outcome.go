@@ -60,7 +60,7 @@ func (c *Coordinator) Await(ctx context.Context, id string) (o Outcome, ended bo
 		}
 	}
 	o, err = c.Outcome(now, id)
-	return o, err == nil, err
+	return o, err == nil && o.Status.Final(), err
 }
 
 // Finish is Await of a run that was accepted a moment ago. What NATS does not let anybody read is waited for: an accepted run is no
@@ -73,6 +73,9 @@ func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended 
 		return o, false, nil
 	}
 	err = c.insist(ctx, "how a run ended", func() error {
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
 		o, err = c.Outcome(context.WithoutCancel(ctx), a.RunID)
 		return err
 	})

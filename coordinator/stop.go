@@ -69,13 +69,33 @@ func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status r
 	}
 	seq, err := c.bus.AppendAll(ctx, bus.Entry{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim}, last)
 	if errors.Is(err, bus.ErrTaken) {
-		return err
+		return c.endIgnored(ctx, a, last)
 	}
 	if err != nil {
 		return unavailable(err)
 	}
 	c.overFor(a, last)
 	return c.reached(ctx, seq)
+}
+
+// endIgnored ends a waiting run whose claim is taken, by one that counts for nothing: it was on its way when NATS lost what had queued
+// the attempt. ErrTaken: it is not so, a runner has begun it.
+func (c *Coordinator) endIgnored(ctx context.Context, a journal.Active, last bus.Entry) error {
+	if err := c.caughtUp(ctx); err != nil {
+		return err
+	}
+	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Next() != a.Next() || !c.Journal.Sure() {
+		return bus.ErrTaken
+	}
+	_, key := c.attempt(a)
+	m, err := c.bus.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key))
+	if err != nil || m.Seq > c.Journal.Seq() {
+		return bus.ErrTaken
+	}
+	if err := c.say(ctx, a, last); err != nil {
+		return err
+	}
+	return c.caughtUp(ctx)
 }
 
 // wishStop makes the wish durable and tells the runner; the leases repeat it until the end comes.

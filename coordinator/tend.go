@@ -124,40 +124,23 @@ func (c *Coordinator) mend(ctx context.Context, a journal.Active) (has bool, err
 	return false, c.bus.EnsureLane(ctx, a.Lane, a.QueuedSeq)
 }
 
-// forestalled tells whether a runner has a queued run that nobody has begun, by the history: NATS lost what had queued it before, and
-// the claim that was on its way then stands before the record that queues it now. Where no runner has had it for a lease, that claim
-// goes with what was said of the attempt, since nobody else could begin it.
-func (c *Coordinator) forestalled(ctx context.Context, a journal.Active) (has bool, err error) {
-	part := subject.Partition(a.Spec.SessionID)
-	at := subject.Claimed(part, a.Spec.ID, a.Key)
-	m, err := c.bus.Last(ctx, at)
+// forestalled tells whether somebody has begun a queued run that nobody has begun, by the history: NATS lost what had queued it before,
+// and the claim that was on its way then stands before the record that queues it now. Where no runner has it for a lease it is given up
+// like any other attempt.
+func (c *Coordinator) forestalled(ctx context.Context, a journal.Active) (bool, error) {
+	m, err := c.bus.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key))
 	switch {
 	case errors.Is(err, bus.ErrNone):
 		return false, nil
 	case err != nil, m.Seq > a.QueuedSeq, !c.leases.silent(a.Key):
 		return true, err
 	}
-	state, err := c.bus.State(ctx) // before the runner is asked: what it has said by then is of the attempt that it has no more
-	if err != nil {
+	var early run.Claim
+	if err := json.Unmarshal(m.Body, &early); err != nil {
 		return true, err
 	}
-	var early run.Claim
-	if json.Unmarshal(m.Body, &early) == nil && early.RunnerID != "" {
-		reply, err := c.command(ctx, early.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
-		if err == nil && reply.Has && reply.Instance == early.Instance {
-			return true, nil
-		}
-	}
-	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.QueuedSeq != a.QueuedSeq || !c.Journal.Sure() {
-		return true, nil
-	}
-	c.log.Warn("a claim that precedes what queues its attempt is removed; nobody has the attempt", "run", a.Spec.ID, "runner", early.RunnerID)
-	for _, old := range []string{subject.Offered(part, a.Spec.ID, a.Key), subject.Ended(part, a.Spec.ID, a.Key), at} {
-		if err := c.bus.Purge(ctx, subject.Runs, old, state.Last+1); err != nil {
-			return true, err
-		}
-	}
-	return false, nil
+	a.Claim = &early
+	return true, c.leases.judge(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
 }
 
 // spare is how long a match lane is kept that nobody uses, and no registered runner serves; or that one does serve where lanes

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
-	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -91,7 +89,7 @@ func repeatTorn(t *testing.T, body string) {
 
 // A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up finds it taken.
 func TestALateWordIsNotInTheWay(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 300 * time.Millisecond}))
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	late := func() (plan, once) {
 		t.Helper()
 		p, err := f.c.check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`))
@@ -113,8 +111,10 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	if _, err := f.c.place(t.Context(), p, lost.Run, lost.Session); err != nil {
 		t.Fatal(err)
 	}
-	f.claim(lost.Run) // its worker is never heard of
-	natstest.Until(t, "the run is given up", func() bool { return f.c.Journal.Ended(lost.Run) })
+	act := f.claim(lost.Run)
+	natstest.Until(t, "the run is given up", func() bool {
+		return f.c.lose(t.Context(), act, "test") == nil && f.c.Journal.Ended(lost.Run)
+	})
 }
 
 // NATS lost what came between the claim of an attempt and the last word of the next one, which its worker said all the same: when the
@@ -129,6 +129,7 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	}
 	word(2, run.Completed)
 	word(1, run.Failed)
+	active(t, f.c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	second := f.claim(id)
 	natstest.Until(t, "the run is given up", func() bool {
 		return f.c.lose(t.Context(), second, "test") == nil && f.c.Journal.Ended(id)
@@ -139,46 +140,68 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 }
 
 // Likewise a claim of the next attempt that its worker had on its way when NATS crashed: it stands before what queues the attempt then,
-// and counts for nothing. A worker that has the attempt keeps it; else others may claim it.
+// and counts for nothing. Its worker, while it is heard, keeps the attempt; it is given up like any other; and it can be stopped.
 func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
-	for _, has := range []bool{true, false} {
-		c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
-		r := runner("one", echo("a"))
-		register(t, c, r)
-		replies(t, c.bus, r, fleet.CommandReply{Instance: r.Instance, Has: has})
-		id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
-		first := claim(t, c, id, r)
-		part, key := subject.Partition(first.Spec.SessionID), c.keys.of(id, 2)
-		early := run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()}
-		put(t, c.bus, subject.Claimed(part, id, key), early)
-		put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: 2, Status: run.Completed, At: time.Now()})
-		put(t, c.bus, subject.Ended(part, id, first.Key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
-		second := active(t, c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
-		passLane(t, c, second)
-		if still, err := c.mend(t.Context(), second); err != nil || !still {
-			t.Errorf("nobody was heard for a moment only: a runner has it: %t %v", still, err)
-		}
-		unheard := func() (still bool) { // for a lease
-			c.leases.mu.Lock()
-			c.leases.since = time.Now().Add(-2 * time.Hour)
-			c.leases.mu.Unlock()
-			still, err := c.mend(t.Context(), second)
-			if err != nil {
-				t.Error(err)
+	for _, tt := range []struct {
+		name      string
+		has, stop bool
+	}{{"its worker has the attempt", true, false}, {"its worker is gone", false, false}, {"it is stopped", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+			r := runner("one", echo("a"))
+			register(t, c, r)
+			replies(t, c.bus, r, fleet.CommandReply{Instance: r.Instance, Has: tt.has})
+			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
+			first := claim(t, c, id, r)
+			part, key := subject.Partition(first.Spec.SessionID), c.keys.of(id, 2)
+			word := func(key string, n int, status run.Status) {
+				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 			}
-			return still
-		}
-		if has && !unheard() {
-			t.Error("its worker says that it has it, and it is taken from it")
-		} else if !has {
-			natstest.Until(t, "the lane is made again", func() bool { return !unheard() })
-		}
-		for _, subj := range []string{subject.Claimed(part, id, key), subject.Ended(part, id, key)} {
-			_, err := c.bus.Append(t.Context(), bus.Entry{Subject: subj, Body: []byte(`{"v":1}`)})
-			if taken := errors.Is(err, bus.ErrTaken); taken != has {
-				t.Errorf("its worker has it: %t; another may write %s: %v", has, subj, err)
+			put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
+			if !tt.has {
+				word(key, 2, run.Completed)
 			}
-		}
+			word(first.Key, 1, run.Failed)
+			second := active(t, c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+			passLane(t, c, second)
+			if tt.stop {
+				if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
+					t.Errorf("%s %v", got.Status, err)
+				}
+				return
+			}
+			look := func(unheard time.Duration) (has bool) {
+				t.Helper()
+				c.leases.mu.Lock()
+				c.leases.since = time.Now().Add(-unheard)
+				c.leases.mu.Unlock()
+				has, err := c.mend(t.Context(), second)
+				if err != nil {
+					t.Error(err)
+				}
+				return has
+			}
+			if !look(time.Minute) {
+				t.Error("nobody was heard for a moment only, and its lane is made again")
+			}
+			if err := c.caughtUp(t.Context()); err != nil || c.Journal.Ended(id) {
+				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
+			}
+			if !tt.has {
+				natstest.Until(t, "it is given up", func() bool { look(2 * time.Hour); return c.Journal.Ended(id) })
+				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 || got.Error == nil || got.Error.Code != codeDisconnected {
+					t.Errorf("%+v %v", got, err)
+				}
+				return
+			}
+			if !look(2 * time.Hour) {
+				t.Error("its worker says that it has it, and its lane is made again")
+			}
+			word(key, 2, run.Completed)
+			if o := ended(t, c, id); o.Status != run.Completed || o.Attempt != 2 {
+				t.Errorf("%+v", o)
+			}
+		})
 	}
 }
 
