@@ -20,7 +20,10 @@ func TestRunsCanBeSplit(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	server := natstest.Server(t)
-	b := natstest.Open(t, server)
+	b, err := bus.Open(natstest.Conn(t, server), bus.Config{MaxBytes: 64 << 20}) // there is room for two on any disk
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := b.Setup(ctx); err != nil {
 		t.Fatal(err)
 	}
