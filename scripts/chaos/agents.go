@@ -8,10 +8,11 @@ import (
 )
 
 // The executors. Each writes the line "run attempt pid" when it begins; those that are at their end by themselves a line
-// "run attempt end". The lines of all of them stand in one file in the order of their writing (O_APPEND).
+// "run attempt end". The lines of all of them stand in one file in the order of their writing (O_APPEND), each of 64 bytes: a write
+// that SIGKILL meets ends at a page's boundary (Linux, generic_perform_write), and no line has one within.
 const (
-	begin = `echo "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT $$" >> "%[1]s/begun"` + "\n"
-	over  = `echo "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT end" >> "%[1]s/begun"` + "\n"
+	begin = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT $$" >> "%[1]s/begun"` + "\n"
+	over  = `printf '%-63s\n' "$AGENT_ORCHESTRATOR_RUN_ID $AGENT_ORCHESTRATOR_ATTEMPT end" >> "%[1]s/begun"` + "\n"
 )
 
 // bigResult is how many bytes the text in the result of agent big has.
