@@ -237,11 +237,8 @@ const codeDisconnected = "runner_disconnected"
 
 // lose ends an attempt whose worker is gone (contract section 5). One that was to be stopped is stopped by that (section 1).
 func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) error {
-	switch {
-	case !c.Journal.Sure():
-		return errUnsure
-	case !c.goesOn(a):
-		return nil
+	if moot, err := c.moot(a); moot {
+		return err
 	}
 	status := run.Failed
 	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
@@ -263,6 +260,14 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) er
 func (c *Coordinator) goesOn(a journal.Active) bool {
 	now, ok := c.Journal.Active(a.Spec.ID)
 	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
+}
+
+// moot tells whether a last word on an attempt is not to be said: it no longer goes on, or, with an error, nobody can tell at the moment.
+func (c *Coordinator) moot(a journal.Active) (bool, error) {
+	if !c.Journal.Sure() {
+		return true, errUnsure
+	}
+	return !c.goesOn(a), nil
 }
 
 // end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the attempt's
@@ -322,11 +327,8 @@ func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) er
 		if err := c.caughtUp(ctx); err != nil {
 			return err
 		}
-		switch {
-		case !c.Journal.Sure():
-			return errUnsure
-		case !c.goesOn(a):
-			return nil
+		if moot, err := c.moot(a); moot {
+			return err
 		}
 		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, max(a.ClaimSeq, a.QueuedSeq)); err != nil {
 			return unavailable(err)

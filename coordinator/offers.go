@@ -117,11 +117,8 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case !c.Journal.Sure():
-		return errUnsure
-	case !c.goesOn(a):
-		return nil
+	if moot, err := c.moot(a); moot {
+		return err
 	}
 	if err := c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err

@@ -84,12 +84,12 @@ func (c *Coordinator) endIgnored(ctx context.Context, a journal.Active, last bus
 	if err := c.caughtUp(ctx); err != nil {
 		return err
 	}
-	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Next() != a.Next() || !c.Journal.Sure() {
-		return bus.ErrTaken
-	}
 	_, key := c.attempt(a)
 	m, err := c.bus.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key))
 	if err != nil || m.Seq > c.Journal.Seq() {
+		return bus.ErrTaken
+	}
+	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Next() != a.Next() || !c.Journal.Sure() { // the claim is read by now
 		return bus.ErrTaken
 	}
 	if err := c.say(ctx, a, last); err != nil {
