@@ -3,32 +3,24 @@ package worker
 import (
 	"context"
 	"encoding/json"
-	"time"
 
-	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 )
 
 // serveCommands answers coordinators until ctx ends.
 func (w *Worker) serveCommands(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := w.bus.Serve(ctx, subject.CommandsAt(w.bus.Door(), w.id), "", func(_ context.Context, _ string, body []byte) ([]byte, error) {
-			var c fleet.Command
-			if err := json.Unmarshal(body, &c); err != nil {
-				return nil, fault.Wrap(fault.Invalid, "", "The command is not readable", err)
-			}
-			reply, err := w.do(c)
-			if err != nil {
-				return nil, err
-			}
-			return json.Marshal(reply)
-		})
-		if ctx.Err() == nil {
-			w.log.Warn("commands are not heard, trying again", "err", err)
-			wait(ctx, time.Second)
+	w.commands.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
+		var c fleet.Command
+		if err := json.Unmarshal(body, &c); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "", "The command is not readable", err)
 		}
-	}
+		reply, err := w.do(c)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(reply)
+	})
 }
 
 // do does what a command says.

@@ -307,6 +307,20 @@ func TestToldToEnd(t *testing.T) {
 	}
 }
 
+// TestReadyIsHeard: a worker hears commands before it takes a run, so that none can begin that cannot be stopped or asked after.
+func TestReadyIsHeard(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	for range 20 {
+		w := start(t, b, untilCut)
+		if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandPing}); r.Instance != w.me.Instance {
+			t.Errorf("got %+v", r)
+		}
+		w.end(t)
+	}
+}
+
 // TestACommandNamesItsProcess: what makes a worker take no more is no word of a coordinator's unless it says whom it is for, which
 // nobody else knows.
 func TestACommandNamesItsProcess(t *testing.T) {
@@ -318,7 +332,6 @@ func TestACommandNamesItsProcess(t *testing.T) {
 		_, err := b.Request(t.Context(), subject.Commands(w.ID()), []byte(body))
 		return err
 	}
-	natstest.Until(t, "it hears commands", func() bool { return ask(`{"type":"ping"}`) == nil })
 	for _, body := range []string{`{"type":"drain"}`, `{"type":"drain","instance":"another"}`, `{"type":"lanes","lanes":[]}`} {
 		if err := ask(body); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("%s: got %v", body, err)

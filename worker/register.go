@@ -82,6 +82,13 @@ func (w *Worker) registerOnce() error {
 		w.lease.Store(int64(r.Lease))
 	}
 	w.reachAt(r.APIURL)
+	if w.commands == nil { // before it takes runs, so that each can be stopped and asked after; not before it is the runner
+		door, err := w.bus.Open(subject.CommandsAt(w.bus.Door(), w.id), "")
+		if err != nil {
+			return err
+		}
+		w.commands = door
+	}
 	w.lanes.set(r.Lanes)
 	select {
 	case <-w.ready:

@@ -84,6 +84,7 @@ type Worker struct {
 	env      []string          // what all runs' programs inherit
 	taker    *bus.Taker
 	lanes    lanes
+	commands *bus.Door // opened by the first registration
 	door     *gateway.Gateway
 	sessions keeper                 // nil: the executor keeps no processes
 	api      atomic.Pointer[string] // where a coordinator said that the HTTP API is
