@@ -56,8 +56,13 @@ func newBoss(t testing.TB, b *bus.Bus) *boss {
 	var wg sync.WaitGroup
 	beats, mute := context.WithCancel(ctx)
 	s.mute = mute
-	wg.Go(func() { b.Serve(ctx, subject.AllFleet, "", s.hear) })
-	wg.Go(func() { b.Serve(beats, subject.AllBeats, "", s.hear) })
+	for subj, ctx := range map[string]context.Context{subject.AllFleet: ctx, subject.AllBeats: beats} {
+		door, err := b.Open(subj, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() { door.Serve(ctx, s.hear) })
+	}
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s
 }

@@ -288,8 +288,12 @@ func (s *stack) workAs(r fleet.Runner, do func(run.Queued) run.Outcome) *worker 
 		})
 	})
 	w.take = func(lane string) { loops.Go(func() { taker.Take(ctx, lane) }) }
+	commands, err := s.bus.Open(subject.Commands(w.id), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	loops.Go(func() { commands.Serve(ctx, w.command) })
 	w.serves(reg.Lanes)
-	loops.Go(func() { s.bus.Serve(ctx, subject.Commands(w.id), "", w.command) })
 	loops.Go(func() {
 		for ctx.Err() == nil {
 			w.beat(ctx)
