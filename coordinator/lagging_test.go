@@ -4,13 +4,21 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"net"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"ao/coordinator/journal"
+	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fleet"
 	"ao/shared/run"
+
+	"github.com/nats-io/nats.go"
 )
 
 // A result that is said not to be there may be there all the same, as long as it is young: its parent is told when it can be read.
@@ -50,4 +58,67 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 	if _, prompt := f.turn(young.SessionID); !strings.Contains(prompt, "the whole answer") {
 		t.Errorf("the result could be found later; got\n%s", prompt)
 	}
+}
+
+// A coordinator whose fold is behind does not give up an attempt that it has not read of yet; one that has read all gives up what is
+// none of the run's.
+func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
+	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
+	a := begin(t, natstest.Open(t, s), Config{})
+	slow := &link{}
+	nc, err := nats.Connect(s.URL(), append(bus.Options(t.Name(), natstest.Log(t)), nats.SetCustomDialer(slow))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	behind, err := bus.Open(nc, bus.Config{Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := begin(t, behind, Config{})
+	r := runner("one", echo("tool"))
+	answers(t, a.bus, r)
+	register(t, a, r)
+	id := submit(t, a, `{"agent_name":"tool","parameters":{"prompt":"x"},"max_attempts":2}`, "").RunID
+	first := claim(t, a, id, r)
+	natstest.Until(t, "the other one has read the claim", func() bool { at, ok := b.Journal.Active(id); return ok && at.Claim != nil })
+
+	slow.mu.Lock() // from here on it reads nothing
+	put(t, a.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, first.Key),
+		run.Ended{V: run.Version, SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
+	active(t, a, id, "is queued again", func(at journal.Active) bool { return at.Attempt == 2 && isQueued(at) })
+	second := claim(t, a, id, r)
+	beat := func(key string) []string {
+		return b.leases.beat(t.Context(), fleet.Beat{RunnerID: r.ID(), Instance: r.Instance, Attempts: []fleet.Attempt{{RunID: id, Key: key}}}).GivenUp
+	}
+	if gone := beat(second.Key); len(gone) > 0 {
+		t.Error("an attempt that runs was given up")
+	}
+	slow.mu.Unlock()
+	natstest.Until(t, "what nobody has begun is given up", func() bool { return slices.Equal(beat("another"), []string{"another"}) })
+	for key, want := range map[string][]string{first.Key: {first.Key}, second.Key: nil} {
+		if gone := beat(key); !slices.Equal(gone, want) {
+			t.Errorf("got %v, want %v", gone, want)
+		}
+	}
+}
+
+// link is a way to NATS on which nothing comes while its lock is held.
+type link struct{ mu sync.Mutex }
+
+func (l *link) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return held{c, l}, err
+}
+
+type held struct {
+	net.Conn
+	*link
+}
+
+func (h held) Read(p []byte) (int, error) {
+	n, err := h.Conn.Read(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return n, err
 }

@@ -66,7 +66,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			if l.c.Journal.Ended(at.RunID) {
 				reply.GivenUp = append(reply.GivenUp, at.Key)
 			}
-		case a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != b.Instance), l.c.over(a, at.Key):
+		case l.c.over(a, at.Key), l.another(ctx, at, b.Instance):
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		default:
 			l.mu.Lock()
@@ -83,6 +83,21 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 		}
 	}
 	return reply
+}
+
+// another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is
+// behind may not have read yet what a worker has begun.
+func (l *leases) another(ctx context.Context, at fleet.Attempt, instance string) bool {
+	is := func() bool {
+		a, ok := l.c.Journal.Active(at.RunID)
+		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)
+	}
+	if !is() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return l.c.caughtUp(ctx) == nil && is() && l.c.Journal.Sure()
 }
 
 // over tells whether a key is that of an attempt that has ended, while the run goes on.
