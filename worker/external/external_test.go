@@ -30,7 +30,7 @@ func script(t *testing.T, text string, said *[]string) Job {
 			Parameters: json.RawMessage(`{"b":1e400,"a":"<&>"}`), ProjectDir: dir, Config: json.RawMessage(`{"model":"m"}`), ExecutorSession: "abc", Attempt: 2},
 		Command: path,
 		Env:     []string{"PATH=" + os.Getenv("PATH"), "OWN=1"},
-		Grace:   100 * time.Millisecond,
+		Grace:   10 * time.Second,
 		Tell: func(kind string, body json.RawMessage) {
 			*said = append(*said, kind+" "+string(body))
 		},
@@ -179,21 +179,25 @@ func TestNoProgram(t *testing.T) {
 // TestStopped: nothing of the tree is left, and what was told by then is kept. A deadline is the same for the program; what
 // it is called is the worker's affair.
 func TestStopped(t *testing.T) {
-	for _, tt := range []struct{ name, script, want string }{
-		{"at once", `sleep 100`, "stopped"},
-		{"with a word", `trap 'echo "half done"; exit 0' TERM; while :; do sleep 0.01; done`, "stopped | " + text("half done")},
-		{"with a result", result + `sleep 100`, "stopped | " + text("fine")},
-		{"everything ignores SIGTERM", `trap "" TERM; setsid sh -c 'echo $$ >>pids; sleep 100' & while :; do sleep 1; done`, "stopped"},
+	// Each is stopped at its event, so that comes when it is ready for that.
+	for _, tt := range []struct {
+		name, script string
+		grace        time.Duration
+		want         string
+	}{
+		{"at once", event + `sleep 100`, 10 * time.Second, "stopped"},
+		{"with a word", `trap 'echo "half done"; exit 0' TERM; ` + event + `while :; do sleep 0.01; done`, 10 * time.Second, "stopped | " + text("half done")},
+		{"with a result", result + event + `sleep 100`, 10 * time.Second, "stopped | " + text("fine")},
+		{"everything ignores SIGTERM", `trap "" TERM; setsid sh -c 'echo $$ >>pids; sleep 100' & while [ $(wc -l <pids) -lt 3 ]; do sleep 0.01; done; ` + event + `while :; do sleep 1; done`,
+			100 * time.Millisecond, "stopped"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			var said []string
-			j := script(t, `sleep 100 & echo $! >>pids; echo $$ >>pids; echo '{"type":"event","event_type":"message"}'`+"\n"+tt.script, &said)
-			j.Tell = func(kind string, _ json.RawMessage) {
-				time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("stop")) })
-			}
+			j := script(t, `sleep 100 & echo $! >>pids; echo $$ >>pids; `+tt.script, &said)
+			j.Grace, j.Tell = tt.grace, func(string, json.RawMessage) { cancel(errors.New("stop")) }
 			if got := told(Run(ctx, j), nil); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,7 +67,7 @@ func newHouse(t *testing.T, script string, c PoolConfig) *house {
 	h := &house{t: t}
 	h.job = scriptOf(t, script, &h.said)
 	c.Changed = func() { h.mu.Lock(); h.idle++; h.mu.Unlock() }
-	c.Grace = 200 * time.Millisecond
+	c.Grace = cmp.Or(c.Grace, 10*time.Second) // who is polite has time for it on a slow machine, too
 	h.p = NewPool(c)
 	t.Cleanup(func() { h.p.Close(t.Context()) })
 	return h
@@ -309,7 +310,7 @@ func TestStopTurn(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, `trap "" TERM`+echo, PoolConfig{})
+			h := newHouse(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
 			if !first {
 				h.turn(t.Context(), "ok")
 			}
@@ -343,8 +344,7 @@ func TestStopTurn(t *testing.T) {
 // TestKillTurn: who is to be gone at once is, whatever its grace.
 func TestKillTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `trap "" TERM`+echo, PoolConfig{})
-	h.p.Grace = time.Minute
+	h := newHouse(t, `trap "" TERM`+echo, PoolConfig{Grace: time.Minute})
 	h.turn(t.Context(), "ok")
 	ctx, cancel := context.WithCancel(t.Context())
 	kill, end := context.WithCancel(t.Context())
@@ -385,7 +385,7 @@ func TestIdle(t *testing.T) {
 // TestDeafProcess: one that reads nothing is ended at shutdown, and a turn it does not read ends with its run.
 func TestDeafProcess(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, `read -r line; printf '{"type":"turn_complete","result":"1 1 x"}\n'; sleep 100`, PoolConfig{})
+	h := newHouse(t, `read -r line; printf '{"type":"turn_complete","result":"1 1 x"}\n'; sleep 100`, PoolConfig{Grace: 200 * time.Millisecond})
 	answerOf(t, h.turn(t.Context(), "ok"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

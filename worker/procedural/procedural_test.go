@@ -28,7 +28,7 @@ func script(t *testing.T, text, params string) Job {
 		Invocation: executor.Invocation{RunID: "run_1", SessionID: "ses_1", AgentName: "a", Parameters: json.RawMessage(params), ProjectDir: dir},
 		Command:    path,
 		Env:        []string{"PATH=" + os.Getenv("PATH")},
-		Grace:      100 * time.Millisecond,
+		Grace:      10 * time.Second,
 	}
 }
 
