@@ -235,7 +235,7 @@ func (a *agents) look(ctx context.Context, name string) (known, bool) {
 	if raw, rev, err := a.c.bus.Bucket(subject.Agents).Get(ctx, name); err == nil {
 		a.put(name, raw, rev)
 	} else if owners, _, err := a.c.owners(ctx); err == nil && owners[name].Runner != "" {
-		_ = a.c.fleet.refresh(ctx, owners[name].Runner) // else it is not known, as before
+		_, _ = a.c.fleet.refresh(ctx, owners[name].Runner) // else it is not known, as before
 	}
 	return a.find(name)
 }

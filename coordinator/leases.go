@@ -39,7 +39,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 	now := time.Now()
 	r, known, superseded := l.c.fleet.beat(b.RunnerID, b.Instance)
 	if superseded { // or it is the successor, and that is not known here yet: who is sent away wrongly ends
-		if err := l.c.fleet.refresh(ctx, b.RunnerID); err == nil {
+		if _, err := l.c.fleet.refresh(ctx, b.RunnerID); err == nil {
 			r, known, superseded = l.c.fleet.beat(b.RunnerID, b.Instance)
 		} else {
 			superseded = false
@@ -123,6 +123,16 @@ func (l *leases) restart(why string) {
 	l.since, l.last = time.Now(), time.Now()
 	l.gen, l.drops = l.c.bus.Generation(), l.c.bus.Dropped()
 	l.c.log.Debug("leases: listening anew", "why", why)
+}
+
+// listening is how long everything that is said has been heard without interruption.
+func (l *leases) listening() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() || l.gen != l.c.bus.Generation() || l.drops != l.c.bus.Dropped() {
+		return 0
+	}
+	return time.Since(l.since)
 }
 
 func (l *leases) tick(ctx context.Context) {

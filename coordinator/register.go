@@ -33,7 +33,8 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	}
 	id := r.ID()
 	r.Set, r.RegisteredAt, r.Draining = fleet.AgentSet(r.Agents), time.Now().UTC(), false
-	if err := c.takeOver(ctx, id, r.Instance); err != nil {
+	rev, err := c.takeOver(ctx, id, r.Instance)
+	if err != nil {
 		return fleet.Registered{}, err
 	}
 	if err := c.claimNames(ctx, id, r); err != nil {
@@ -55,10 +56,9 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	if err != nil {
 		return fleet.Registered{}, err
 	}
-	if _, err := c.bus.Bucket(subject.Runners).Put(ctx, id, value); err != nil {
-		return fleet.Registered{}, unavailable(err)
+	if err := c.fleet.write(ctx, id, value, rev); err != nil {
+		return fleet.Registered{}, err
 	}
-	c.fleet.put(id, value)
 	c.fleet.beat(id, r.Instance) // it is there
 	c.endOld(ctx, id, r.Instance)
 	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
@@ -107,30 +107,32 @@ func checkRunner(r fleet.Runner) error {
 	return nil
 }
 
-// takeOver tells whether this identity is free: a live process that has it is asked.
-func (c *Coordinator) takeOver(ctx context.Context, id, instance string) error {
-	if err := c.fleet.refresh(ctx, id); err != nil {
-		return unavailable(err)
+// takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was registered, 0
+// where nothing was.
+func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev uint64, err error) {
+	if rev, err = c.fleet.refresh(ctx, id); err != nil {
+		return 0, unavailable(err)
 	}
 	c.fleet.mu.RLock()
 	m, ok := c.fleet.members[id]
 	var there string
+	var registered time.Time
 	var silent time.Duration
 	if ok {
-		there, silent = m.Instance, time.Since(m.heard)
+		there, registered, silent = m.Instance, m.RegisteredAt, time.Since(m.heard)
 	}
 	c.fleet.mu.RUnlock()
 	if !ok || there == instance {
-		return nil
+		return rev, nil
 	}
-	reply, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing})
+	reply, err := c.insistent(ctx, id, registered, fleet.Command{Type: fleet.CommandPing})
 	switch {
 	case err == nil && reply.Instance == instance, errors.Is(err, bus.ErrNobody):
-		return nil
+		return rev, nil
 	case err != nil && silent >= c.Lease: // it hangs, and its leases are over
-		return nil
+		return rev, nil
 	}
-	return fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
+	return 0, fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
 		With("runner_id", id)
 }
 
@@ -294,14 +296,14 @@ func (r *roster) heir(name, hash string) string {
 	return ""
 }
 
-// endOld ends the attempts of a runner's earlier process: it is dead, a new one took over. Where a process answers all the
+// endOld ends the attempts of a runner's earlier process: it is dead, a new one took over. Where a process is there all the
 // same it was told to end and finishes what it has; then the leases decide.
 func (c *Coordinator) endOld(ctx context.Context, id, instance string) {
 	old := slices.DeleteFunc(c.leases.of(id), func(a journal.Active) bool { return a.Claim.Instance == instance })
 	if len(old) == 0 {
 		return
 	}
-	if _, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing}); err == nil {
+	if _, err := c.insistent(ctx, id, time.Time{}, fleet.Command{Type: fleet.CommandPing}); !errors.Is(err, bus.ErrNobody) {
 		return
 	}
 	for _, a := range old {

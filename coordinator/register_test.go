@@ -3,12 +3,14 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -103,6 +105,67 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	}
 	if c.Journal.Ended(a.Spec.ID) {
 		t.Error("its run was given up")
+	}
+}
+
+// Also where it is so busy that it does not answer in time.
+func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
+	s := natstest.Server(t)
+	c := begin(t, natstest.Open(t, s), Config{})
+	before := runner("one", echo("a"))
+	id := register(t, c, before).RunnerID
+	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
+	nc := natstest.Conn(t, s)
+	if _, err := nc.SubscribeSync(subject.Commands(id)); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, runner("two", echo("a")))
+	if err := c.caughtUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Journal.Ended(a.Spec.ID) {
+		t.Error("its run was given up")
+	}
+}
+
+// A process that has registered listens a moment later, and one whose connection was cut is back within a second: neither is dead.
+func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	refused := make(chan error, 1)
+	go func() {
+		_, err := c.Register(t.Context(), runner("two", echo("a")))
+		refused <- err
+	}()
+	answers(t, c.bus, r)
+	wantCode(t, <-refused, "runner_already_online")
+}
+
+// Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
+func TestAnIdentityIsTakenOnce(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	one, two := runner("one", echo("a")), runner("two", echo("a"))
+	rev, err := c.takeOver(t.Context(), two.ID(), "two")
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, one)
+	value, err := json.Marshal(two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.fleet.write(t.Context(), two.ID(), value, rev); !errors.Is(err, bus.ErrTaken) || fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	if _, known, _ := c.fleet.beat(one.ID(), "one"); !known {
+		t.Error("the one that came first is not known")
 	}
 }
 

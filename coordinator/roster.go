@@ -117,11 +117,30 @@ func (r *roster) put(id string, value []byte) {
 	r.c.turns.poke()
 }
 
-// refresh reads a runner's registration anew: another coordinator may have changed it a moment ago.
-func (r *roster) refresh(ctx context.Context, id string) error {
-	value, _, err := r.c.bus.Bucket(subject.Runners).Get(ctx, id)
+// refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its revision, 0 where there
+// is none.
+func (r *roster) refresh(ctx context.Context, id string) (rev uint64, err error) {
+	value, rev, err := r.c.bus.Bucket(subject.Runners).Get(ctx, id)
 	if err != nil && !errors.Is(err, bus.ErrNone) {
-		return err
+		return 0, err
+	}
+	r.put(id, value)
+	return rev, nil
+}
+
+// write stores a registration in place of the one that was read with this revision, 0 for none. ErrTaken: it has changed meanwhile.
+func (r *roster) write(ctx context.Context, id string, value []byte, rev uint64) error {
+	b := r.c.bus.Bucket(subject.Runners)
+	var err error
+	if rev == 0 {
+		_, err = b.Create(ctx, id, value)
+	} else {
+		_, err = b.Update(ctx, id, value, rev)
+	}
+	if errors.Is(err, bus.ErrTaken) {
+		return fault.Wrap(fault.Unavailable, "", "The runner registers just now; try again", err)
+	} else if err != nil {
+		return unavailable(err)
 	}
 	r.put(id, value)
 	return nil
@@ -355,14 +374,14 @@ func (c *Coordinator) Runners() []RunnerView {
 // Drain tells a runner to take no more, finish and go; the process that has just taken its place, too.
 func (c *Coordinator) Drain(ctx context.Context, id string) error {
 	for try := 1; ; try++ {
-		instance, err := c.markDraining(ctx, id)
+		runner, err := c.markDraining(ctx, id)
 		if errors.Is(err, bus.ErrTaken) && try < 5 {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		_, err = c.command(ctx, id, fleet.Command{Type: fleet.CommandDrain, Instance: instance})
+		_, err = c.insistent(ctx, id, runner.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: runner.Instance})
 		switch {
 		case errors.Is(err, bus.ErrNobody): // nobody is there to drain
 			return c.fleet.remove(ctx, id, "")
@@ -373,31 +392,23 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 	}
 }
 
-// markDraining notes that a runner is to go, and says which process it is. ErrTaken: it has changed meanwhile.
-func (c *Coordinator) markDraining(ctx context.Context, id string) (instance string, err error) {
-	b := c.bus.Bucket(subject.Runners)
-	raw, rev, err := b.Get(ctx, id)
+// markDraining notes that a runner is to go, and gives its registration. ErrTaken: it has changed meanwhile.
+func (c *Coordinator) markDraining(ctx context.Context, id string) (r fleet.Runner, err error) {
+	raw, rev, err := c.bus.Bucket(subject.Runners).Get(ctx, id)
 	if errors.Is(err, bus.ErrNone) || id == ownersKey {
-		return "", fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
+		return r, fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
 	} else if err != nil {
-		return "", unavailable(err)
+		return r, unavailable(err)
 	}
-	var r fleet.Runner
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return "", err
+		return r, err
 	}
 	r.Draining = true
 	value, err := json.Marshal(r)
 	if err != nil {
-		return "", err
+		return r, err
 	}
-	if _, err = b.Update(ctx, id, value, rev); errors.Is(err, bus.ErrTaken) {
-		return "", fault.Wrap(fault.Unavailable, "", "The runner registers just now; try again", err)
-	} else if err != nil {
-		return "", unavailable(err)
-	}
-	c.fleet.put(id, value)
-	return r.Instance, nil
+	return r, c.fleet.write(ctx, id, value, rev)
 }
 
 // lane makes sure that the queue for w exists, and gives its name.
@@ -476,20 +487,4 @@ func (r *roster) announce(ctx context.Context, w fleet.Want) {
 			}
 		}()
 	}
-}
-
-// command asks something of a runner; it answers within a second or counts as silent.
-func (c *Coordinator) command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var reply fleet.CommandReply
-	body, err := json.Marshal(cmd)
-	if err != nil {
-		return reply, err
-	}
-	raw, err := c.bus.Request(ctx, subject.CommandsAt(c.fleet.door(runner), runner), body)
-	if err != nil {
-		return reply, err
-	}
-	return reply, json.Unmarshal(raw, &reply)
 }
