@@ -11,7 +11,8 @@ import (
 // Contract section 5, silence: stale and back, removed with agents and runs, drained. The lease is so long that it decides nothing.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
-	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", 4*time.Second+stall()), "RUN_LEASE=60s")
+	silence := 10*time.Second + stall() // so long that nobody misses that a runner is stale
+	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=60s")
 	s.agent("hang", note+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	s.write("profiles/lone.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../lone","max_concurrent_runs":2}`)
@@ -57,7 +58,7 @@ func TestRemoval(t *testing.T) {
 				st.find("run_failed", func(p piece) bool { return p.name == "run_failed" && p.at("run_id") == run })
 			}
 		}
-		t.Logf("removed after %s of silence; the runs had failed after %s", 4*time.Second+stall(), time.Since(began).Round(time.Millisecond))
+		t.Logf("removed after %s of silence; the runs had failed after %s", silence, time.Since(began).Round(time.Millisecond))
 		s.same("their statuses", s.runnerOf("a", "status")+s.runnerOf("c", "status"), "")
 		s.until("and there", func() bool { return b2.runnerOf("a", "status")+b2.runnerOf("c", "status") == "" })
 		s.has(s.post("/runs", `{"agent_name":"only","parameters":{"n":"x"}}`), 404)
@@ -75,6 +76,7 @@ func TestRemoval(t *testing.T) {
 	s.story("a drained one takes no more, finishes, and goes with its agents", func(s *stack) {
 		runs := s.run(`{"agent_name":"only","parameters":{"n":"drain"}}`)
 		s.began("drain")
+		s.status(runs, "running") // a coordinator knows that from a beat
 		s.has(b2.do("DELETE", "/runners/"+id["c"], ""), 202, `"status":"draining"`)
 		s.until("it is draining", func() bool { return s.runnerOf("c", "status") == "draining" })
 		waits := s.run(`{"agent_name":"only","parameters":{"n":"never"}}`)

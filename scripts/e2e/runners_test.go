@@ -166,7 +166,8 @@ func TestRunners(t *testing.T) {
 // Contract section 5: silence. Stale, removed with its agents and runs, back again.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", 4*time.Second+stall()), "RUN_LEASE=2s")
+	silence := 10*time.Second + stall() // so long that nobody misses that a runner is stale
+	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2", fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=2s")
 	s.agent("hang", note+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	w := s.runner("a")
