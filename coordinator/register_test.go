@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http/httptest"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/metric"
+	"ao/shared/metric/metrictest"
 
 	"github.com/nats-io/nats.go"
 )
@@ -136,15 +139,26 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 
 // A process that has registered listens a moment later, and one whose connection was cut is back within a second: neither is dead.
 func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	metrics := metric.New("test")
+	b, err := bus.Open(natstest.Conn(t, natstest.Server(t)), bus.Config{Log: natstest.Log(t), Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := func() float64 {
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return metrictest.Read(t, w.Body.String()).Sum("ao_nats_request_seconds")
+	}
+	c := begin(t, b, Config{})
 	r := runner("one", echo("a"))
 	register(t, c, r)
-	refused := make(chan error, 1)
+	refused, before := make(chan error, 1), asked()
 	go func() {
 		_, err := c.Register(t.Context(), runner("two", echo("a")))
 		refused <- err
 	}()
-	answers(t, c.bus, r)
+	natstest.Until(t, "it was asked for", func() bool { return asked() > before })
+	answers(t, b, r)
 	wantCode(t, <-refused, "runner_already_online")
 }
 
