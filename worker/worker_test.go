@@ -232,7 +232,7 @@ func TestEnds(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
 	begun := make(chan struct{}, 1)
-	w := start(t, b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
+	do := func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		begun <- struct{}{}
 		switch v.AgentName {
 		case "panics":
@@ -258,7 +258,8 @@ func TestEnds(t *testing.T) {
 			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "timeout", "own words"), Result: &run.Result{Type: run.Procedural, Data: json.RawMessage("1"), ExitCode: &n}}
 		}
 		return untilCut(ctx, v, host)
-	}, func(c *Config) { c.Profile.TimeoutSeconds = 1 })
+	}
+	w := start(t, b, do)
 	for _, tt := range []struct {
 		agent, stop string
 		timeout     int
@@ -278,7 +279,13 @@ func TestEnds(t *testing.T) {
 		{"cut", "", 1, `failed timeout Command timed out after 1 second by "request"`},
 	} {
 		t.Run(tt.agent+" "+tt.stop, func(t *testing.T) {
+			s := s
 			s.t = t
+			if tt.agent == "late" { // under a profile whose limit is no other row's
+				b := natstest.Bus(t)
+				s = newBoss(t, b)
+				start(t, b, do, func(c *Config) { c.Profile.TimeoutSeconds = 1 })
+			}
 			q := s.queue(func(q *run.Queued) { q.Agent, q.Timeout = tt.agent, tt.timeout })
 			<-begun
 			switch tt.stop {

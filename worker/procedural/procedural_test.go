@@ -75,18 +75,20 @@ func TestRun(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	j := script(t, `echo begun; sleep 100`, `{}`)
-	j.Timeout = time.Second
-	want := `failed {"error":"timeout","message":"Command timed out after 1 second","timeout_seconds":1} | procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
+	j.Timeout = 5 * time.Second // also a slow machine has begun it by then
+	want := `failed {"error":"timeout","message":"Command timed out after 5 seconds","timeout_seconds":5} | procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
 	if got := told(Run(t.Context(), j)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
 func TestDeadlineOfTheCaller(t *testing.T) {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, fmt.Errorf("the worker's reason"))
+	t.Parallel()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, fmt.Errorf("the worker's reason"))
 	defer cancel()
-	want := `failed {"error":"timeout","message":"Command timed out after 1 second","timeout_seconds":1} | procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
+	want := `failed {"error":"timeout","message":"Command timed out after 5 seconds","timeout_seconds":5} | procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
 	if got := told(Run(ctx, script(t, `echo begun; sleep 100`, `{}`))); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
