@@ -23,15 +23,27 @@ func (s *stack) scrape(headers ...string) metrictest.Page {
 	return metrictest.Get(s.t, s.url+"/metrics", headers...)
 }
 
-// sums compares the sums of series, given as `name label=value…`.
-func sums(t *testing.T, p metrictest.Page, want map[string]float64) {
-	t.Helper()
-	for series, n := range want {
-		parts := strings.Fields(series)
-		if got := p.Sum(parts[0], parts[1:]...); got != n {
-			t.Errorf("%s is %v, want %v", series, got, n)
+// sums waits until the sums of series, given as `name label=value…`, are these all at once, and gives the page on which they are. A page
+// is read while things go on: what it says first may be older than what it says last.
+func (s *stack) sums(want map[string]float64) (p metrictest.Page) {
+	s.t.Helper()
+	var wrong []string
+	defer func() {
+		for _, w := range wrong {
+			s.t.Error(w)
 		}
-	}
+	}()
+	natstest.Until(s.t, "metrics say what happened", func() bool {
+		p, wrong = s.scrape(), nil
+		for series, n := range want {
+			parts := strings.Fields(series)
+			if got := p.Sum(parts[0], parts[1:]...); got != n {
+				wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", series, got, n))
+			}
+		}
+		return len(wrong) == 0
+	})
+	return p
 }
 
 // TestMetricsSayWhatHappened: runs of every outcome, and what they leave behind.
@@ -63,12 +75,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	s.submit(`{"agent_name":"good","additional_demands":{"tags":["none-has-it"]}}`)
 	s.submit(`{"agent_name":"slow"}`)
 
-	var p metrictest.Page
-	natstest.Until(t, "all of it has happened", func() bool {
-		p = s.scrape()
-		return p.Sum("ao_runs_ended_total") == 6 && p.Sum("ao_runs", "state=running") == 1
-	})
-	sums(t, p, map[string]float64{
+	p := s.sums(map[string]float64{
+		"ao_runs state=running":                                               1,
 		"ao_runs_accepted_total":                                              8,
 		"ao_runs_accepted_total agent=slow type=procedural":                   2,
 		"ao_runs_ended_total agent=good profile=procedural outcome=completed": 3,
@@ -124,12 +132,10 @@ func TestCoordinatorsCountTheSame(t *testing.T) {
 		one.post("/runs", `{"agent_name":"good","mode":"sync"}`).want(200)
 	}
 	for _, s := range []*stack{one, two} {
-		natstest.Until(t, "it has seen two ends", func() bool {
-			return s.scrape().Sum("ao_runs_ended_total", "agent=good", "outcome=completed", "profile=procedural") == 2
-		})
+		s.sums(map[string]float64{"ao_runs_ended_total agent=good outcome=completed profile=procedural": 2, "ao_run_queued_seconds": 2})
 	}
-	sums(t, one.scrape(), map[string]float64{"ao_http_request_seconds route=/runs": 2, "ao_run_answer_seconds": 2})
-	sums(t, two.scrape(), map[string]float64{"ao_http_request_seconds route=/runs": 0, "ao_run_answer_seconds": 0, "ao_run_queued_seconds": 2})
+	one.sums(map[string]float64{"ao_http_request_seconds route=/runs": 2, "ao_run_answer_seconds": 2})
+	two.sums(map[string]float64{"ao_http_request_seconds route=/runs": 0, "ao_run_answer_seconds": 0})
 }
 
 // Agents beyond the bound are one.
@@ -140,15 +146,10 @@ func TestLabelsAreFew(t *testing.T) {
 		s.post("/agents", fmt.Sprintf(`{"name":"a%d"}`, i)).want(201)
 		s.submit(fmt.Sprintf(`{"agent_name":"a%d","prompt":"x"}`, i))
 	}
-	var p metrictest.Page
-	natstest.Until(t, "all are counted", func() bool {
-		p = s.scrape()
-		return p.Sum("ao_runs_accepted_total") == 105
-	})
+	p := s.sums(map[string]float64{"ao_runs_accepted_total": 105, "ao_runs_accepted_total agent=other": 5, "ao_runs_accepted_total agent=a0": 1})
 	if n := len(p.Series("ao_runs_accepted_total")); n != 101 {
 		t.Errorf("%d series", n)
 	}
-	sums(t, p, map[string]float64{"ao_runs_accepted_total agent=other": 5, "ao_runs_accepted_total agent=a0": 1})
 	req, _ := http.NewRequest("BREW", s.url+"/teapot", nil)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -156,7 +157,7 @@ func TestLabelsAreFew(t *testing.T) {
 	}
 	res.Body.Close()
 	s.get("/agents/none-of-these")
-	sums(t, s.scrape(), map[string]float64{"ao_http_request_seconds method=other route=unknown": 1, "ao_http_request_seconds route=/agents/:name code=404": 1})
+	s.sums(map[string]float64{"ao_http_request_seconds method=other route=unknown": 1, "ao_http_request_seconds route=/agents/:name code=404": 1})
 }
 
 // Where tokens are asked for, monitoring needs one that reads; a listener of its own needs none.
