@@ -221,24 +221,23 @@ func TestAHistoryThatCannotBeKeptFailsTheRun(t *testing.T) {
 
 func TestAStoppedRun(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
-		s := newStand(t, provider, stalls("Half an ans"), say("whole"))
+		const line = "one of many lines\n"
+		lines := strings.Repeat(line, pieceSize/len(line)+1) // so many that they are told while the answer comes
+		s := newStand(t, provider, stalls(lines+"Half an ans"), say("whole"))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
-		m := &memory{}
-		go func() {
-			for len(s.asked()) == 0 && ctx.Err() == nil {
-				time.Sleep(2 * time.Millisecond)
+		m := &memory{on: func(kind, _ string) {
+			if kind == run.EventMessage {
+				cancel(errors.New("stopped"))
 			}
-			<-time.After(50 * time.Millisecond) // the text comes
-			cancel(errors.New("stopped"))
-		}()
+		}}
 		began := time.Now()
 		o := playIn(ctx, t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-		if got := summary(o); got != "stopped Half an ans" || time.Since(began) > 3*time.Second {
+		if got := strings.ReplaceAll(summary(o), lines, ""); got != "stopped Half an ans" || time.Since(began) > 15*time.Second {
 			t.Errorf("got %s after %s", got, time.Since(began))
 		}
 		o = play(t, &memory{state: m.state}, s.invocation(executor.Resume, "run_2", "Go on", "", ""))
-		if got, want := roles(s.asked()[1]), "user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
+		if got, want := strings.ReplaceAll(roles(s.asked()[1]), lines, ""), "user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
 			t.Errorf("the model was told %q, want %q (%s)", got, want, summary(o))
 		}
 	})
