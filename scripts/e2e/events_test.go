@@ -58,7 +58,7 @@ func TestEvents(t *testing.T) {
 
 	s.story("live, and on from where a reader was", func(s *stack) {
 		live := s.sessions("", "")
-		first := live.find("init", func(p piece) bool { return p.name == "init" })
+		first := live.pieces()[0]
 		s.contains(first.data, `{"sessions":[`, `"runs":[`, `"agent_name":"talks"`)
 		r := s.sync("talks", `{}`)
 		id, session := r.at("run_id"), r.at("session_id")
@@ -136,7 +136,6 @@ func TestEvents(t *testing.T) {
 	s.story("two coordinators are one", func(s *stack) {
 		b := s.another()
 		live := b.sessions("", "")
-		live.find("init", func(p piece) bool { return p.name == "init" })
 		for range 50 { // known there as soon as it is answered here
 			r := s.post("/runs", `{"agent_name":"talks"}`)
 			if there := b.get("/runs/" + r.at("run_id")); r.code != 201 || there.code != 200 {

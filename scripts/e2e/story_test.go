@@ -268,13 +268,16 @@ func (s *stack) listen(method, path, body string, header ...string) *stream {
 	return st
 }
 
-// sessions is GET /sse/sessions.
+// sessions is GET /sse/sessions. Without a position it begins with what there is, "init", and that is waited for: what happens before
+// it is told by no event.
 func (s *stack) sessions(query, after string) *stream {
 	s.t.Helper()
 	if after != "" {
 		return s.listen("GET", "/sse/sessions"+query, "", "Last-Event-ID", after)
 	}
-	return s.listen("GET", "/sse/sessions"+query, "")
+	st := s.listen("GET", "/sse/sessions"+query, "")
+	st.find("what there is", func(p piece) bool { return p.name == "init" })
+	return st
 }
 
 func (st *stream) read(body io.ReadCloser) {
