@@ -190,7 +190,7 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 		t.Errorf("%d executors were begun for %d accepted runs", len(begun), len(ids))
 	}
 	t.Logf("%d runs; no run ended for %v at most", len(ids), worst.Round(time.Millisecond))
-	if worst > 15*time.Second { // 10 s, and what this machine's other work costs
+	if worst > 30*time.Second { // 10 s, and what this machine's other work costs: an election alone takes it 4 to 9 s
 		t.Errorf("nothing ended for %v", worst)
 	}
 }

@@ -122,6 +122,9 @@ func (p *program) stop() {
 	}
 }
 
+// anew is how often a coordinator has begun to listen for beats anew, which puts off all leases.
+func (p *program) anew() int { return strings.Count(p.log.String(), "leases: listening anew") }
+
 func launch(t testing.TB, name, dir string, env []string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, name: name, args: args, env: env, dir: dir}
@@ -229,6 +232,12 @@ func (s *stack) worker(more ...string) *program {
 func (s *stack) ready() {
 	s.t.Helper()
 	s.until("the coordinator is ready", func() bool { return s.get("/ready").code == 200 })
+}
+
+// late is how much later a lease may end where the coordinator has begun to listen anew since it was heard so often: a lease and a stall
+// of this machine each time, three times at most.
+func (s *stack) late(heard int, lease time.Duration) time.Duration {
+	return time.Duration(min(s.coordinator.anew()-heard, 3)) * (lease + 3*time.Second)
 }
 
 // until polls until ok, for half a minute at most, on a rolling cluster for a minute: several leaders change in that time.
