@@ -119,6 +119,9 @@ func TestExplainCallbacks(t *testing.T) {
 	natstest.Until(t, "a try was made", func() bool { return hook(t, c, child.RunID).Tries > 0 })
 	e := explain(t, c, child.RunID)
 	words, last := story(e)
+	if strings.Count(words, " webhook") == 2 { // the next try is made 5 s later: a slow machine sees it
+		words = strings.TrimSuffix(words, " webhook")
+	}
 	if words != "accepted queued claimed completed callback webhook" && words != "accepted queued claimed completed webhook callback" {
 		t.Errorf("the child: %s", words)
 	}

@@ -131,13 +131,18 @@ func TestAReceiverThatFails(t *testing.T) {
 	register(t, c, r)
 	id := submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
 	finish(t, c, claim(t, c, id, r))
-	natstest.Until(t, "the first try has failed", func() bool { return hook(t, c, id).Tries == 1 })
-	got := hook(t, c, id)
-	if got.Status != run.CallOwed || got.HTTP != 503 || got.Reason == "" || got.Next == nil || time.Until(*got.Next) < time.Second {
-		t.Errorf("got %+v", got)
+	natstest.Until(t, "the first try has failed", func() bool { return hook(t, c, id).Tries > 0 })
+	over, err := c.Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
 	}
+	got := *over.HTTPCallback
+	if got.Status != run.CallOwed || got.HTTP != 503 || got.Reason == "" || got.Next == nil || got.Next.Sub(*over.EndedAt) < time.Second {
+		t.Fatalf("got %+v", got)
+	}
+	slow := func() bool { return !time.Now().Before(*got.Next) } // then another try may have been made
 	c = begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
-	if other := hook(t, c, id); other.Tries != 1 || other.Next == nil || !other.Next.Equal(*got.Next) {
+	if other := hook(t, c, id); (other.Tries != 1 || other.Next == nil || !other.Next.Equal(*got.Next)) && !slow() {
 		t.Errorf("another coordinator says %+v, want %+v", other, got)
 	}
 	to.answers(410)
@@ -157,8 +162,8 @@ func TestAReceiverThatFails(t *testing.T) {
 	if _, err := c.Redeliver(t.Context(), id); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("delivered, and asked for again: %v", err)
 	}
-	if to.count() != 3 {
-		t.Errorf("%d requests", to.count())
+	if n := to.count(); n != 3 && (n != 4 || !slow()) {
+		t.Errorf("%d requests", n)
 	}
 }
 
