@@ -129,7 +129,6 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	other := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
-	claim(t, c, first.RunID, r)
 	var want uint64
 	say := func(a Accepted) {
 		e := c.bus.Emitter()
@@ -147,6 +146,7 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 	say(first)
 	say(first)
 	say(other)
+	claim(t, c, first.RunID, r) // afterwards: its lease is short
 	natstest.Until(t, "the lease is over", func() bool { return c.Journal.Ended(first.RunID) })
 	records, err := c.bus.Records(t.Context(), subject.Ended(subject.Partition(first.SessionID), first.RunID, "*"), 0, 1)
 	if err != nil || len(records) != 1 || !strings.Contains(string(records[0].Body), fmt.Sprintf(`"events":%d,`, want)) {
