@@ -89,8 +89,11 @@ func TestBadExecutors(t *testing.T) {
 		s.story(tt.prompt, func(s *stack) {
 			s.t.(*testing.T).Parallel()
 			limit := 30
-			if tt.parts[0] == `"error":"timeout"` {
+			switch tt.prompt {
+			case "silent":
 				limit = 2
+			case "endless":
+				limit = 4 // time for it to begin to speak
 			}
 			id := s.run(fmt.Sprintf(`{"agent_name":"odd","prompt":%q,"timeout_seconds":%d}`, tt.prompt, limit))
 			r := s.ended(id)

@@ -32,7 +32,7 @@ while :; do sleep 1; done`,
 	} {
 		s.agent(name, script, "")
 	}
-	s.agent("short", `sleep 60`, `"timeout_seconds":1`)
+	s.agent("short", `sleep 60`, `"timeout_seconds":2`)
 	s.write("agents/onpath.json", `{"name":"onpath","command":"echo"}`)
 	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":8,"env":["MY_OWN"]}`)
 	w := s.worker()
@@ -93,14 +93,14 @@ while :; do sleep 1; done`,
 	})
 
 	s.story("time is over", func(s *stack) {
-		for _, tt := range []struct{ body, text, by string }{
-			{`{"agent_name":"short","mode":"sync"}`, "Command timed out after 1 second", "agent"},
-			{`{"agent_name":"short","mode":"sync","timeout_seconds":50}`, "Command timed out after 1 second", "agent"}, // the agent's is the upper bound
-			{`{"agent_name":"slow","mode":"sync","timeout_seconds":1}`, "Command timed out after 1 second", "request"},
+		for _, tt := range []struct{ body, by string }{
+			{`{"agent_name":"short","mode":"sync"}`, "agent"},
+			{`{"agent_name":"short","mode":"sync","timeout_seconds":50}`, "agent"}, // the agent's is the upper bound
+			{`{"agent_name":"slow","mode":"sync","timeout_seconds":2}`, "request"},
 		} {
 			began := time.Now()
 			r := s.post("/runs", tt.body)
-			s.has(r, 200, `"status":"failed"`, `"error":{"error":"timeout","message":"`+tt.text+`","timeout_seconds":1,"timeout_by":"`+tt.by+`"}`, `"exit_code":124`)
+			s.has(r, 200, `"status":"failed"`, `"error":{"error":"timeout","message":"Command timed out after 2 seconds","timeout_seconds":2,"timeout_by":"`+tt.by+`"}`, `"exit_code":124`)
 			if took := time.Since(began); took > 10*time.Second {
 				t.Errorf("it took %s", took)
 			}
@@ -176,8 +176,10 @@ while :; do sleep 1; done`,
 		s.online("host-1")
 		id := s.run(`{"agent_name":"later"}`)
 		s.until("it has begun", func() bool { _, err := os.Stat(s.dir + "/started"); return err == nil })
+		told := func() int { return strings.Count(w.log.String(), "told to end") }
+		before := told()
 		w.signal(syscall.SIGTERM)
-		w.says(s, "told to end")
+		s.until("it says that it is told to end", func() bool { return told() > before })
 		waits := s.post("/runs", `{"agent_name":"later"}`)
 		s.write("go", "")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=20"), 200, `"status":"completed"`, `"result_data":"finished"`)
