@@ -316,6 +316,7 @@ func TestRuns(t *testing.T) {
 		}
 		s.post("/runs/"+s.get("/runs?status=pending").at("runs.0.run_id")+"/stop", "")
 		small.until("there is room again", func() bool { return small.post("/runs", `{"agent_name":"plain","prompt":"x"}`).code == 201 })
+		s.until("both list the same", func() bool { return s.get("/runs?limit=1000").text == small.get("/runs?limit=1000").text })
 	})
 
 	s.story("history outlives every process", func(s *stack) {
