@@ -54,7 +54,7 @@ func (s *stall) over(t *testing.T, what string, most time.Duration) {
 
 // A leader is elected 4 to 9 s after the old one was heard for the last time; the rest is the tests' own: three servers that
 // race on a machine with other work.
-const mostStalled = 10*time.Second + 5*time.Second
+const mostStalled = 10*time.Second + 15*time.Second
 
 // until does something again until it is done or refused; it must not come to anything else.
 func until(ctx context.Context, t *testing.T, do func(context.Context) error) error {
@@ -117,6 +117,7 @@ func TestRacersInAClusterThatLosesItsLeader(t *testing.T) {
 	c.Current()
 	cancel()
 	wg.Wait()
+	c.Current() // whichever replica is asked
 	progress.over(t, "appends", mostStalled)
 	b := c.Bus(t)
 	all, err := b.Records(t.Context(), subject.AllRuns, 0, 1<<20)
@@ -310,6 +311,7 @@ func TestALeaderThatHangsAndComesBack(t *testing.T) {
 	followed.over(t, "followed", mostStalled+5*time.Second) // that it hangs is known by its silence only
 
 	js, err := jetstream.New(c.Conn(t))
+	lost := time.Now()
 	if err == nil {
 		err = js.DeleteStream(t.Context(), subject.Runs)
 	}
@@ -319,8 +321,7 @@ func TestALeaderThatHangsAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := time.Now()
-	if err := <-ended; !errors.Is(err, bus.ErrRewound) || time.Since(lost) < time.Second {
+	if err := <-ended; !errors.Is(err, bus.ErrRewound) || time.Since(lost) < 2*time.Second { // Disbelieve's
 		t.Errorf("the records are gone: got %v after %v", err, time.Since(lost))
 	}
 }
@@ -338,7 +339,10 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(1)}); err != nil {
+	once := func(b *bus.Bus) func(context.Context) error {
+		return func(ctx context.Context) error { _, err := b.Append(ctx, bus.Entry{Subject: ended(1)}); return err }
+	}
+	if err := until(t.Context(), t, once(b)); err != nil && !errors.Is(err, bus.ErrTaken) { // taken: by the one that had no answer
 		t.Fatal(err)
 	}
 	b = c.Bus(t)
@@ -347,55 +351,64 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var streams, durables int
-	natstest.Until(t, "everything has three replicas", func() bool {
-		streams, durables = 0, 0
+	natstest.Until(t, "all 11 streams and 2 consumers have three replicas", func() bool {
+		streams, durables := 0, 0
 		for list := js.ListStreams(t.Context()); ; {
 			i, more := <-list.Info()
 			if !more {
-				return list.Err() == nil
+				return list.Err() == nil && streams == 11 && durables == 2
 			}
 			s, err := js.Stream(t.Context(), i.Config.Name)
 			if err != nil || i.Config.Replicas != 3 || len(i.Cluster.Replicas) != 2 {
 				return false
 			}
 			streams++
-			for consumers := s.ListConsumers(t.Context()); ; durables++ {
-				i, more := <-consumers.Info()
-				if !more {
-					break
-				}
+			consumers := s.ListConsumers(t.Context())
+			for i := range consumers.Info() {
 				if i.Cluster == nil || len(i.Cluster.Replicas) != 2 {
 					return false
 				}
+				durables++
+			}
+			if consumers.Err() != nil {
+				return false
 			}
 		}
 	})
-	if streams != 11 || durables != 2 {
-		t.Errorf("%d streams and %d consumers, want 11 and 2", streams, durables)
-	}
-	if _, err := b.Append(t.Context(), bus.Entry{Subject: ended(1)}); !errors.Is(err, bus.ErrTaken) {
+	if err := until(t.Context(), t, once(b)); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("what was there is %v", err)
 	}
 
 	// What was written a moment ago is read, also when another replica would not have it yet.
 	values := b.Bucket(subject.Schemas)
-	for n := range 20 {
-		key := "k" + strconv.Itoa(n)
+	tried := 0
+	for made := 0; made < 20; tried++ {
+		key := "k" + strconv.Itoa(tried)
 		rev, err := values.Create(t.Context(), key, []byte(key))
+		if fault.KindOf(err) == fault.Unavailable && tried < 100 {
+			continue // nobody knows whether it stands: another one
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := values.Create(t.Context(), key, nil); !errors.Is(err, bus.ErrTaken) {
+		made++
+		if err := until(t.Context(), t, func(ctx context.Context) error { _, err := values.Create(ctx, key, nil); return err }); !errors.Is(err, bus.ErrTaken) {
 			t.Errorf("made twice: %v", err)
 		}
-		if body, at, err := values.Get(t.Context(), key); err != nil || at != rev || string(body) != key {
+		read := func() (body []byte, at uint64, err error) {
+			natstest.Until(t, "it is read", func() bool {
+				body, at, err = values.Get(t.Context(), key)
+				return fault.KindOf(err) != fault.Unavailable
+			})
+			return body, at, err
+		}
+		if body, at, err := read(); err != nil || at != rev || string(body) != key {
 			t.Errorf("got %s at %d, %v", body, at, err)
 		}
-		if err := values.DeleteRev(t.Context(), key, rev); err != nil {
+		if err := until(t.Context(), t, func(ctx context.Context) error { return values.DeleteRev(ctx, key, rev) }); err != nil && !errors.Is(err, bus.ErrTaken) {
 			t.Error(err)
 		}
-		if _, _, err := values.Get(t.Context(), key); !errors.Is(err, bus.ErrNone) {
+		if _, _, err := read(); !errors.Is(err, bus.ErrNone) {
 			t.Errorf("deleted, and there: %v", err)
 		}
 	}

@@ -124,7 +124,7 @@ func TestABusyWorkerHoardsNothing(t *testing.T) {
 	queue(t, b, lane, 0, 10)
 	natstest.Until(t, "the first worker is busy", func() bool { return busy.free() == 0 })
 	idle, _ := worker(t, b, 2, nil, lane)
-	natstest.Until(t, "the second worker does the rest", func() bool { return idle.done.Load() == 8 })
+	natstest.Until(t, "the second worker does the rest", func() bool { return idle.done.Load() >= 8 }) // what stays on loan for too long comes again
 }
 
 func TestALeavingWorkerGivesBack(t *testing.T) {

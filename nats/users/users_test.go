@@ -91,7 +91,7 @@ func newPlace(t *testing.T) *place {
 func (p *place) login(name string) (*nats.Conn, <-chan string) {
 	p.t.Helper()
 	c, refused := p.users[name], make(chan string, 64)
-	nc, err := nats.Connect(p.server.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	nc, err := nats.Connect(p.server.URL(), nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()), nats.Timeout(20*time.Second), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		refused <- err.Error()
 	}))
 	if err != nil {
