@@ -1,9 +1,11 @@
 package coordinator
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
 
@@ -63,19 +66,7 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 // A coordinator whose fold is behind does not give up an attempt that it has not read of yet; one that has read all gives up what is
 // none of the run's.
 func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
-	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
-	a := begin(t, natstest.Open(t, s), Config{})
-	slow := &link{}
-	nc, err := nats.Connect(s.URL(), append(bus.Options(t.Name(), natstest.Log(t)), nats.SetCustomDialer(slow))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	behind, err := bus.Open(nc, bus.Config{Log: natstest.Log(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := begin(t, behind, Config{})
+	a, b, slow := pair(t)
 	r := runner("one", echo("tool"))
 	answers(t, a.bus, r)
 	register(t, a, r)
@@ -101,6 +92,66 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 			t.Errorf("got %v, want %v", gone, want)
 		}
 	}
+}
+
+// A coordinator that cannot read on refuses nothing for good, and says of nothing that it was done, by what it read last.
+func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
+	a, b, slow := pair(t)
+	f := newFamily(t, a)
+	first := f.start("")
+	f.ends(first.RunID, said("ok"))
+	natstest.Until(t, "the other one has read the end", func() bool { return b.Journal.Ended(first.RunID) })
+
+	slow.mu.Lock()
+	id := submit(t, a, `{"session_id":"`+first.SessionID+`","prompt":"go on"}`, "").RunID
+	at := f.claim(id)
+	token := fleet.SessionToken(id, 1, at.Key)
+	name, _ := fleet.StateName(fleet.StatePointer(id, 1))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for what, ask := range map[string]func() error{
+		"a session token": func() error { _, err := b.SessionOf(ctx, token); return err },
+		"a state": func() error {
+			_, err := b.putPart(ctx, fleet.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name, Body: []byte("x")})
+			return err
+		},
+		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID); return err },
+		"the deletion of a session": func() error { return b.DeleteSession(ctx, first.SessionID) },
+	} {
+		wg.Go(func() {
+			if err := ask(); !errors.Is(err, context.DeadlineExceeded) && fault.KindOf(err) != fault.Unavailable {
+				t.Errorf("%s: got %v", what, err)
+			}
+		})
+	}
+	wg.Wait()
+	slow.mu.Unlock()
+	natstest.Until(t, "the session is stopped", func() bool { _, err := b.StopSession(t.Context(), first.SessionID); return err == nil })
+	if now, ok := b.Journal.Active(id); !ok || !now.Stopping {
+		t.Errorf("its turn was not stopped: %+v", now)
+	}
+	if session, err := b.SessionOf(t.Context(), token); err != nil || session != first.SessionID {
+		t.Errorf("got %s, %v", session, err)
+	}
+}
+
+// pair is two coordinators, the second on a way to NATS of its own.
+func pair(t *testing.T) (a, b *Coordinator, slow *link) {
+	t.Helper()
+	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
+	a = begin(t, natstest.Open(t, s), Config{})
+	slow = &link{}
+	nc, err := nats.Connect(s.URL(), append(bus.Options(t.Name(), natstest.Log(t)), nats.SetCustomDialer(slow))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	behind, err := bus.Open(nc, bus.Config{Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, begin(t, behind, Config{}), slow
 }
 
 // link is a way to NATS on which nothing comes while its lock is held.

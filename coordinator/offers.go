@@ -125,6 +125,9 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	}
 	c.meters.checked(word.Status)
 	c.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = c.Journal.Own(wait) // so that no look finds the same offer again
 	return nil
 }
 

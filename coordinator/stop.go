@@ -122,7 +122,10 @@ func (c *Coordinator) tellStop(ctx context.Context, a journal.Active) {
 
 // StopSession stops what runs in a session and cancels what waits.
 func (c *Coordinator) StopSession(ctx context.Context, id string) (run.Session, error) {
-	if _, err := c.Session(ctx, id); err != nil { // with what another coordinator has accepted a moment ago
+	if err := c.caughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
+		return run.Session{}, err
+	}
+	if _, err := c.Session(ctx, id); err != nil {
 		return run.Session{}, err
 	}
 	// The last one first: a turn that ends must not let one begin that is to be cancelled.
@@ -137,7 +140,10 @@ func (c *Coordinator) StopSession(ctx context.Context, id string) (run.Session, 
 
 // DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
 func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
-	if _, err := c.Session(ctx, id); err != nil { // with all its runs: what is not known here would stay
+	if err := c.caughtUp(ctx); err != nil { // what is not known here would stay
+		return err
+	}
+	if _, err := c.Session(ctx, id); err != nil {
 		return err
 	}
 	if open := c.Journal.Open(id); len(open) > 0 {
@@ -158,7 +164,7 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 		return err
 	}
 	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
-		return err
+		return unsure(ctx, err)
 	}
 	return c.deleted(ctx, part, id, runs)
 }
@@ -168,7 +174,7 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 func (c *Coordinator) deleted(ctx context.Context, part, id string, runs []string) error {
 	m, err := c.bus.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
-		return unavailable(err)
+		return unsure(ctx, err)
 	}
 	if err := c.reached(ctx, m.Seq); err != nil {
 		return err

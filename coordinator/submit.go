@@ -233,7 +233,10 @@ func (c *Coordinator) resumable(ctx context.Context, a known, session string) er
 	if c.Journal.Resumes(session) {
 		return nil
 	}
-	if c.current(ctx); c.Journal.Resumes(session) { // another coordinator has told so a moment ago
+	if err := c.caughtUp(ctx); err != nil { // another coordinator may have told so a moment ago
+		return err
+	}
+	if c.Journal.Resumes(session) {
 		return nil
 	}
 	say := "never began, so there is nothing to resume; start a new session"

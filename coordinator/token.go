@@ -26,7 +26,9 @@ func (c *Coordinator) SessionOf(ctx context.Context, token string) (session stri
 	if session, ok = c.underWay(id, attempt); ok {
 		return session, nil
 	}
-	c.current(ctx) // its claim may be a moment old, and another coordinator's news
+	if err := c.caughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
+		return "", err
+	}
 	if session, ok = c.underWay(id, attempt); ok {
 		return session, nil
 	}

@@ -136,9 +136,13 @@ func (j *Journal) whole(ctx context.Context) error {
 	return j.catchUp(ctx)
 }
 
-// catchUp makes reads follow writes: it waits, at most two seconds, for what the stream holds now.
+// catchUp makes reads follow writes: it waits for what the stream holds now, at most ten seconds, or two while history is read.
 func (j *Journal) catchUp(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, 2*time.Second)
+	most, say := 2*time.Second, "the history is being read; try again in a moment"
+	if j.live.Load() {
+		most, say = 10*time.Second, "NATS does not answer; try again in a moment"
+	}
+	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	state, err := j.bus.State(short)
 	if err == nil {
@@ -154,7 +158,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(fault.Unavailable, "", "the history is being read; try again in a moment", err).After(time.Second)
+		return fault.Wrap(fault.Unavailable, "", say, err).After(time.Second)
 	}
 	return err
 }
