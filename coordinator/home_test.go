@@ -18,7 +18,7 @@ import (
 func TestASessionGoesOnWhereItIs(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	c := begin(t, b, Config{NoMatch: 400 * time.Millisecond})
+	c := begin(t, b, Config{NoMatch: 4 * time.Second})
 	f := newFamily(t, c)
 	there := f.r
 	there.Identity.Hostname, there.Instance = "there", "i2"
