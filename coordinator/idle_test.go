@@ -18,7 +18,7 @@ import (
 func TestIdleIsShown(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	c := begin(t, b, Config{Lease: 2 * time.Second})
+	c := begin(t, b, Config{Lease: 6 * time.Second})
 	r := runner("one", echo("e"))
 	id := register(t, c, r).RunnerID
 	beat := func(sessions ...string) fleet.BeatReply {
