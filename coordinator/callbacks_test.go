@@ -182,7 +182,8 @@ func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
 }
 
 func TestEveryEndOfAChildIsTold(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Second, NoMatch: time.Second}))
+	t.Parallel()
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
 	for _, tt := range []struct {
 		name, want string
 		end        func(a Accepted)

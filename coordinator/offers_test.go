@@ -210,11 +210,12 @@ func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 
 // TestAnOfferEndsTheLease: the worker may go; no lease that runs out takes its result.
 func TestAnOfferEndsTheLease(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Second}))
+	t.Parallel()
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
 	release := holdChecks(f.c)
 	a, witness := f.start(mustBe), f.start(mustBe)
-	before := f.claim(a.RunID)
 	f.claim(witness.RunID)
+	before := f.claim(a.RunID)
 	f.offer(before, data(`{"n":1}`))
 	active(t, f.c, a.RunID, "is offered", isOffered)
 	if o := ended(t, f.c, witness.RunID); o.Status != run.Failed || o.Error.Code != "runner_disconnected" {

@@ -156,7 +156,8 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 
 // A runner that cannot be reached does not keep a run from being stopped: its lease ends it.
 func TestStopOfARunWhoseRunnerIsGone(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{Lease: time.Second})
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
