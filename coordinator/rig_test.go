@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"testing"
@@ -16,10 +17,10 @@ import (
 	"ao/shared/run"
 )
 
-// begin runs a coordinator that ends with the test.
+// begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says when.
 func begin(t testing.TB, b *bus.Bus, cfg Config) *Coordinator {
 	t.Helper()
-	cfg.Bus, cfg.Log = b, natstest.Log(t)
+	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
 	c := New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -47,12 +48,17 @@ func echo(name string) agent.Blueprint {
 	return agent.Blueprint{Name: name, Type: run.Procedural, Command: "./" + name, Status: agent.Active}
 }
 
-func register(t testing.TB, c *Coordinator, r fleet.Runner) fleet.Registered {
+// register tries again where a slow machine makes a process that is gone look alive, or another registration came between.
+func register(t testing.TB, c *Coordinator, r fleet.Runner) (reg fleet.Registered) {
 	t.Helper()
-	reg, err := c.Register(t.Context(), r)
-	if err != nil {
-		t.Fatalf("register: %v", err)
-	}
+	natstest.Until(t, r.ID()+" is registered", func() bool {
+		var err error
+		reg, err = c.Register(t.Context(), r)
+		if err != nil && fault.Of(err).Code != "runner_already_online" && fault.KindOf(err) != fault.Unavailable {
+			t.Fatalf("register: %v", err)
+		}
+		return err == nil
+	})
 	return reg
 }
 
