@@ -37,7 +37,7 @@ func run(t *testing.T, mode string, length time.Duration, servers int) report {
 func TestTorn(t *testing.T) {
 	r := run(t, "torn", *chaosTorn, 1)
 	for _, tear := range r.Torn {
-		if tear.Cut == 0 || tear.RecordsAfter >= tear.RecordsBefore {
+		if tear.Records <= 0 {
 			t.Errorf("that was no test: %s", tear)
 		}
 	}
@@ -177,12 +177,15 @@ func TestWholeRecords(t *testing.T) {
 		}
 		raw = append(binary.LittleEndian.AppendUint32(raw, length), make([]byte, n-4)...)
 	}
-	for within, want := range map[int64]int64{0: 0, 39: 0, 40: 40, 61: 40, 62: 62, 161: 62, 162: 162} {
-		if got := whole(raw, within); got != want {
-			t.Errorf("within %d: %d, want %d", within, got, want)
+	for _, tt := range []struct {
+		within, end int64
+		records     int
+	}{{0, 0, 0}, {39, 0, 0}, {40, 40, 1}, {61, 40, 1}, {62, 62, 2}, {161, 62, 2}, {162, 162, 3}} {
+		if end, records := whole(raw, tt.within); end != tt.end || records != tt.records {
+			t.Errorf("within %d: %d records up to %d, want %d up to %d", tt.within, records, end, tt.records, tt.end)
 		}
 	}
-	if got := whole(make([]byte, 100), 50); got != 0 {
-		t.Errorf("of no records: %d", got)
+	if end, records := whole(make([]byte, 100), 50); end != 0 || records != 0 {
+		t.Errorf("of no records: %d up to %d", records, end)
 	}
 }

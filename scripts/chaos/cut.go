@@ -14,12 +14,12 @@ import (
 // ids are those of runs and sessions in a record, wherever in it.
 var ids = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
 
-// cut takes up to 64 KiB from the end of the newest file of RUNS, at least a record's length, and notes what the records were about
-// that are gone with it.
-func (j *judge) cut(rng *rand.Rand) (int64, error) {
+// cut takes 8 to 64 KiB from the end of the newest file of RUNS, some records at least, and notes what the records were about that are
+// gone with it. It gives how many bytes and how many whole records these were.
+func (j *judge) cut(rng *rand.Rand) (n int64, records int, err error) {
 	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	newest, most := "", -1
 	for _, f := range files {
@@ -28,36 +28,38 @@ func (j *judge) cut(rng *rand.Rand) (int64, error) {
 		}
 	}
 	if newest == "" {
-		return 0, errors.New("RUNS has no file")
+		return 0, 0, errors.New("RUNS has no file")
 	}
 	raw, err := os.ReadFile(newest)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	n := min(int64(len(raw)), 200+rng.Int64N(64<<10))
+	n = min(int64(len(raw)), 8<<10+rng.Int64N(56<<10))
 	left := int64(len(raw)) - n
-	for _, id := range ids.FindAll(raw[whole(raw, left):], -1) {
+	_, all := whole(raw, int64(len(raw)))
+	end, kept := whole(raw, left)
+	for _, id := range ids.FindAll(raw[end:], -1) {
 		j.torn[string(id)] = true
 	}
-	return n, os.Truncate(newest, left)
+	return n, all - kept, os.Truncate(newest, left)
 }
 
-// whole is where the last whole record ends within so many bytes of a file of NATS: each begins with its length in four bytes, whose
-// highest bit is a mark. Where that makes no sense nothing is taken for whole.
-func whole(raw []byte, within int64) int64 {
+// whole is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it: each begins with
+// its length in four bytes, whose highest bit is a mark. Where that makes no sense nothing is taken for whole.
+func whole(raw []byte, within int64) (end int64, records int) {
 	const header = 22
-	for at := int64(0); ; {
-		if at+header > int64(len(raw)) {
-			return at
+	for {
+		if end+header > int64(len(raw)) {
+			return end, records
 		}
-		length := int64(binary.LittleEndian.Uint32(raw[at:]) &^ (1 << 31))
+		length := int64(binary.LittleEndian.Uint32(raw[end:]) &^ (1 << 31))
 		switch {
 		case length < header:
-			return 0
-		case at+length > within:
-			return at
+			return 0, 0
+		case end+length > within:
+			return end, records
 		}
-		at += length
+		end, records = end+length, records+1
 	}
 }
 

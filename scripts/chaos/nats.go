@@ -103,21 +103,3 @@ func (s *stack) natsBack(ctx context.Context, i int) error {
 		return true
 	})
 }
-
-// records is the last sequence of RUNS; 0 where it cannot be asked for.
-func (s *stack) records() uint64 {
-	nc, err := nats.Connect(s.natsURLs[0], nats.Timeout(time.Second), nats.NoReconnect())
-	if err != nil {
-		return 0
-	}
-	defer nc.Close()
-	js, err := nc.JetStream(nats.MaxWait(2 * time.Second))
-	if err != nil {
-		return 0
-	}
-	info, err := js.StreamInfo("RUNS")
-	if err != nil {
-		return 0
-	}
-	return info.State.LastSeq
-}

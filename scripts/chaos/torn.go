@@ -16,22 +16,21 @@ import (
 
 // tear is a crash of NATS that lost the last records of RUNS.
 type tear struct {
-	Coordinators  string   `json:"coordinators"` // left running, restarted
-	Cut           int64    `json:"bytes_cut"`
-	RecordsBefore uint64   `json:"last_record_before"`
-	RecordsAfter  uint64   `json:"last_record_after"`
-	Answered      int      `json:"runs_answered_before"`
-	Lost          []string `json:"runs_lost"`        // answered, and not known any more
-	BegunAgain    int      `json:"attempts_twice"`   // their claim was cut off
-	Retaken       int      `json:"lost_and_retaken"` // by the repeat of their request, under the same ids
-	Back          string   `json:"served_again_after"`
-	Said          []string `json:"said"`
-	Ledger        string   `json:"ledger"`
+	Coordinators string   `json:"coordinators"` // left running, restarted
+	Cut          int64    `json:"bytes_cut"`
+	Records      int      `json:"records_cut"` // whole ones
+	Answered     int      `json:"runs_answered_before"`
+	Lost         []string `json:"runs_lost"`        // answered, and not known any more
+	BegunAgain   int      `json:"attempts_twice"`   // their claim was cut off
+	Retaken      int      `json:"lost_and_retaken"` // by the repeat of their request, under the same ids
+	Back         string   `json:"served_again_after"`
+	Said         []string `json:"said"`
+	Ledger       string   `json:"ledger"`
 }
 
 func (t tear) String() string {
-	return fmt.Sprintf("coordinators %s: %d bytes cut, last record %d → %d; of %d runs answered %d lost, of which %d were taken again by a repeat; %d attempts begun twice; served again after %s; %d lines tell of it; ledger: %s",
-		t.Coordinators, t.Cut, t.RecordsBefore, t.RecordsAfter, t.Answered, len(t.Lost), t.Retaken, t.BegunAgain, t.Back, len(t.Said), t.Ledger)
+	return fmt.Sprintf("coordinators %s: %d bytes cut, %d whole records; of %d runs answered %d lost, of which %d were taken again by a repeat; %d attempts begun twice; served again after %s; %d lines tell of it; ledger: %s",
+		t.Coordinators, t.Cut, t.Records, t.Answered, len(t.Lost), t.Retaken, t.BegunAgain, t.Back, len(t.Said), t.Ledger)
 }
 
 // tornLoad is how long a tear's load goes on before it.
@@ -77,7 +76,6 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	clients.Go(l.run)
 	defer clients.Wait()
 	<-over.Done()
-	t.RecordsBefore = j.s.records()
 	j.s.nats[0].kill()
 	killed := time.Now()
 	if t.Coordinators == "restarted" {
@@ -86,7 +84,7 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 		}
 	}
 	marks := j.marks()
-	if t.Cut, err = j.cut(rng); err != nil {
+	if t.Cut, t.Records, err = j.cut(rng); err != nil {
 		return t, err
 	}
 	j.forget(round)
@@ -97,7 +95,6 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 	if err := j.s.natsBack(ctx, 0); err != nil {
 		return t, err
 	}
-	t.RecordsAfter = j.s.records() // some new ones are among them
 	if err := j.s.up(ctx); err != nil {
 		return t, err
 	}
