@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
@@ -296,12 +297,11 @@ func (t *teller) step(ctx context.Context, rec, ev **bus.Message) (moved bool, e
 		}
 	} else if about.isEnd() && about.run.events > t.p.events {
 		// The last word waits for the events before it, as far as they are kept.
-		rest, err := t.j.bus.Events(ctx, t.events, t.p.events, 1)
-		if err != nil {
-			return false, err
-		}
-		if len(rest) > 0 && rest[0].Seq <= about.run.events {
+		switch next, err := t.j.bus.NextEvent(ctx, t.events, t.p.events); {
+		case err == nil && next.Seq <= about.run.events:
 			return false, nil
+		case err != nil && !errors.Is(err, bus.ErrNone):
+			return false, err
 		}
 	}
 	if *rec == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -106,6 +107,14 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var told [2]uint64
+	for n := range told {
+		ack, err := js.Publish(t.Context(), subject.Event(subject.Partition("ses_1"), "ses_1", "run_"+strconv.Itoa(n), "message"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[n] = ack.Sequence
+	}
 	os, err := js.ObjectStore(t.Context(), subject.Payloads)
 	if err != nil {
 		t.Fatal(err)
@@ -148,6 +157,12 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 			}
 		}
 	}
+	for run, want := range told {
+		m, err := b.NextEvent(t.Context(), subject.RunEvents("ses_1", "run_"+strconv.Itoa(run)), 0)
+		if err != nil || m.Seq != want {
+			t.Errorf("the event of run %d: got %+v, %v, want %d", run, m, err, want)
+		}
+	}
 	if answers.Load() == 0 {
 		t.Error("the replica that lags behind was not asked")
 	}
@@ -157,6 +172,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	for what, read := range map[string]func() error{
 		"a sequence":     func() error { _, err := b.Get(t.Context(), seq+1); return err },
 		"a subject":      func() error { _, err := b.Last(t.Context(), ended(2)); return err },
+		"an event":       func() error { _, err := b.NextEvent(t.Context(), subject.SessionEvents("ses_1"), told[1]); return err },
 		"a part":         func() error { _, err := b.GetPart(t.Context(), "run_1.in", 2); return err },
 		"a dropped part": func() error { _, err := b.GetPart(t.Context(), "run_2.in", 0); return err },
 		"a damaged part": func() error { _, err := b.GetPart(t.Context(), "run_4.in", 0); return err },

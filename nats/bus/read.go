@@ -30,7 +30,7 @@ func (b *Bus) Last(ctx context.Context, subj string) (Message, error) {
 		return b.told(ctx, subj)
 	}
 	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs+"."+subj, nil)
-	return b.surely(ctx, m, err, lookup{Subject: subj})
+	return b.surely(ctx, m, err, subject.Runs, lookup{Subject: subj})
 }
 
 // RecordRequest asks a coordinator for a record of an attempt, whose key is in the subject and proves that the worker may: whether
@@ -71,22 +71,23 @@ func (b *Bus) told(ctx context.Context, subj string) (m Message, err error) {
 // Get gives the message of RUNS with that sequence, or ErrNone.
 func (b *Bus) Get(ctx context.Context, seq uint64) (Message, error) {
 	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
-	return b.surely(ctx, m, err, lookup{Seq: seq})
+	return b.surely(ctx, m, err, subject.Runs, lookup{Seq: seq})
 }
 
-// surely asks RUNS's leader for what there is none of: in a cluster any replica may have said so, and have yet to catch up.
-func (b *Bus) surely(ctx context.Context, m Message, err error, what lookup) (Message, error) {
+// surely asks a stream's leader for what there is none of: in a cluster any replica may have said so, and have yet to catch up.
+func (b *Bus) surely(ctx context.Context, m Message, err error, stream string, what lookup) (Message, error) {
 	if !errors.Is(err, ErrNone) || !b.clustered() {
 		return m, err
 	}
-	m, _, err = b.leaders(ctx, subject.Runs, what)
+	m, _, err = b.leaders(ctx, stream, what)
 	return m, err
 }
 
-// lookup is which message is wanted: the one of a sequence, or the last of a subject.
+// lookup is which message is wanted: the one of a sequence, the last of a subject, or the first under a filter from a sequence on.
 type lookup struct {
 	Seq     uint64 `json:"seq,omitempty"`
 	Subject string `json:"last_by_subj,omitempty"`
+	Next    string `json:"next_by_subj,omitempty"`
 }
 
 // leaders asks a stream's leader, who never lags behind as the other replicas may: what was written a moment ago is there.
@@ -168,6 +169,18 @@ func stored(r *nats.Msg) (Message, error) {
 // Events gives at most limit messages of EVENTS under a filter, with sequences greater than after, in order.
 func (b *Bus) Events(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Events, filter, after, limit)
+}
+
+// NextEvent gives the first message of EVENTS under a filter with a sequence greater than after, or ErrNone.
+func (b *Bus) NextEvent(ctx context.Context, filter string, after uint64) (Message, error) {
+	all, err := b.Events(ctx, filter, after, 1)
+	if err != nil {
+		return Message{}, err
+	}
+	if len(all) > 0 {
+		return all[0], nil
+	}
+	return b.surely(ctx, Message{}, ErrNone, subject.Events, lookup{Seq: after + 1, Next: filter})
 }
 
 // LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none.
