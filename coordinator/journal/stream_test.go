@@ -168,7 +168,7 @@ func ofGone(i Item) bool {
 func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 	b := start(t, Config{})
 	var all []Item
-	done := make(chan string)
+	done := make(chan string, 1)
 	go func() {
 		_, last := b.scene()
 		done <- last
@@ -176,14 +176,18 @@ func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 	at, last := Before(1), ""
 	rng := rand.New(rand.NewPCG(1, 1))
 	for at != last {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		patience := 200 * time.Millisecond // all may have been told before it is known which the last was
 		most := 1 + rng.IntN(4)
 		if last == "" {
 			select {
 			case last = <-done:
+				continue // perhaps it has been told
 			default:
 			}
+		} else {
+			patience = 30 * time.Second
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		n := 0
 		err := b.Stream(ctx, "", at, func(i Item) error {
 			if at = i.ID; !ofGone(i) {
@@ -194,8 +198,9 @@ func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 			}
 			return nil
 		})
+		early := last == "" && ctx.Err() != nil
 		cancel()
-		if !errors.Is(err, errEnough) {
+		if !errors.Is(err, errEnough) && !early {
 			t.Fatal(at, last, err)
 		}
 	}
