@@ -72,7 +72,7 @@ func steps(e coordinator.Explanation) string {
 // TestExplainTheEnd: how runs ended, in order and with who did what; nothing of a deleted one.
 func TestExplainTheEnd(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, brief)
 	wait, free := hold()
 	defer free()
 	var secret secrets

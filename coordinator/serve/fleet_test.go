@@ -72,7 +72,7 @@ func TestAgentFiles(t *testing.T) {
 // TestALostWorkerEndsItsRuns: nobody beats for them, so they are over within the lease (contract section 5).
 func TestALostWorkerEndsItsRuns(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := start(t, brief)
 	do, free := hold()
 	defer free()
 	w := s.work(do, echo("tool"))
@@ -114,7 +114,7 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 // could take does not (contract section 5).
 func TestNobodyMatches(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = 2 * time.Second })
+	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = 4 * time.Second })
 	do, free := hold()
 	defer free()
 	r := thinker("brain", "gpu")

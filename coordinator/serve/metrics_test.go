@@ -49,7 +49,7 @@ func (s *stack) sums(want map[string]float64) (p metrictest.Page) {
 // TestMetricsSayWhatHappened: runs of every outcome, and what they leave behind.
 func TestMetricsSayWhatHappened(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.Coordinator.Reports = 0 })
+	s := start(t, brief, func(c *serve.Config) { c.Coordinator.Reports = 0 })
 	held := make(chan struct{})
 	w := s.work(func(q run.Queued) run.Outcome {
 		switch q.Agent {

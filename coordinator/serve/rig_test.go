@@ -37,6 +37,9 @@ type stack struct {
 	stop func() // ends the coordinator and waits
 }
 
+// brief is a lease for tests that lose a worker.
+func brief(c *serve.Config) { c.Coordinator.Lease = 3 * time.Second }
+
 // start runs a coordinator that ends with the test.
 func start(t testing.TB, change ...func(*serve.Config)) *stack {
 	t.Helper()
@@ -44,7 +47,7 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 	cfg := serve.Config{
 		HTTPAddr: "127.0.0.1:0", Log: log,
 		NATS:        serve.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(), Log: log},
-		Coordinator: coordinator.Config{Lease: time.Second},
+		Coordinator: coordinator.Config{Lease: 10 * time.Second},
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -204,7 +207,11 @@ func (s *stack) until(id string, status run.Status) run.Run {
 	s.t.Helper()
 	var r run.Run
 	natstest.Until(s.t, id+" is "+string(status), func() bool {
-		r = into[run.Run](s.get("/runs/"+id), http.StatusOK)
+		g := s.get("/runs/" + id)
+		if g.status == http.StatusServiceUnavailable { // what was accepted a moment ago is not read yet
+			return false
+		}
+		r = into[run.Run](g, http.StatusOK)
 		return r.Status == status
 	})
 	return r
@@ -299,7 +306,7 @@ func (s *stack) workAs(r fleet.Runner, do func(run.Queued) run.Outcome) *worker 
 			w.beat(ctx)
 			select {
 			case <-ctx.Done():
-			case <-time.After(reg.BeatEvery):
+			case <-time.After(min(reg.BeatEvery, 200*time.Millisecond)): // that a run runs is seen soon
 			}
 		}
 	})
