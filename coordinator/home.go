@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ao/shared/fault"
@@ -26,6 +27,26 @@ func (c *Coordinator) atHome(session string) error {
 	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The model side of session %s is on host %q (profile %q) alone, and no runner has been there for %s; "+
 		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname, home.ExecutorProfile, c.NoMatch)).
 		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
+}
+
+// MayCome tells whether a refusal may be over without anybody's doing: an agent is not there, and not so long ago that a run would not wait
+// for it a runner left that may be back with it, or this process began, before its runners were back.
+func (c *Coordinator) MayCome(err error) bool {
+	f := fault.Of(err)
+	unknown := f.Kind == fault.NotFound && slices.ContainsFunc(f.Fields, func(f fault.Field) bool { return f.Name == "agent_name" })
+	return err != nil && unknown && !c.fleet.calm(c.NoMatch)
+}
+
+// calm tells whether no runner has left for a time, nor this process begun.
+func (r *roster) calm(since time.Duration) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, left := range r.left {
+		if time.Since(left) < since {
+			return false
+		}
+	}
+	return time.Since(r.began) >= since
 }
 
 // leaves notes that a runner left; its host and profile are remembered for as long as a run may wait for it.

@@ -112,7 +112,8 @@ func (s *service) agents(_ context.Context, _ nats.Header, body []byte) (reply, 
 const replyTo = "Ao-Reply-To"
 
 // inbox takes a run that a publisher left. What is refused goes to REJECTED with the reason; the answer, good or bad, goes to
-// the publisher too where it gave a subject. Trouble of ours is no answer: the message comes again.
+// the publisher too where it gave a subject. Trouble of ours is no answer: the message comes again, and so it does while its agent may yet
+// come back with its runner.
 func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	h := nats.Header(m.Header)
 	to := h.Get(replyTo)
@@ -123,6 +124,9 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 		}
 	}
 	acc, err := s.leave(ctx, h, m)
+	if s.c.MayCome(err) {
+		return fault.Wrap(fault.Unavailable, "", "The agent is not there yet", err)
+	}
 	switch fault.KindOf(err) {
 	case fault.Busy, fault.Unavailable:
 		return err

@@ -194,7 +194,7 @@ func TestRefusedThingsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(q run.Queued) run.Outcome { return done(`{"n":"no number"}`) }, echo("good"))
-	if err := s.nc.Publish(subject.InboxRuns, []byte(`{"agent_name":"nobody"}`)); err != nil {
+	if err := s.nc.Publish(subject.InboxRuns, []byte(`{"agent_name":"nobody","mode":"sync"}`)); err != nil {
 		t.Fatal(err)
 	}
 	acc := s.submit(`{"agent_name":"good","output_schema":{"type":"object","properties":{"n":{"type":"integer"}}}}`)

@@ -226,6 +226,43 @@ func TestInbox(t *testing.T) {
 	}
 }
 
+// TestTheInboxWaitsForRunnersThatMayBeBack: after a restart a run may be taken out of the inbox before its agent is there again.
+func TestTheInboxWaitsForRunnersThatMayBeBack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		patience time.Duration
+		waits    bool
+	}{"it has just begun": {time.Hour, true}, "runners had their time": {time.Nanosecond, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = tt.patience })
+			const body = `{"agent_name":"late","parameters":{"prompt":"x"}}`
+			if r, err := s.nc.Request(subject.InboxRuns, []byte(body), 5*time.Second); err != nil || strings.Contains(string(r.Data), "error") {
+				t.Fatalf("publish: %v %s", err, r.Data)
+			}
+			js, err := s.nc.JetStream()
+			if err != nil {
+				t.Fatal(err)
+			}
+			natstest.Until(t, "it was looked at", func() bool {
+				c, err := js.ConsumerInfo(subject.Inbox, subject.InboxDurable)
+				return err == nil && c.Delivered.Consumer > 0 && (tt.waits || len(s.rejected()) > 0)
+			})
+			s.work(func(run.Queued) run.Outcome { return done("1") }, echo("late"))
+			if !tt.waits {
+				if why := s.rejected()[body]; why != `There is no agent "late"; GET /agents lists them` {
+					t.Errorf("rejected with %q", why)
+				}
+				return
+			}
+			natstest.Until(t, "it is done", func() bool { return len(into[journal.Page](s.get("/runs?status=completed"), 200).Runs) == 1 })
+			if all := s.rejected(); len(all) > 0 {
+				t.Errorf("rejected: %v", all)
+			}
+		})
+	}
+}
+
 // rejected is what the stream of refused messages holds: bodies with their reasons.
 func (s *stack) rejected() map[string]string {
 	js, err := s.nc.JetStream()

@@ -171,7 +171,7 @@ func TestIngress(t *testing.T) {
 		}
 		p.leave(`{"agent_name":"plain"}`, "Ao-Reply-To", "answers.bad")
 		p.leave(`no json`)
-		p.leave(`{"agent_name":"nobody"}`)
+		p.leave(`{"session_id":"ses_none","prompt":"x"}`)
 		p.leave(`{"agent_name":"tool","mode":"sync"}`)
 		s.coordinator.start()
 		s.ready()
@@ -194,7 +194,7 @@ func TestIngress(t *testing.T) {
 		s.until("four are rejected", func() bool { rejected = p.rejected(); return len(rejected) == 4 })
 		for body, reason := range map[string]string{
 			`{"agent_name":"plain"}`: "Parameters do not match agent's parameters_schema", `no json`: "The body is not JSON",
-			`{"agent_name":"nobody"}`: `There is no agent "nobody"`, `{"agent_name":"tool","mode":"sync"}`: "Nobody waits at the inbox",
+			`{"session_id":"ses_none","prompt":"x"}`: "There is no session", `{"agent_name":"tool","mode":"sync"}`: "Nobody waits at the inbox",
 		} {
 			s.contains(rejected[body], reason)
 		}
