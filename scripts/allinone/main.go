@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	coordinator "ao/coordinator/serve"
 	"ao/nats/bus"
@@ -70,8 +71,20 @@ func run(c coordinator.Config, w worker.Config) error {
 	}
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	serving := make(chan struct{})
-	c.Server, c.Serving = server, func(url string) { hello(url, server.URL(), c); close(serving) }
+	serving, ready := make(chan struct{}), make(chan struct{})
+	w.Ready = func() { close(ready) }
+	c.Server, c.Serving = server, func(url string) {
+		close(serving)
+		go func() { // what it says to try works
+			select {
+			case <-ready:
+			case <-time.After(5 * time.Second): // its log says why
+			case <-ctx.Done():
+				return
+			}
+			hello(url, server.URL(), c)
+		}()
+	}
 	decided := make(chan error, 1)
 	go func() { decided <- coordinator.Run(core, c) }()
 	worked := make(chan error, 1)

@@ -203,7 +203,6 @@ func TestAllInOne(t *testing.T) {
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
 	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "bin/ao --url "+s.url+" run text-stats", "curl -s "+s.url)
-	s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
 	out, told, code := s.ao("run", "text-stats", "-p", "file=file.txt")
 	if code != 0 {
 		t.Fatalf("text-stats: %d %s %s", code, out, told)

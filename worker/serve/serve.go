@@ -37,6 +37,7 @@ type Config struct {
 	Metrics *metric.Registry // default nil: nothing is counted
 
 	Hurry <-chan struct{} // closed: the grace is over
+	Ready func()          // called once, when every profile's runner has registered: from then on they take runs; default nothing
 }
 
 // Settings are the rows of the configuration (contract section 11) that a worker reads.
@@ -110,6 +111,18 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 				w.StopNow()
 			case <-over:
 			}
+		}()
+	}
+	if c.Ready != nil {
+		go func() {
+			for _, w := range all {
+				select {
+				case <-w.Ready():
+				case <-ctx.Done():
+					return
+				}
+			}
+			c.Ready()
 		}()
 	}
 	if c.HealthFile != "" {
