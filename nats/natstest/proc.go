@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -79,26 +75,6 @@ func process(t testing.TB, opts []Option) *Process {
 		o(&p.c)
 	}
 	return p
-}
-
-var given sync.Map // addresses that FreeAddr gave: whoever got one may not listen yet, or be about to listen again
-
-// FreeAddr is an address on 127.0.0.1 that nobody listens on and that it gives once only: below the ports that systems give to
-// outgoing connections and to listeners that name none, any of which could have it by the time it is used.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(22000)))
-		if err != nil {
-			continue
-		}
-		l.Close()
-		if _, twice := given.LoadOrStore(l.Addr().String(), true); !twice {
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port from 10000 to 32000 is free")
-	return ""
 }
 
 // URL is where the server is, also while it isn't running.

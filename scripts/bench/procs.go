@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // proc is a child: this program again in another role, so that every process's CPU time can be told apart.
@@ -57,12 +58,11 @@ func stat(pid int, file string) ([]string, error) {
 	return strings.Fields(string(raw)), err
 }
 
-// freePort is a port of 127.0.0.1 that nobody has at this moment.
+// freePort is an address on 127.0.0.1 that nobody listens on, for a server that is yet to be started, and again.
 func freePort() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := natstest.Address()
 	if err != nil {
 		panic(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }

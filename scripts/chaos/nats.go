@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ao/nats/embed"
+	"ao/nats/natstest"
 
 	"github.com/nats-io/nats.go"
 )
@@ -44,12 +45,12 @@ func (s *stack) addNATS(n int) error {
 	for i := range configs {
 		c := embed.Config{StoreDir: s.path("nats", fmt.Sprint(i+1)), Sync: s.fsync}
 		var err error
-		if c.Listen, err = s.ports.next(); err != nil {
+		if c.Listen, err = natstest.Address(); err != nil {
 			return err
 		}
 		if n > 1 {
 			c.Name = fmt.Sprintf("n%d", i+1)
-			if c.ClusterListen, err = s.ports.next(); err != nil {
+			if c.ClusterListen, err = natstest.Address(); err != nil {
 				return err
 			}
 			routes = append(routes, c.ClusterListen)

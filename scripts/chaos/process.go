@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -133,23 +132,5 @@ func (p *process) running() bool {
 		return false
 	default:
 		return true
-	}
-}
-
-// ports gives addresses on 127.0.0.1 that nobody listens on, each once.
-type ports map[string]bool
-
-func (p ports) next() (string, error) {
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		address := l.Addr().String()
-		l.Close()
-		if !p[address] {
-			p[address] = true
-			return address, nil
-		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 // The deployment: two coordinators, three workers with two profiles each, one NATS server or a cluster of three.
@@ -32,7 +34,6 @@ type stack struct {
 	root  string // of the project
 	dir   string
 	token string
-	ports ports
 
 	nats, coordinators, workers []*process
 	natsURLs, urls              []string
@@ -70,14 +71,14 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{options: o, root: root, dir: dir, ports: ports{}, token: filepath.Base(dir)}
+	s := &stack{options: o, root: root, dir: dir, token: filepath.Base(dir)}
 	if err := errors.Join(s.build(ctx), s.layOut(), s.addNATS(o.nats)); err != nil {
 		s.remove()
 		return nil, err
 	}
 	common := []string{"AO_NATS_URL=" + strings.Join(s.natsURLs, ","), "AO_LOG_LEVEL=" + o.level}
 	for i := range coordinators {
-		address, err := s.ports.next()
+		address, err := natstest.Address()
 		if err != nil {
 			return nil, err
 		}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -175,14 +177,23 @@ func own() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// free is a port of 127.0.0.1 that nobody has at this moment.
+var given = map[string]bool{} // by free
+
+// free is an address on 127.0.0.1 that nobody listens on and that is given once: below the ports that systems give to outgoing
+// connections and to listeners that name none, any of which could have it by the time it is used.
 func free() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 1000 {
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(10000+rand.IntN(22000)))
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if address := l.Addr().String(); !given[address] {
+			given[address] = true
+			return address, nil
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", errors.New("no port from 10000 to 32000 is free")
 }
 
 // find is a program, on PATH or in the usual places.
