@@ -69,7 +69,7 @@ func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status r
 	}
 	seq, err := c.bus.AppendAll(ctx, bus.Entry{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim}, last)
 	if errors.Is(err, bus.ErrTaken) {
-		return c.endIgnored(ctx, a, last)
+		return c.endIgnored(ctx, a, status, last)
 	}
 	if err != nil {
 		return unavailable(err)
@@ -78,24 +78,59 @@ func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status r
 	return c.reached(ctx, seq)
 }
 
-// endIgnored ends a waiting run whose claim is taken, by one that counts for nothing: it was on its way when NATS lost what had queued
-// the attempt. ErrTaken: it is not so, a runner has begun it.
-func (c *Coordinator) endIgnored(ctx context.Context, a journal.Active, last bus.Entry) error {
+// endIgnored ends a waiting run whose claim, or last word, is taken by one that counts for nothing: it was on its way when NATS lost what
+// had queued the attempt. Whose claim it is, is told to stop; that it fails, only where nobody was heard to have it. ErrTaken: it is not
+// so, a runner has begun it; or nothing is in the way any more.
+func (c *Coordinator) endIgnored(ctx context.Context, a journal.Active, status run.Status, last bus.Entry) error {
 	if err := c.caughtUp(ctx); err != nil {
 		return err
 	}
 	_, key := c.attempt(a)
-	m, err := c.bus.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key))
-	if err != nil || m.Seq > c.Journal.Seq() {
+	claim, err := c.lastOr(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key))
+	if err != nil {
+		return err
+	}
+	word, err := c.lastOr(ctx, last.Subject)
+	if err != nil {
+		return err
+	}
+	if max(claim.Seq, word.Seq) > c.Journal.Seq() {
 		return bus.ErrTaken
 	}
-	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Next() != a.Next() || !c.Journal.Sure() { // the claim is read by now
+	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Next() != a.Next() || !c.Journal.Sure() { // both are read by now
+		return bus.ErrTaken
+	}
+	if claim.Seq != 0 && status != run.Stopped && !c.leases.silent(key) {
+		return bus.ErrTaken
+	}
+	if word.Seq != 0 {
+		if err := c.bus.Purge(ctx, subject.Runs, last.Subject, word.Seq+1); err != nil {
+			return unavailable(err)
+		}
+	}
+	if claim.Seq == 0 {
 		return bus.ErrTaken
 	}
 	if err := c.say(ctx, a, last); err != nil {
 		return err
 	}
+	var early run.Claim
+	if json.Unmarshal(claim.Body, &early) == nil {
+		a.Claim, a.Key = &early, key
+		go c.tellStop(context.WithoutCancel(ctx), a)
+	}
 	return c.caughtUp(ctx)
+}
+
+// lastOr gives the message of a subject; one of sequence 0 where there is none.
+func (c *Coordinator) lastOr(ctx context.Context, subj string) (bus.Message, error) {
+	m, err := c.bus.Last(ctx, subj)
+	if errors.Is(err, bus.ErrNone) {
+		return bus.Message{}, nil
+	} else if err != nil {
+		return m, unavailable(err)
+	}
+	return m, nil
 }
 
 // wishStop makes the wish durable and tells the runner; the leases repeat it until the end comes.

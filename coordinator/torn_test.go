@@ -139,6 +139,37 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	}
 }
 
+// Nor does it keep a run from being stopped, or from being failed where no runner comes.
+func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
+	for name, claimed := range map[string]bool{"a word": false, "a claim and a word, between two attempts": true} {
+		t.Run(name, func(t *testing.T) {
+			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+			r := runner("one", echo("a"))
+			register(t, c, r)
+			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
+			first := claim(t, c, id, r)
+			part, key := subject.Partition(first.Spec.SessionID), c.keys.of(id, 2)
+			word := func(key string, n int, status run.Status) {
+				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+			}
+			if claimed {
+				put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
+			}
+			word(key, 2, run.Completed)
+			word(first.Key, 1, run.Failed)
+			active(t, c, id, "waits for its second attempt", func(a journal.Active) bool {
+				return a.Next() == 2 && a.Claim == nil && (claimed || a.QueuedSeq != 0)
+			})
+			if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
+				t.Errorf("%s %v", got.Status, err)
+			}
+			if o := ended(t, c, id); o.Status != run.Stopped {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
 // Likewise a claim of the next attempt that its worker had on its way when NATS crashed: it stands before what queues the attempt then,
 // and counts for nothing. Its worker, while it is heard, keeps the attempt; it is given up like any other; and it can be stopped.
 func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
