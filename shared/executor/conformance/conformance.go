@@ -101,6 +101,8 @@ type examiner struct {
 	ctx    context.Context
 	dir    string
 	mark   string
+	lived  bool // something outlived a program for good, and so did
+	fled   bool // something that had left its group
 	report Report
 	bound  string // what it bound at its first run
 	runs   int
@@ -266,6 +268,8 @@ func (x *examiner) stops() {
 		x.skip(nameStop, true, err.Error())
 		return
 	}
+	p.write(bytes.Repeat([]byte{' '}, 64<<10+1)) // more than a pipe holds: it is through once the program reads, and so is ready for signals
+	p.waitRead(5 * time.Second)
 	if p.waitEnd(300 * time.Millisecond) { // it does not read its stdin
 		p.kill()
 		x.skip(nameStop, true, "it does not wait for its document")

@@ -97,9 +97,12 @@ func TestBad(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := Config{Command: script(t, tt.script), Grace: time.Second}
-			if tt.name == "hangs" {
+			c := Config{Command: script(t, tt.script), Grace: 10 * time.Second}
+			switch tt.name {
+			case "hangs":
 				c.Patience = time.Second
+			case "ignores SIGTERM":
+				c.Grace = time.Second
 			}
 			r := examine(t, c)
 			if got := found(r); got != tt.want || r.OK == strings.Contains(tt.want, "fail") {
@@ -133,7 +136,11 @@ done`
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := examine(t, Config{Command: script(t, tt.script), Grace: time.Second, Persistent: true})
+			c := Config{Command: script(t, tt.script), Grace: 10 * time.Second, Persistent: true}
+			if tt.name == "deaf to shutdown" {
+				c.Grace = time.Second
+			}
+			r := examine(t, c)
 			if got := found(r); got != tt.want || r.OK == strings.Contains(tt.want, "fail") {
 				t.Errorf("ok %v, got\n%s\nwant\n%s", r.OK, got, tt.want)
 			}

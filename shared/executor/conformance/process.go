@@ -137,6 +137,23 @@ func (p *proc) closeStdin() {
 	}()
 }
 
+// waitRead waits until the process has taken what was written, or has ended.
+func (p *proc) waitRead(d time.Duration) {
+	read := make(chan struct{})
+	go func() {
+		p.wrote.Wait()
+		close(read)
+	}()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-read:
+	case <-p.over:
+	case <-t.C:
+	case <-p.x.ctx.Done():
+	}
+}
+
 func (p *proc) ended() bool {
 	select {
 	case <-p.over:
@@ -166,11 +183,11 @@ func (p *proc) kill() {
 	p.once.Do(func() {
 		pid := p.cmd.Process.Pid
 		if p.ended() {
-			p.live = p.x.marked()
+			p.live = p.x.marked(&p.x.lived)
 		}
 		syscall.Kill(-pid, syscall.SIGKILL)
 		<-p.over
-		p.left = p.x.marked()
+		p.left = p.x.marked(&p.x.fled)
 		for _, pid := range p.left {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -179,9 +196,14 @@ func (p *proc) kill() {
 	})
 }
 
-// marked lists the processes of this examination that live. One that is about to end gets a moment.
-func (x *examiner) marked() (all []int) {
-	for range 40 {
+// marked lists the processes of this examination that live. One that is about to end has 5 s for that, and a moment once such a
+// wait was in vain.
+func (x *examiner) marked(vain *bool) (all []int) {
+	patience := 5 * time.Second
+	if *vain {
+		patience = 200 * time.Millisecond
+	}
+	for end := time.Now().Add(patience); ; pause(5 * time.Millisecond) {
 		all = nil
 		entries, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, path := range entries {
@@ -196,9 +218,11 @@ func (x *examiner) marked() (all []int) {
 		if all == nil {
 			return nil
 		}
-		pause(5 * time.Millisecond)
+		if time.Now().After(end) {
+			*vain = true
+			return all
+		}
 	}
-	return all
 }
 
 func pause(d time.Duration) { <-time.After(d) }
