@@ -12,17 +12,17 @@ func TestAHostileBodyCostsNoMoreThanItsLength(t *testing.T) {
 	inside := "[" + strings.Repeat(`"\"",`, size/5) + "0]"
 	cost := func(levels int) time.Duration {
 		body := []byte(strings.Repeat(`{"a":`, levels) + inside + strings.Repeat("}", levels))
-		best := time.Hour
-		for range 3 {
-			at := time.Now()
-			if err := Check(body); err != nil {
-				t.Fatal(err)
-			}
-			best = min(best, time.Since(at))
+		at := time.Now()
+		if err := Check(body); err != nil {
+			t.Fatal(err)
 		}
-		return best
+		return time.Since(at)
 	}
-	if flat, deep := cost(1), cost(levels); deep > 4*flat {
+	flat, deep := cost(1), cost(levels)
+	for range 2 { // in turns, so that a slow moment of the machine is not one of them only
+		flat, deep = min(flat, cost(1)), min(deep, cost(levels))
+	}
+	if deep > levels/4*flat {
 		t.Errorf("%d levels cost %v, one costs %v", levels, deep, flat)
 	}
 }

@@ -17,7 +17,7 @@ func TestExplain(t *testing.T) {
 			"story":[{"at":"` + first + `","what":"accepted","detail":"for agent a","sequence":1},{"at":"` + later + `","attempt":1,"what":"claimed","detail":"by runner rnr_1\nand more","sequence":3}],"incomplete":"NATS does not answer"}`,
 		"GET /runs/run_2/explain": `{"run_id":"run_2","session_id":"ses_1","agent_name":"a","status":"pending","attempt":1,"max_attempts":1,"summary":"It waits for a free slot.",
 			"waits_for":{"reason":"no_free_slot","runners":[{"runner_id":"rnr_1","hostname":"h","executor_profile":"p","status":"online","max_concurrent_runs":5,"running":5,"mismatches":[],
-				"holds":[` + strings.Repeat(`{"run_id":"run_9","agent_name":"b","since":"`+at(63*time.Second+500*time.Millisecond)+`"},`, 4) + `{"run_id":"run_8","agent_name":"b","since":"` + first + `"}]}]},
+				"holds":[` + strings.Repeat(`{"run_id":"run_9","agent_name":"b","since":"`+at(63*time.Minute+30*time.Second)+`"},`, 4) + `{"run_id":"run_8","agent_name":"b","since":"` + first + `"}]}]},
 			"story":[{"at":"` + first + `","what":"accepted","detail":"for agent a"}]}`,
 		"GET /runs/run_3/explain": `{"run_id":"run_3","session_id":"ses_1","agent_name":"a","status":"failed","attempt":1,"max_attempts":1,"summary":"It failed.","waits_for":null,
 			"story":[{"at":"` + first + `","what":"accepted","detail":"for agent a"},{"at":"` + later + `","attempt":1,"what":"failed","detail":"no"}]}`,
@@ -49,7 +49,7 @@ waits for  no_free_slot
 It waits for a free slot.
 
 RUNNER  STATUS  HOST  PROFILE  SLOTS  WHY NOT
-rnr_1   online  h     p        5/5    run_9 (b, 1m03s); run_9 (b, 1m03s); run_9 (b, 1m03s); and 2 more
+rnr_1   online  h     p        5/5    run_9 (b, 1h03m); run_9 (b, 1h03m); run_9 (b, 1h03m); and 2 more
 
 WHEN    AFTER  WHAT      DETAIL
 2m ago  +0ms   accepted  for agent a
