@@ -100,6 +100,9 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 	case <-l.over:
 		return false, nil
 	}
+	if l.ctx.Err() != nil { // it broke the protocol meanwhile, and is being ended
+		return false, nil
+	}
 	if n, text := l.strays(); n > 0 {
 		t.tell(run.EventMessage, strayText(n, text))
 	}

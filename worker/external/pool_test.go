@@ -269,11 +269,29 @@ func TestDiesBetweenTurns(t *testing.T) {
 	h := newHouse(t, echo, PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	syscall.Kill(first, syscall.SIGKILL)
+	until(t, "the process is gone", func() bool { return dead(first) })
 	pid, n, _ := answerOf(t, h.turn(t.Context(), "line"))
 	raw, _ := os.ReadFile(filepath.Join(h.job.Invocation.ProjectDir, "lines"))
 	if pid == first || n != 1 || !strings.Contains(string(raw), `"mode":"resume"`) {
 		t.Errorf("process %d after %d, turn %d: %s", pid, first, n, raw)
 	}
+}
+
+// TestBrokenBeforeItIsAsked: a process that is being ended is asked nothing more; another one does the turn.
+func TestBrokenBeforeItIsAsked(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
+	h.turn(t.Context(), "ok")
+	j := h.next("ok")
+	l, err := h.p.take(t.Context(), j, maxResult)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.cancel(errors.New("a second answer to its turn"))
+	if asked, err := l.ask(t.Context(), j, newTurn(j, maxResult)); asked || err != nil {
+		t.Errorf("asked %v, %v", asked, err)
+	}
+	<-l.over
 }
 
 // TestAnotherProcessIsWanted: a process does not do a turn that follows another one than its own.
