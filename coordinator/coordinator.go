@@ -174,9 +174,19 @@ func (c *Coordinator) Ready() error {
 		if err := c.Journal.Ready(); err != nil {
 			return err
 		}
-		return fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
+		return errStarting
 	}
 	return c.Journal.Ready()
+}
+
+var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
+
+// Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be taken for new.
+func (c *Coordinator) Registries() error {
+	if c.fleet.read.Load() && c.agents.read.Load() {
+		return nil
+	}
+	return errStarting
 }
 
 // insist does again and again what NATS does not answer, until it is done or refused, or ctx ends.

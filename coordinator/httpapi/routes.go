@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 )
@@ -74,9 +76,18 @@ func (a *API) routes() []route {
 	}
 }
 
+// registries are the beginnings of the paths at which agents and runners are told of or changed.
+var registries = []string{"/agents", "/runner", "/runs/validate"}
+
 // knowing reads the parameters that a route knows, and hands them on.
 func (a *API) knowing(r route) handler {
+	needs := slices.ContainsFunc(registries, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
 	return func(g *gin.Context) (any, error) {
+		if needs {
+			if err := a.c.Registries(); err != nil {
+				return nil, err
+			}
+		}
 		q, err := readQuery(g.Request.URL.RawQuery, r.Query)
 		if err != nil {
 			return nil, err
