@@ -302,6 +302,37 @@ func TestUnmarkedDaemon(t *testing.T) {
 	}
 }
 
+// TestKnownInTheMiddleOfItsExec: a process that begins one program after the other is known at each moment, and one that has no
+// environment is known to have none.
+func TestKnownInTheMiddleOfItsExec(t *testing.T) {
+	m := newMark()
+	defer m.release()
+	start := func(env []string, args ...string) int {
+		t.Helper()
+		c := exec.Command("/bin/sh", args...)
+		c.Env = env
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+		return c.Process.Pid
+	}
+	other := newMark()
+	defer other.release()
+	busy := start([]string{other.env()}, "-c", `exec /bin/sh -c "$0" "$0"`, `exec /bin/sh -c "$0" "$0"`)
+	none := start([]string{}, "-c", "exec sleep 100")
+	other.release()
+	for range 20000 {
+		if !over(busy) {
+			t.Fatal("a process whose Run is over is taken for a stranger")
+		}
+	}
+	begin := time.Now()
+	if over(none) || time.Since(begin) > 900*time.Millisecond {
+		t.Errorf("who has no mark: %v after %v", over(none), time.Since(begin))
+	}
+}
+
 func TestStop(t *testing.T) {
 	t.Run("cleans up within the grace", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())

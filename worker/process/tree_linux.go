@@ -65,11 +65,14 @@ func (m *mark) sweep() {
 // over tells whether a process belongs to a Run that is no more.
 func over(pid int) bool {
 	var env []byte
-	for range 3 { // a process in the middle of its exec shows none for a moment
-		if env, _ = os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); len(env) > 0 {
+	for end, none := time.Now().Add(time.Second), 0; none < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		var err error
+		if env, err = os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || len(env) > 0 {
 			break
 		}
-		time.Sleep(time.Millisecond)
+		if bare(pid) { // for an instant so is one that is about to get its environment
+			none++
+		}
 	}
 	marks.mu.Lock()
 	defer marks.mu.Unlock()
@@ -90,6 +93,17 @@ func over(pid int) bool {
 	return marks.sole.Load() && len(marks.active) == 0
 }
 
+// bare tells whether a process whose environment is read as empty has none: one in the middle of its exec, or of its end, shows
+// none for a moment, and then its environment has no place in memory either (proc(5), env_start and env_end).
+func bare(pid int) bool {
+	fields := status(pid)
+	if len(fields) < 49 {
+		return true
+	}
+	start, end := string(fields[47]), string(fields[48])
+	return fields[0][0] == 'Z' || fields[0][0] == 'X' || start == end && start != "0"
+}
+
 var sweeping sync.Mutex
 
 // sweep kills all orphans of Runs that are over, with all that descends from them, and reaps them.
@@ -103,7 +117,9 @@ func sweep(patience time.Duration) {
 			switch {
 			case zombie(pid):
 				if doomed[pid] || marks.sole.Load() {
-					syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+					if n, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); n == pid {
+						left = true // its children may have come after the list was read
+					}
 				}
 			case doomed[pid]:
 				left = true
@@ -172,10 +188,15 @@ func numbers(list []byte) []int {
 	return all
 }
 
+// status gives what the kernel tells of a process, from its state on; nothing where there is none.
+func status(pid int) [][]byte {
+	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:]) // the name before it may contain anything
+}
+
 // stat gives a process's state and group; 0 and 0 where there is none.
 func stat(pid int) (state byte, group int) {
-	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:]) // the name before it may contain anything
+	fields := status(pid)
 	if len(fields) < 3 {
 		return 0, 0
 	}
