@@ -88,7 +88,9 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 	case subject.Fleet(fleet.OpDeregister):
 		var f fleet.Farewell
 		json.Unmarshal(body, &f)
-		s.byes = append(s.byes, f)
+		if !slices.Contains(s.byes, f) { // it is said again where the answer is late
+			s.byes = append(s.byes, f)
+		}
 		return []byte("{}"), nil
 	case subject.Fleet(subject.OpRecord):
 		var r bus.RecordRequest
@@ -180,7 +182,7 @@ func (s *boss) claim(q run.Queued) (c run.Claim, ok bool) {
 }
 
 func (s *boss) record(subj string, into any) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	m, err := s.b.Last(ctx, subj)
 	if err == nil {
