@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,12 +26,20 @@ import (
 // A runner that starts anew while it is told to drain is told again: it is the runner that is to go, not the process.
 func TestADrainMeetsARestart(t *testing.T) {
 	t.Parallel()
+	for name, slow := range map[string]time.Duration{"that says so": 0, "that does not answer in time": 1200 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) { drainMeetsRestart(t, slow) })
+	}
+}
+
+func drainMeetsRestart(t *testing.T, slow time.Duration) {
+	t.Parallel()
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{})
 	one, two := runner("one"), runner("two")
 	register(t, c, one)
 	var now atomic.Pointer[fleet.Runner]
 	now.Store(&one)
+	var mu sync.Mutex
 	var told []string
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan struct{})
@@ -48,11 +57,14 @@ func TestADrainMeetsARestart(t *testing.T) {
 			if cmd.Type != fleet.CommandDrain {
 				return json.Marshal(fleet.CommandReply{Instance: "two"})
 			}
+			mu.Lock()
 			told = append(told, cmd.Instance)
+			mu.Unlock()
 			if now.CompareAndSwap(&one, &two) { // the command meets the one that has just begun
 				if _, err := c.Register(ctx, two); err != nil {
 					t.Error(err)
 				}
+				<-time.After(slow)
 			}
 			if cmd.Instance != "two" {
 				return nil, fault.New(fault.Forbidden, "", "another process")

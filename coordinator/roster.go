@@ -385,7 +385,7 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 		switch {
 		case errors.Is(err, bus.ErrNobody): // nobody is there to drain
 			return c.fleet.remove(ctx, id, "")
-		case fault.KindOf(err) == fault.Forbidden && err != nil && try < 5: // it is another process now
+		case err != nil && (fault.KindOf(err) == fault.Forbidden && try < 5 || try < 3): // it is another process now, or may be: it did not answer
 			continue
 		}
 		return nil
