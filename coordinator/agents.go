@@ -262,6 +262,9 @@ func (c *Coordinator) Agents(status string) ([]agent.Blueprint, error) {
 	if !slices.Contains([]string{"", agent.Active, agent.Inactive}, status) {
 		return nil, fault.New(fault.Invalid, "", "status must be active, inactive or broken").With("field", "status")
 	}
+	if err := c.Registries(); err != nil {
+		return nil, err
+	}
 	all := c.fleet.agents()
 	c.agents.mu.RLock()
 	for name, b := range c.agents.stored {

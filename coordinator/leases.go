@@ -60,13 +60,18 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			}
 		}
 	}
+	current := sync.OnceValue(func() bool { // has the fold what NATS has?
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return l.c.caughtUp(ctx) == nil
+	})
 	for _, at := range b.Attempts {
 		switch a, ok := l.c.Journal.Active(at.RunID); {
 		case !ok:
 			if l.c.Journal.Ended(at.RunID) {
 				reply.GivenUp = append(reply.GivenUp, at.Key)
 			}
-		case l.c.over(a, at.Key), l.another(ctx, at, b.Instance):
+		case l.c.over(a, at.Key), l.another(at, b.Instance, current):
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		default:
 			l.mu.Lock()
@@ -87,17 +92,12 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 
 // another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is
 // behind may not have read yet what a worker has begun.
-func (l *leases) another(ctx context.Context, at fleet.Attempt, instance string) bool {
+func (l *leases) another(at fleet.Attempt, instance string, current func() bool) bool {
 	is := func() bool {
 		a, ok := l.c.Journal.Active(at.RunID)
 		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)
 	}
-	if !is() {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return l.c.caughtUp(ctx) == nil && is() && l.c.Journal.Sure()
+	return is() && current() && is() && l.c.Journal.Sure()
 }
 
 // over tells whether a key is that of an attempt that has ended, while the run goes on.

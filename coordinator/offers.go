@@ -79,6 +79,9 @@ func (o *offers) one(ctx context.Context, a journal.Active) {
 	case o.slots <- struct{}{}:
 		err = o.c.decide(ctx, a)
 		<-o.slots
+		wait, cancel := context.WithTimeout(ctx, patience)
+		_ = o.c.Journal.Own(wait) // so that no look finds the same offer again
+		cancel()
 	case <-ctx.Done():
 	}
 	o.mu.Lock()
@@ -125,9 +128,6 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	}
 	c.meters.checked(word.Status)
 	c.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
-	wait, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	_ = c.Journal.Own(wait) // so that no look finds the same offer again
 	return nil
 }
 

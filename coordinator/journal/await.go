@@ -136,11 +136,11 @@ func (j *Journal) whole(ctx context.Context) error {
 	return j.catchUp(ctx)
 }
 
-// catchUp makes reads follow writes: it waits for what the stream holds now, at most ten seconds, or two while history is read.
+// catchUp makes reads follow writes: it waits for what the stream holds now, at most four seconds, or two while history is read.
 func (j *Journal) catchUp(ctx context.Context) error {
 	most, say := 2*time.Second, "the history is being read; try again in a moment"
 	if j.live.Load() {
-		most, say = 10*time.Second, "NATS does not answer; try again in a moment"
+		most, say = 4*time.Second, "NATS does not answer; try again in a moment"
 	}
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -162,6 +162,15 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 		if err != nil || m.Seq != want {
 			t.Errorf("the event of run %d: got %+v, %v, want %d", run, m, err, want)
 		}
+		for what, filter := range map[string]string{"its run": subject.RunEvents("ses_1", "run_"+strconv.Itoa(run)), "its session": subject.SessionEvents("ses_1")} {
+			newest := want
+			if what == "its session" {
+				newest = told[1]
+			}
+			if at, err := b.LastEvent(t.Context(), filter); err != nil || at != newest {
+				t.Errorf("the last event of %s: got %d, %v, want %d", what, at, err, newest)
+			}
+		}
 	}
 	if answers.Load() == 0 {
 		t.Error("the replica that lags behind was not asked")

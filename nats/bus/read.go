@@ -183,13 +183,20 @@ func (b *Bus) NextEvent(ctx context.Context, filter string, after uint64) (Messa
 	return b.surely(ctx, Message{}, ErrNone, subject.Events, lookup{Seq: after + 1, Next: filter})
 }
 
-// LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none.
+// LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none. In a cluster the leader says so: any
+// other replica may have yet to hear of it.
 func (b *Bus) LastEvent(ctx context.Context, filter string) (uint64, error) {
-	ask, err := json.Marshal(map[string]string{"last_by_subj": filter})
+	what := lookup{Subject: filter}
+	ask, err := json.Marshal(what)
 	if err != nil {
 		return 0, err
 	}
-	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
+	var m Message
+	if b.clustered() {
+		m, _, err = b.leaders(ctx, subject.Events, what)
+	} else {
+		m, err = b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
+	}
 	if errors.Is(err, ErrNone) {
 		return 0, nil
 	}

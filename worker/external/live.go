@@ -100,15 +100,17 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 	case <-l.over:
 		return false, nil
 	}
+	l.mu.Lock()
 	if l.ctx.Err() != nil { // it broke the protocol meanwhile, and is being ended
+		l.mu.Unlock()
 		return false, nil
 	}
-	if n, text := l.strays(); n > 0 {
-		t.tell(run.EventMessage, strayText(n, text))
-	}
-	l.mu.Lock()
+	n, text := l.strays()
 	l.turn = t
 	l.mu.Unlock()
+	if n > 0 {
+		t.tell(run.EventMessage, strayText(n, text))
+	}
 	written := make(chan error, 1)
 	select {
 	case l.input <- process.Piece{Data: line, Done: func(err error) { written <- err }}:
@@ -139,10 +141,8 @@ func (l *live) end(err error) {
 	close(l.over)
 }
 
-// strays gives what came since the last turn, and forgets it.
+// strays gives what came since the last turn, and forgets it. The caller holds l.mu.
 func (l *live) strays() (n int64, text []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	n, text = l.strayed, l.stray.Bytes()
 	l.strayed, l.stray = 0, process.Text{Limit: keptStray}
 	return n, text

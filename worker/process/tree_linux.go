@@ -62,16 +62,19 @@ func (m *mark) sweep() {
 	}
 }
 
-// over tells whether a process belongs to a Run that is no more.
-func over(pid int) bool {
+// over tells whether a process belongs to a Run that is no more. One in the middle of its exec is looked at again until a time.
+func over(pid int, until time.Time) bool {
 	var env []byte
-	for end, none := time.Now().Add(time.Second), 0; none < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for none := 0; none < 3; time.Sleep(time.Millisecond) {
 		var err error
 		if env, err = os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || len(env) > 0 {
 			break
 		}
 		if bare(pid) { // for an instant so is one that is about to get its environment
 			none++
+		}
+		if time.Now().After(until) {
+			break
 		}
 	}
 	marks.mu.Lock()
@@ -111,19 +114,21 @@ func sweep(patience time.Duration) {
 	sweeping.Lock()
 	defer sweeping.Unlock()
 	doomed := map[int]bool{}
+	execs := time.Now().Add(time.Second) // others wait for this sweep
+	again := true                        // one more look where only others' ended: their children may have come after the list was read, but some end all the time
 	for deadline, pause := time.Now().Add(patience), 200*time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		left := false
+		left, others := false, false
 		for _, pid := range adopted() {
 			switch {
 			case zombie(pid):
 				if doomed[pid] || marks.sole.Load() {
 					if n, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); n == pid {
-						left = true // its children may have come after the list was read
+						left, others = left || doomed[pid], true
 					}
 				}
 			case doomed[pid]:
 				left = true
-			case over(pid):
+			case over(pid, execs):
 				left = true
 				tree := map[int]bool{pid: true}
 				descend(pid, tree)
@@ -133,9 +138,10 @@ func sweep(patience time.Duration) {
 				maps.Copy(doomed, tree)
 			}
 		}
-		if !left || time.Now().After(deadline) {
+		if !left && !(others && again) || time.Now().After(deadline) {
 			return
 		}
+		again = left
 		time.Sleep(pause)
 	}
 }
