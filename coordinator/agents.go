@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -250,7 +251,7 @@ func (a *agents) usable(ctx context.Context, name string) (known, error) {
 				return k, fault.Newf(fault.NotFound, "Agent %q cannot be used, its file is broken: %s; GET /agents?status=broken lists such files", name, b.Reason).With("agent_name", name).With("field", "agent_name")
 			}
 		}
-		return k, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name).With("field", "agent_name")
+		return k, fault.Wrap(fault.NotFound, "", fmt.Sprintf("There is no agent %q; GET /agents lists them", name), errNoAgent).With("agent_name", name).With("field", "agent_name")
 	case k.Status == agent.Inactive:
 		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+name+" is inactive; set its status to active first").With("agent_name", name)
 	}

@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,33 +31,33 @@ func (c *Coordinator) atHome(session string) error {
 		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 
-// MayCome tells whether a refusal may be over without anybody's doing: an agent is not there, and not so long ago that a run would not wait
-// for it a runner left that may be back with it, or this process began, before its runners were back.
+// errNoAgent is the cause of the refusal of a run whose agent is not known at all.
+var errNoAgent = errors.New("no such agent")
+
+// MayCome tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it left no longer ago
+// than a run would wait for it (RUN_NO_MATCH_TIMEOUT), or this process began then, and may have begun before its runners were back.
 func (c *Coordinator) MayCome(err error) bool {
-	f := fault.Of(err)
-	unknown := f.Kind == fault.NotFound && slices.ContainsFunc(f.Fields, func(f fault.Field) bool { return f.Name == "agent_name" })
-	return err != nil && unknown && !c.fleet.calm(c.NoMatch)
-}
-
-// calm tells whether no runner has left for a time, nor this process begun.
-func (r *roster) calm(since time.Duration) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, left := range r.left {
-		if time.Since(left) < since {
-			return false
-		}
+	if !errors.Is(err, errNoAgent) {
+		return false
 	}
-	return time.Since(r.began) >= since
+	c.fleet.mu.RLock()
+	defer c.fleet.mu.RUnlock()
+	if time.Since(c.fleet.began) < c.NoMatch {
+		return true
+	}
+	return slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
+		name, _ := f.Value.(string)
+		return f.Name == "agent_name" && time.Since(c.fleet.gone[name]) < c.NoMatch
+	})
 }
 
-// leaves notes that a runner left; its host and profile are remembered for as long as a run may wait for it.
+// leaves notes that a runner left; its host and profile, and its agents, are remembered for as long as a run may wait for it.
 func (r *roster) leaves(m *member) {
 	now := time.Now()
-	for at, left := range r.left {
-		if now.Sub(left) > r.c.NoMatch {
-			delete(r.left, at)
-		}
+	maps.DeleteFunc(r.left, func(_ [2]string, at time.Time) bool { return now.Sub(at) > r.c.NoMatch })
+	maps.DeleteFunc(r.gone, func(_ string, at time.Time) bool { return now.Sub(at) > r.c.NoMatch })
+	for name := range m.Set {
+		r.gone[name] = now
 	}
 	r.left[[2]string{m.Hostname, m.ExecutorProfile}] = now
 }

@@ -67,3 +67,34 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 		t.Errorf("the runner is back: %v", err)
 	}
 }
+
+// An agent that is not there may come while its runner may be on its way back, and any while this process is young; nobody else's may.
+func TestWhichAgentsMayCome(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	id := register(t, c, runner("one", echo("back"))).RunnerID
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	may := func(agent string) bool {
+		_, err := c.Submit(t.Context(), []byte(`{"agent_name":"`+agent+`"}`), "test", "")
+		if fault.KindOf(err) != fault.NotFound {
+			t.Errorf("%s: got %v", agent, err)
+		}
+		return c.MayCome(err)
+	}
+	if !may("back") || !may("other") || c.MayCome(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) || c.MayCome(nil) {
+		t.Error("just begun")
+	}
+	ago := func(d time.Duration) {
+		c.fleet.mu.Lock()
+		defer c.fleet.mu.Unlock()
+		c.fleet.began, c.fleet.gone["back"] = time.Now().Add(-2*c.NoMatch), time.Now().Add(-d)
+	}
+	if ago(c.NoMatch / 2); !may("back") || may("other") {
+		t.Error("its runner left a while ago")
+	}
+	if ago(2 * c.NoMatch); may("back") {
+		t.Error("its runner left long ago")
+	}
+}

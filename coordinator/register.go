@@ -33,7 +33,7 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	}
 	id := r.ID()
 	r.Set, r.RegisteredAt, r.Draining = fleet.AgentSet(r.Agents), time.Now().UTC(), false
-	rev, err := c.takeOver(ctx, id, r.Instance)
+	rev, dead, err := c.takeOver(ctx, id, r.Instance)
 	if err != nil {
 		return fleet.Registered{}, err
 	}
@@ -60,7 +60,7 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 		return fleet.Registered{}, err
 	}
 	c.fleet.beat(id, r.Instance) // it is there
-	c.endOld(ctx, id, r.Instance)
+	c.endOld(ctx, id, r.Instance, dead)
 	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
 	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.fleet.lanesOf(r), APIURL: c.PublicURL}, nil
 }
@@ -108,10 +108,10 @@ func checkRunner(r fleet.Runner) error {
 }
 
 // takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was registered, 0
-// where nothing was.
-func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev uint64, err error) {
+// where nothing was, and whether the process that was it is dead.
+func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev uint64, dead bool, err error) {
 	if rev, err = c.fleet.refresh(ctx, id); err != nil {
-		return 0, unavailable(err)
+		return 0, false, unavailable(err)
 	}
 	c.fleet.mu.RLock()
 	m, ok := c.fleet.members[id]
@@ -123,16 +123,16 @@ func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev ui
 	}
 	c.fleet.mu.RUnlock()
 	if !ok || there == instance {
-		return rev, nil
+		return rev, false, nil
 	}
 	reply, err := c.insistent(ctx, id, registered, fleet.Command{Type: fleet.CommandPing})
 	switch {
-	case err == nil && reply.Instance == instance, errors.Is(err, bus.ErrNobody):
-		return rev, nil
-	case err != nil && silent >= c.Lease: // it hangs, and its leases are over
-		return rev, nil
+	case errors.Is(err, bus.ErrNobody):
+		return rev, true, nil
+	case err == nil && reply.Instance == instance, err != nil && silent >= c.Lease: // or it hangs, and its leases are over
+		return rev, false, nil
 	}
-	return 0, fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
+	return 0, false, fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
 		With("runner_id", id)
 }
 
@@ -296,19 +296,25 @@ func (r *roster) heir(name, hash string) string {
 	return ""
 }
 
-// endOld ends the attempts of a runner's earlier process: it is dead, a new one took over. Where a process is there all the
-// same it was told to end and finishes what it has; then the leases decide.
-func (c *Coordinator) endOld(ctx context.Context, id, instance string) {
+// endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing what it has: where it
+// is there, or may be on its way back, the leases decide. The new process has its answer before that is done: it is not to be taken for
+// dead, since it does not listen yet.
+func (c *Coordinator) endOld(ctx context.Context, id, instance string, dead bool) {
 	old := slices.DeleteFunc(c.leases.of(id), func(a journal.Active) bool { return a.Claim.Instance == instance })
 	if len(old) == 0 {
 		return
 	}
-	if _, err := c.insistent(ctx, id, time.Time{}, fleet.Command{Type: fleet.CommandPing}); !errors.Is(err, bus.ErrNobody) {
-		return
+	if !dead {
+		_, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing})
+		if dead = errors.Is(err, bus.ErrNobody) && c.leases.listening() >= 2*back; !dead {
+			return
+		}
 	}
-	for _, a := range old {
-		c.lose(ctx, a, "its runner started anew")
-	}
+	go func() {
+		for _, a := range old {
+			c.lose(context.WithoutCancel(ctx), a, "its runner started anew")
+		}
+	}()
 }
 
 // openFleet makes workers find us; what it returns answers them.

@@ -34,6 +34,7 @@ type roster struct {
 	since   time.Time             // listening without interruption
 	began   time.Time
 	left    map[[2]string]time.Time // by host and profile: when a runner left
+	gone    map[string]time.Time    // by the names of its agents: likewise
 }
 
 type member struct {
@@ -46,7 +47,7 @@ type member struct {
 }
 
 func newRoster(c *Coordinator) *roster {
-	return &roster{c: c, members: map[string]*member{}, lanes: map[string]fleet.Want{}, ensured: map[string]bool{}, matched: map[string]bool{}, left: map[[2]string]time.Time{}, began: time.Now()}
+	return &roster{c: c, members: map[string]*member{}, lanes: map[string]fleet.Want{}, ensured: map[string]bool{}, matched: map[string]bool{}, left: map[[2]string]time.Time{}, gone: map[string]time.Time{}, began: time.Now()}
 }
 
 // owners is the key in bucket `runners` that all registrations compare and set.
