@@ -50,7 +50,7 @@ func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) 
 func judge(ctx context.Context, d Delivery, err error) {
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.Unauthorized, fault.Forbidden, fault.NotFound, fault.Conflict, fault.TooLarge:
-		d.Reject(ctx, err.Error())
+		d.Reject(ctx, fault.Of(err).Message)
 		return
 	}
 	if err != nil {
