@@ -126,6 +126,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return err
 	}
 	defer c.observe()()
+	defer c.leases.end()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.fleet.watch(ctx) })

@@ -28,10 +28,16 @@ type leases struct {
 	gen   uint64               // the connection's, and what it dropped
 	drops uint64
 	told  map[string]time.Time // stop commands sent, by key
+
+	life context.Context // of what giveUp began
+	die  context.CancelFunc
+	wg   sync.WaitGroup
 }
 
 func newLeases(c *Coordinator) *leases {
-	return &leases{c: c, seen: map[string]time.Time{}, early: map[string]time.Time{}, told: map[string]time.Time{}}
+	l := &leases{c: c, seen: map[string]time.Time{}, early: map[string]time.Time{}, told: map[string]time.Time{}}
+	l.life, l.die = context.WithCancel(context.Background())
+	return l
 }
 
 // beat notes the attempts alive, and tells the worker what it does not know.
@@ -229,6 +235,28 @@ func (l *leases) outright(ctx context.Context, a journal.Active, why string) {
 			return
 		}
 	}
+}
+
+// giveUp judges attempts outright, one after the other, beside who asks for it.
+func (l *leases) giveUp(all []journal.Active, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.life.Err() != nil {
+		return
+	}
+	l.wg.Go(func() {
+		for _, a := range all {
+			l.outright(l.life, a, why)
+		}
+	})
+}
+
+// end ends what giveUp began.
+func (l *leases) end() {
+	l.mu.Lock()
+	l.die()
+	l.mu.Unlock()
+	l.wg.Wait()
 }
 
 // of are the attempts that a runner has begun, and not done its part of.

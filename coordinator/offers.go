@@ -79,9 +79,11 @@ func (o *offers) one(ctx context.Context, a journal.Active) {
 	case o.slots <- struct{}{}:
 		err = o.c.decide(ctx, a)
 		<-o.slots
-		wait, cancel := context.WithTimeout(ctx, patience)
-		_ = o.c.Journal.Own(wait) // so that no look finds the same offer again
-		cancel()
+		if err == nil {
+			wait, cancel := context.WithTimeout(ctx, patience)
+			_ = o.c.Journal.Own(wait) // so that no look finds the same offer again
+			cancel()
+		}
 	case <-ctx.Done():
 	}
 	o.mu.Lock()

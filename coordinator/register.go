@@ -60,7 +60,7 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 		return fleet.Registered{}, err
 	}
 	c.fleet.beat(id, r.Instance) // it is there
-	c.endOld(ctx, id, r.Instance, dead)
+	c.endOld(ctx, r, dead)
 	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
 	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.fleet.lanesOf(r), APIURL: c.PublicURL}, nil
 }
@@ -187,6 +187,12 @@ func (c *Coordinator) rival(name string, o owner, id string) string {
 	return ""
 }
 
+func (r *roster) there(id string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.members[id] != nil
+}
+
 // has tells whether a runner announced this definition.
 func (r *roster) has(id, name, hash string) bool {
 	r.mu.RLock()
@@ -299,22 +305,19 @@ func (r *roster) heir(name, hash string) string {
 // endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing what it has: where it
 // is there, or may be on its way back, the leases decide. The new process has its answer before that is done: it is not to be taken for
 // dead, since it does not listen yet.
-func (c *Coordinator) endOld(ctx context.Context, id, instance string, dead bool) {
-	old := slices.DeleteFunc(c.leases.of(id), func(a journal.Active) bool { return a.Claim.Instance == instance })
+func (c *Coordinator) endOld(ctx context.Context, r fleet.Runner, dead bool) {
+	id := r.ID()
+	old := slices.DeleteFunc(c.leases.of(id), func(a journal.Active) bool { return a.Claim.Instance == r.Instance })
 	if len(old) == 0 {
 		return
 	}
 	if !dead {
 		_, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing})
-		if dead = errors.Is(err, bus.ErrNobody) && c.leases.listening() >= 2*back; !dead {
+		if !errors.Is(err, bus.ErrNobody) || c.leases.listening() < 2*back || r.Door != "" { // it may listen at another door
 			return
 		}
 	}
-	go func() {
-		for _, a := range old {
-			c.lose(context.WithoutCancel(ctx), a, "its runner started anew")
-		}
-	}()
+	c.leases.giveUp(old, "its runner started anew")
 }
 
 // openFleet makes workers find us; what it returns answers them.

@@ -114,13 +114,22 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
+	heardForLong(c)
 	register(t, c, after)
+	c.leases.wg.Wait()
 	if err := c.caughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if c.Journal.Ended(a.Spec.ID) {
 		t.Error("its run was given up")
 	}
+}
+
+// heardForLong makes a coordinator sure that who does not listen is not there.
+func heardForLong(c *Coordinator) {
+	c.leases.mu.Lock()
+	defer c.leases.mu.Unlock()
+	c.leases.since = time.Now().Add(-time.Hour)
 }
 
 // Also where it is so busy that it does not answer in time.
@@ -140,7 +149,9 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
+	heardForLong(c)
 	register(t, c, runner("two", echo("a")))
+	c.leases.wg.Wait()
 	if err := c.caughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -385,7 +385,13 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 		_, err = c.insistent(ctx, id, runner.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: runner.Instance})
 		switch {
 		case errors.Is(err, bus.ErrNobody): // nobody is there to drain
-			return c.fleet.remove(ctx, id, "")
+			if err := c.fleet.remove(ctx, id, runner.Instance); err != nil {
+				return err
+			}
+			if c.fleet.there(id) && try < 5 { // another process has begun meanwhile
+				continue
+			}
+			return nil
 		case err != nil && (fault.KindOf(err) == fault.Forbidden && try < 5 || try < 3): // it is another process now, or may be: it did not answer
 			continue
 		}

@@ -184,7 +184,7 @@ func (b *Bus) NextEvent(ctx context.Context, filter string, after uint64) (Messa
 }
 
 // LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none. In a cluster the leader says so: any
-// other replica may have yet to hear of it.
+// other replica may have yet to hear of it. While there is no leader what a replica knows has to do.
 func (b *Bus) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	what := lookup{Subject: filter}
 	ask, err := json.Marshal(what)
@@ -194,7 +194,8 @@ func (b *Bus) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	var m Message
 	if b.clustered() {
 		m, _, err = b.leaders(ctx, subject.Events, what)
-	} else {
+	}
+	if !b.clustered() || err != nil && !errors.Is(err, ErrNone) {
 		m, err = b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Events, ask)
 	}
 	if errors.Is(err, ErrNone) {

@@ -101,16 +101,18 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 		return false, nil
 	}
 	l.mu.Lock()
+	n, text := l.strays()
+	l.mu.Unlock()
+	if n > 0 && l.ctx.Err() == nil { // before the turn's own lines
+		t.tell(run.EventMessage, strayText(n, text))
+	}
+	l.mu.Lock()
 	if l.ctx.Err() != nil { // it broke the protocol meanwhile, and is being ended
 		l.mu.Unlock()
 		return false, nil
 	}
-	n, text := l.strays()
 	l.turn = t
 	l.mu.Unlock()
-	if n > 0 {
-		t.tell(run.EventMessage, strayText(n, text))
-	}
 	written := make(chan error, 1)
 	select {
 	case l.input <- process.Piece{Data: line, Done: func(err error) { written <- err }}:
@@ -166,9 +168,11 @@ func (l *live) run(ctx context.Context, j Job, doc []byte) {
 func (l *live) stdout(line []byte) {
 	l.mu.Lock()
 	t := l.turn
-	l.mu.Unlock()
 	if t == nil {
 		l.between(line)
+	}
+	l.mu.Unlock()
+	if t == nil {
 		return
 	}
 	t.line(line)
@@ -185,10 +189,8 @@ func (l *live) stdout(line []byte) {
 	close(t.done)
 }
 
-// between takes a line that no turn asked for.
+// between takes a line that no turn asked for. The caller holds l.mu.
 func (l *live) between(line []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.strayed += int64(len(line)) + 1
 	l.stray.Add(line)
 	l.stray.Add([]byte{'\n'})
