@@ -203,6 +203,9 @@ func (l *leases) judge(ctx context.Context, a journal.Active, why string) error 
 	l.seen[a.Key] = time.Now().Add(2*time.Second - l.c.Lease) // not twice at once; again soon if this fails
 	l.mu.Unlock()
 	reply, err := l.c.command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
+	if ctx.Err() != nil { // who asks is ending
+		return ctx.Err()
+	}
 	if err == nil && reply.Has && reply.Instance == a.Claim.Instance {
 		l.mu.Lock()
 		l.seen[a.Key] = time.Now()

@@ -108,10 +108,10 @@ func checkRunner(r fleet.Runner) error {
 }
 
 // takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was registered, 0
-// where nothing was, and whether the process that was it is dead.
-func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev uint64, dead bool, err error) {
+// where nothing was, and the instance of the process that was it and is dead.
+func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev uint64, dead string, err error) {
 	if rev, err = c.fleet.refresh(ctx, id); err != nil {
-		return 0, false, unavailable(err)
+		return 0, "", unavailable(err)
 	}
 	c.fleet.mu.RLock()
 	m, ok := c.fleet.members[id]
@@ -123,16 +123,16 @@ func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev ui
 	}
 	c.fleet.mu.RUnlock()
 	if !ok || there == instance {
-		return rev, false, nil
+		return rev, "", nil
 	}
 	reply, err := c.insistent(ctx, id, registered, fleet.Command{Type: fleet.CommandPing})
 	switch {
 	case errors.Is(err, bus.ErrNobody):
-		return rev, true, nil
+		return rev, there, nil
 	case err == nil && reply.Instance == instance, err != nil && silent >= c.Lease: // or it hangs, and its leases are over
-		return rev, false, nil
+		return rev, "", nil
 	}
-	return 0, false, fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
+	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
 		With("runner_id", id)
 }
 
@@ -305,15 +305,17 @@ func (r *roster) heir(name, hash string) string {
 // endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing what it has: where it
 // is there, or may be on its way back, the leases decide. The new process has its answer before that is done: it is not to be taken for
 // dead, since it does not listen yet.
-func (c *Coordinator) endOld(ctx context.Context, r fleet.Runner, dead bool) {
+func (c *Coordinator) endOld(ctx context.Context, r fleet.Runner, dead string) {
 	id := r.ID()
-	old := slices.DeleteFunc(c.leases.of(id), func(a journal.Active) bool { return a.Claim.Instance == r.Instance })
+	old := slices.DeleteFunc(c.leases.of(id), func(a journal.Active) bool {
+		return a.Claim.Instance == r.Instance || r.Door != "" && a.Claim.Instance != dead // who has another door may listen there
+	})
 	if len(old) == 0 {
 		return
 	}
-	if !dead {
+	if dead == "" {
 		_, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing})
-		if !errors.Is(err, bus.ErrNobody) || c.leases.listening() < 2*back || r.Door != "" { // it may listen at another door
+		if !errors.Is(err, bus.ErrNobody) || c.leases.listening() < 2*back {
 			return
 		}
 	}

@@ -379,6 +379,9 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 		if errors.Is(err, bus.ErrTaken) && try < 5 {
 			continue
 		}
+		if try > 1 && fault.KindOf(err) == fault.NotFound { // it has gone meanwhile, as it was to
+			return nil
+		}
 		if err != nil {
 			return err
 		}
