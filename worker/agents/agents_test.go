@@ -143,6 +143,88 @@ csv-check: bad.csv: line 5: a quote is opened and never closed`},
 	}
 }
 
+// parent is the folder of a path, which stays as it is written.
+func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
+
+// TestExamplesKeepToTheProjectFolder: whatever way a path leads out, by its name, by a link or by a folder's link, it is refused by that
+// name, and nothing of the file is told. What stays inside is taken, however it is written.
+func TestExamplesKeepToTheProjectFolder(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "project")
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(top, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(to, name string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("keys/nats.nk", "SECRET,x\n")
+	write("project2/beside", "SECRET,x\n")
+	write("project/in/a.csv", "inside,x\n")
+	write("project/-x/a.csv", "inside,x\n")
+	link("../keys/nats.nk", "leak")
+	link("in/../../keys", "keys")
+	link(filepath.Join(top, "keys", "gone"), "dangling")
+	link("in/a.csv", "fine")
+	link("in", "folder")
+
+	for agent, params := range map[string]func(path string) map[string]any{
+		"text-stats": func(p string) map[string]any { return map[string]any{"file": p} },
+		"csv-check":  func(p string) map[string]any { return map[string]any{"file": p} },
+		"log-grep": func(p string) map[string]any {
+			return map[string]any{"files": []string{"in/a.csv", p}, "pattern": "."}
+		},
+		"disk-usage":    func(p string) map[string]any { return map[string]any{"path": parent(p)} },
+		"checksum-tree": func(p string) map[string]any { return map[string]any{"path": parent(p)} },
+	} {
+		folders := agent == "disk-usage" || agent == "checksum-tree"
+		try := func(path string) (run.Outcome, string) {
+			raw, err := json.Marshal(params(path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if folders {
+				path = parent(path)
+			}
+			return start(t, agent, string(raw), dir, nil), path
+		}
+		for _, out := range []string{
+			"../keys/nats.nk", "in/../../keys/nats.nk", filepath.Join(top, "keys/nats.nk"), "/etc/passwd", "keys/nats.nk", "keys/../project2/beside",
+			filepath.Join(top, "project2/beside"), "../project2/beside", "../gone/at/all", "/proc/self/environ",
+		} {
+			o, named := try(out)
+			if o.Status != run.Failed || o.Error == nil || !strings.HasSuffix(o.Error.Message, agent+": "+named+": is not in the project folder") || strings.Contains(string(o.Result.Data), "SECRET") {
+				t.Errorf("%s %s: got %s %s %v", agent, out, o.Status, o.Result.Data, o.Error)
+			}
+		}
+		for _, in := range []string{"in/a.csv", "in/../in/./a.csv", filepath.Join(dir, "in/a.csv"), "folder/a.csv", "../project/in/a.csv", "-x/a.csv"} {
+			if o, _ := try(in); o.Status != run.Completed {
+				t.Errorf("%s %s: got %s %v", agent, in, o.Status, o.Error)
+			}
+		}
+		if folders {
+			continue
+		}
+		for _, out := range []string{"leak", "dangling"} {
+			if o, _ := try(out); o.Status != run.Failed || !strings.HasSuffix(o.Error.Message, agent+": "+out+": is not in the project folder") {
+				t.Errorf("%s %s: got %s %s %v", agent, out, o.Status, o.Result.Data, o.Error)
+			}
+		}
+		if o, _ := try("fine"); o.Status != run.Completed {
+			t.Errorf("%s fine: got %s %v", agent, o.Status, o.Error)
+		}
+	}
+}
+
 func TestFailedCheckKeepsItsList(t *testing.T) {
 	o := start(t, "csv-check", `{"file":"bad.csv"}`, folder(t), nil)
 	var r struct {

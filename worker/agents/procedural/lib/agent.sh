@@ -15,19 +15,39 @@ fail() { # fail CODE MESSAGE…
 
 say() { printf '%s: %s\n' "$name" "$*" >&2; } # progress
 
-# safe PATH: sets $safe to a name of PATH that no program takes for a flag, or for stdin.
-safe() {
-	case $1 in
-	-*) safe=./$1 ;;
-	*) safe=$1 ;;
+root=$(pwd -P && echo .) # the project folder, which the agent is started in
+root=${root%??}
+
+# within PATH: sets $safe to PATH's real name, which no program takes for a flag or for stdin. The agent ends where that is not in the
+# project folder: links are followed first, so that none leads out.
+within() {
+	command -v realpath >/dev/null || fail 1 "there is no program realpath; install coreutils"
+	real=$(realpath -- "$1" 2>/dev/null && echo .) || case /$1/ in
+	//* | */../*) ;; # whether something is there is not told of what lies outside
+	*) fail 2 "$1: is not there" ;;
+	esac
+	safe=${real%??}
+	case $safe in
+	"$root" | "${root%/}"/*) ;;
+	*) fail 2 "$1: is not in the project folder" ;;
 	esac
 }
 
-# readable ends the agent unless its argument is a file that can be read.
+# readable FILE: within, and the agent ends unless it is a file that can be read.
 readable() {
-	[ -e "$1" ] || fail 2 "$1: there is no such file"
-	[ -d "$1" ] && fail 2 "$1: is a directory, a file is needed"
-	[ -r "$1" ] || fail 2 "$1: may not be read"
+	within "$1"
+	[ -e "$safe" ] || fail 2 "$1: there is no such file"
+	[ -d "$safe" ] && fail 2 "$1: is a directory, a file is needed"
+	[ -r "$safe" ] || fail 2 "$1: may not be read"
+}
+
+# folder PATH: within, and the agent goes on in it.
+folder() {
+	within "$1"
+	[ -e "$safe" ] || fail 2 "$1: there is no such folder"
+	[ -d "$safe" ] || fail 2 "$1: is not a folder"
+	case $here in /*) ;; *) here=$(pwd)/$here lib=$(pwd)/$lib ;; esac
+	cd -P -- "$safe" || fail 2 "$1: may not be entered"
 }
 
 number() { # number KEY VALUE: VALUE is a whole number
