@@ -121,7 +121,7 @@ func (a *API) admit(r *http.Request) error {
 			return fault.New(fault.Forbidden, "foreign_origin", "Requests from other web pages are refused: the Origin header is not this address")
 		}
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" { // reads too: their Origin is often left out
 		return fault.New(fault.Forbidden, "foreign_origin", "Requests from other web pages are refused: Sec-Fetch-Site is "+site)
 	}
 	return nil

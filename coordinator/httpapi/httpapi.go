@@ -54,7 +54,7 @@ type API struct {
 
 	requests atomic.Uint64
 	open     atomic.Int64                               // requests under way
-	streams  atomic.Int64                               // of them live streams
+	seats    *seats                                     // of live streams
 	took     *metric.Cells[answerOf, *metric.Histogram] // nil: nobody counts
 	endless  map[string]bool                            // routes that are live streams
 	audits   chan struct{}                              // holds one for the audit under way
@@ -77,9 +77,10 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 		cfg.Ready = c.Ready
 	}
 	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
+	a.seats = newSeats(cfg.Streams)
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())
-	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Seat: a.seat, Beat: cfg.Beat, Audit: cfg.Audit, Log: a.log})
+	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Seat: a.seats.take, Beat: cfg.Beat, Audit: cfg.Audit, Log: a.log})
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false
@@ -113,7 +114,7 @@ func (a *API) Drain(grace time.Duration) {
 }
 
 // Open is how many requests are under way, and how many of them are live streams.
-func (a *API) Open() (requests, streams int64) { return a.open.Load(), a.streams.Load() }
+func (a *API) Open() (requests, streams int64) { return a.open.Load(), a.seats.taken() }
 
 func (a *API) noRoute(g *gin.Context) {
 	a.refuse(g, fault.Newf(fault.NotFound, "There is no %.80q here; GET / lists what there is", g.Request.URL.Path))

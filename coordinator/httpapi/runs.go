@@ -36,7 +36,7 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	}
 	streaming := wantsStream(g.Request.Header)
 	if streaming { // before anything is stored
-		leave, err := a.seat()
+		leave, err := a.seats.take(caller(g))
 		if err != nil {
 			return nil, err
 		}

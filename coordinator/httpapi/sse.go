@@ -148,22 +148,13 @@ func (a *API) live(g *gin.Context, f func(context.Context, *sse) error) (any, er
 	return written{}, nil
 }
 
-// seat takes one of the seats for live streams.
-func (a *API) seat() (leave func(), err error) {
-	if a.streams.Add(1) > int64(a.cfg.Streams) {
-		a.streams.Add(-1)
-		return nil, fault.Newf(fault.Unavailable, "%d live streams are open, the most there may be; come again later, or poll", a.cfg.Streams).After(5 * time.Second)
-	}
-	return func() { a.streams.Add(-1) }, nil
-}
-
 // streamSessions is GET /sse/sessions: what happens in one session, or in all.
 func (a *API) streamSessions(g *gin.Context, q query) (any, error) {
 	session := q.check("session_id", run.CheckSessionID)
 	if q.err != nil {
 		return nil, q.err
 	}
-	leave, err := a.seat()
+	leave, err := a.seats.take(caller(g))
 	if err != nil {
 		return nil, err
 	}

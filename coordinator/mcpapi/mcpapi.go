@@ -26,11 +26,13 @@ import (
 
 // Config is how the side behaves; its zero value works.
 type Config struct {
-	Waiting context.Context                  // its end ends every wait for a run, never a run; default: nothing does
-	Seat    func() (leave func(), err error) // asked before a run's events are followed; an error: they are not; default: nobody is
-	Beat    time.Duration                    // default 15 s: rhythm of signs of life while a call waits
-	Audit   *audit.Log                       // who changed what; nil: it is not recorded
-	Log     *slog.Logger                     // default slog.Default()
+	Waiting context.Context // its end ends every wait for a run, never a run; default: nothing does
+	Beat    time.Duration   // default 15 s: rhythm of signs of life while a call waits
+	Audit   *audit.Log      // who changed what; nil: it is not recorded
+	Log     *slog.Logger    // default slog.Default()
+
+	// Seat is asked before a run's events are followed for a caller; an error: they are not. Default: nobody is asked.
+	Seat func(access.Caller) (leave func(), err error)
 }
 
 // API answers MCP requests for one coordinator.
@@ -51,7 +53,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 		cfg.Waiting = context.Background()
 	}
 	if cfg.Seat == nil {
-		cfg.Seat = func() (func(), error) { return func() {}, nil }
+		cfg.Seat = func(access.Caller) (func(), error) { return func() {}, nil }
 	}
 	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
 	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator", Version: "1.0.0"}, &mcp.ServerOptions{

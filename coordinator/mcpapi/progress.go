@@ -48,7 +48,7 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 			}
 		}
 	})
-	if leave, err := a.cfg.Seat(); err == nil {
+	if leave, err := a.cfg.Seat(x.who); err == nil {
 		wg.Go(func() {
 			defer leave()
 			if err := a.follow(ctx, session, id, say); err != nil && ctx.Err() == nil {

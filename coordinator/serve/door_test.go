@@ -232,6 +232,23 @@ func TestForeignPagesAreTurnedAway(t *testing.T) {
 	}
 }
 
+// TestReadsOfForeignPagesAreTurnedAway: a GET without Origin is what an image, a frame or a link of another site sends.
+func TestReadsOfForeignPagesAreTurnedAway(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, path := range []string{"/", "/runs", "/sse/sessions", "/status", "/metrics", "/health", "/nothing"} {
+		for site, refused := range map[string]bool{"cross-site": true, "same-site": true, "same-origin": false, "none": false, "": false} {
+			var headers []string
+			if site != "" {
+				headers = append(headers, "Sec-Fetch-Site: "+site)
+			}
+			if got := s.opens(path, headers...); (got == 403) != refused {
+				t.Errorf("GET %s, Sec-Fetch-Site %q: %d", path, site, got)
+			}
+		}
+	}
+}
+
 func TestListeningBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

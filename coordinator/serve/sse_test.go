@@ -252,3 +252,61 @@ func TestSeats(t *testing.T) {
 		return res.StatusCode == 200
 	})
 }
+
+// opens gives the status of a GET, and hangs up.
+func (s *stack) opens(path string, headers ...string) int {
+	s.t.Helper()
+	status, hangUp := s.hangOn(path, headers...)
+	hangUp()
+	return status
+}
+
+// hangOn makes a GET and reads no more than its status until hangUp.
+func (s *stack) hangOn(path string, headers ...string) (status int, hangUp func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.t.Cleanup(cancel)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode, func() {
+		cancel()
+		res.Body.Close()
+	}
+}
+
+// TestATokenLeavesSeats: one token alone cannot take the last live streams, and another always finds twenty.
+func TestATokenLeavesSeats(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	taken := 0
+	for taken < 300 {
+		if status, _ := s.hangOn("/sse/sessions", s.read); status != 200 {
+			if status != 503 {
+				t.Fatalf("stream %d: %d", taken, status)
+			}
+			break
+		}
+		taken++
+	}
+	if taken < 20 || taken > 236 {
+		t.Errorf("one token has %d of 256 live streams, want from 20 to 236", taken)
+	}
+	for i := range 20 {
+		if status, _ := s.hangOn("/sse/sessions", s.run); status != 200 {
+			t.Fatalf("another token's stream %d: %d", i, status)
+		}
+	}
+	if g := s.get("/sse/sessions", s.read); g.want(503)["error"] != "unavailable" || g.header.Get("Retry-After") == "" {
+		t.Errorf("%s", g.body)
+	}
+}

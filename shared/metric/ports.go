@@ -80,7 +80,9 @@ func own(h http.Handler) http.Handler {
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			host = net.JoinHostPort(host, "0")
 		}
-		if _, err := setting.Loopback(host); err != nil || r.Header.Get("Origin") != "" {
+		site := r.Header.Get("Sec-Fetch-Site")
+		foreign := r.Header.Get("Origin") != "" || site == "cross-site" || site == "same-site"
+		if _, err := setting.Loopback(host); err != nil || foreign {
 			http.Error(w, "only from this machine, by its own name", http.StatusForbidden)
 			return
 		}
