@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -175,14 +176,54 @@ func (a *API) serveMCP(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	g.Request.Body = io.NopCloser(bytes.NewReader(body))
-	a.mcp.Serve(&paced{ResponseWriter: g.Writer}, g.Request, body, caller(g))
-	return written{}, nil
+	w := &paced{ResponseWriter: g.Writer}
+	a.mcp.Serve(w, g.Request, body, caller(g))
+	switch f := w.fault(); {
+	case w.refusal == 0:
+		return written{}, nil
+	case w.refusal >= 500:
+		return nil, errors.New(f.Message)
+	default:
+		a.refused(g, f.Code)
+		return reply{status: w.refusal, body: f}, nil
+	}
 }
 
-// paced is a writer that somebody else writes to: a reader that is too slow is cut off all the same.
-type paced struct{ http.ResponseWriter }
+// paced is a writer that somebody else writes to: a reader that is too slow is cut off all the same, and a refusal in plain text is
+// kept, to be answered as every other one.
+type paced struct {
+	http.ResponseWriter
+	refusal int // its status; 0: there is none
+	text    []byte
+}
 
-func (p *paced) Write(b []byte) (int, error) { return len(b), send(p.ResponseWriter, b) }
+// WriteHeader keeps a refusal in plain text to itself.
+func (p *paced) WriteHeader(status int) {
+	if status >= 400 && strings.HasPrefix(p.Header().Get("Content-Type"), "text/plain") {
+		p.refusal = status
+		return
+	}
+	p.ResponseWriter.WriteHeader(status)
+}
+
+func (p *paced) Write(b []byte) (int, error) {
+	if p.refusal != 0 {
+		p.text = append(p.text, b...)
+		return len(b), nil
+	}
+	return len(b), send(p.ResponseWriter, b)
+}
+
+// fault is the refusal that was kept. What has no kind of its own is Invalid: the caller is to mend the request.
+func (p *paced) fault() *fault.Fault {
+	kind := fault.Invalid
+	for k, code := range status {
+		if code == p.refusal {
+			kind = k
+		}
+	}
+	return fault.New(kind, "", strings.TrimSpace(string(p.text)))
+}
 
 // Unwrap lets the writer be flushed.
 func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }

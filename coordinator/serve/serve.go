@@ -25,6 +25,7 @@ import (
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/shared/fault"
+	"ao/shared/httpserver"
 	"ao/shared/metric"
 	"ao/shared/setting"
 	"ao/shared/trace/otlp"
@@ -43,6 +44,7 @@ type Config struct {
 	AuditLog       string             // file of who changed what, or audit.ToLog; none: it is not recorded
 	PublicURL      string             // where others reach the HTTP API, default the address that is listened on
 	InsecureListen bool               // listen beyond loopback although anybody there may do everything
+	Connections    int                // to the HTTP API at once, default half of the files that may be open, at most 10,000
 	Replicas       int                // of the streams, default 1
 	NATS           NATSConfig         // used where Server is nil
 	Server         *NATS              // opened by the caller, and closed by it
@@ -68,7 +70,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
 		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL),
-		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog),
+		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog), setting.MaxConnections.To(&c.Connections),
 	}, c.Ports.Settings()...)
 }
 
@@ -126,14 +128,11 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	f := &front{log: log}
 	f.say("NATS is being looked for")
-	server := &http.Server{
-		Handler: f, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+	server := httpserver.New(f, httpserver.Config{Connections: cfg.Connections, Always: "/health", Log: log})
 	defer server.Close()
 	served := make(chan error, 1)
-	scheme := shown.secure(server)
-	go func() { served <- shown.serve(server, l) }()
+	secure, scheme := shown.config()
+	go func() { served <- server.Serve(httpserver.Listen(l, secure)) }()
 
 	n := cfg.Server
 	if n == nil {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"sync"
@@ -104,23 +102,13 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// secure makes the server one that shows the certificate, and gives the scheme of its addresses. HTTP/1 it stays: deadlines and the
-// limits of connections mean one thing then.
-func (c *certificate) secure(server *http.Server) (scheme string) {
+// config is how connections show the certificate, with the scheme of their addresses. HTTP/1 it stays: deadlines and the limits of
+// connections mean one thing then.
+func (c *certificate) config() (t *tls.Config, scheme string) {
 	if c == nil {
-		return "http"
+		return nil, "http"
 	}
-	server.Protocols = new(http.Protocols)
-	server.Protocols.SetHTTP1(true)
-	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.current}
-	return "https"
-}
-
-func (c *certificate) serve(server *http.Server, l net.Listener) error {
-	if c == nil {
-		return server.Serve(l)
-	}
-	return server.ServeTLS(l, "", "")
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.current, NextProtos: []string{"http/1.1"}}, "https"
 }
 
 // onHangup has f called at each SIGHUP, until what it gives is called. Without a record to open again, the signal ends the process as

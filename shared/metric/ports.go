@@ -8,8 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"time"
 
+	"ao/shared/httpserver"
 	"ao/shared/setting"
 )
 
@@ -58,13 +58,10 @@ func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close f
 			close()
 			return nil, fmt.Errorf("%s %q cannot be used: %w; set another one, perhaps another process is there", at.setting, at.addr, err)
 		}
-		s := &http.Server{
-			Handler: at.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		}
+		s := httpserver.New(at.handler, httpserver.Config{Connections: lookers, Log: log})
 		open = append(open, s)
 		go func() {
-			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.Serve(httpserver.Listen(l, nil)); !errors.Is(err, http.ErrServerClosed) {
 				log.Error("nobody can look in any more", "setting", at.setting, "err", err)
 			}
 		}()
@@ -72,6 +69,9 @@ func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close f
 	}
 	return close, nil
 }
+
+// lookers is how many connections a port has at once.
+const lookers = 256
 
 // own turns away web pages that have a name of theirs point to this machine.
 func own(h http.Handler) http.Handler {

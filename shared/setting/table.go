@@ -56,6 +56,8 @@ var (
 		Doc: "queues at most"}
 	MaxPayload = Setting[int64]{Env: "AO_MAX_PAYLOAD", Flag: "max-payload", Default: "16MiB", Read: Bytes(1<<10, 1<<30),
 		Doc: "largest parameters or result of a run"}
+	MaxConnections = Setting[int]{Env: "AO_MAX_CONNECTIONS", Flag: "max-connections", Example: "2000", Read: Int(16, 1_000_000),
+		Doc: "connections to the HTTP API at once; beyond it idle ones are closed first; default half of the files that may be open, at most 10000"}
 	SchemaRetries = Setting[int]{Env: "SCHEMA_ENFORCEMENT_MAX_RETRIES", Flag: "schema-enforcement-max-retries", Default: "2", Read: negativeZero(Int(0, 10)),
 		Doc: "how often a session is asked again whose answer does not match a caller's output schema"}
 	SchemaWhole = Setting[bool]{Env: "SCHEMA_ENFORCEMENT_EXTRACT_JSON", Flag: "schema-enforcement-extract-json", Default: "true", Example: "false", Read: not(Switch),

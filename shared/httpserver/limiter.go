@@ -1,0 +1,129 @@
+package httpserver
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// leastConnections is the smallest limit that makes sense: some are kept for callers that are answered at once.
+const leastConnections = 16
+
+// limiter has so many connections at once. One that comes beyond that closes the one that has waited longest without a
+// request: idle, or still at its headers. A part is kept for such, so requests under way never take all.
+type limiter struct {
+	next   http.Handler
+	most   int // connections
+	busy   int // of them with a request under way
+	always string
+
+	mu      sync.Mutex
+	open    map[net.Conn]*line
+	waiting line // a ring: its next is the one that waits longest
+	active  int
+}
+
+// line is one connection.
+type line struct {
+	conn       net.Conn
+	prev, next *line // among those that wait; nil: it does not
+	active     bool
+	closed     bool // by the limiter
+}
+
+func newLimiter(next http.Handler, most int, always string) *limiter {
+	most = max(most, leastConnections)
+	l := &limiter{next: next, most: most, busy: most - most/8, always: always, open: map[net.Conn]*line{}}
+	l.waiting.prev, l.waiting.next = &l.waiting, &l.waiting
+	return l
+}
+
+type lineKey struct{}
+
+// enter counts a connection in, and has its requests know it.
+func (l *limiter) enter(ctx context.Context, c net.Conn) context.Context {
+	one := &line{conn: c}
+	l.mu.Lock()
+	l.open[c] = one
+	l.wait(one)
+	var over *line
+	if len(l.open) > l.most {
+		over = l.waiting.next
+		l.rest(over)
+		over.closed = true
+		delete(l.open, over.conn)
+	}
+	l.mu.Unlock()
+	if over != nil {
+		hangUp(over.conn)
+	}
+	return context.WithValue(ctx, lineKey{}, one)
+}
+
+// hangUp closes a connection. TLS is left without a farewell, which could take seconds.
+func hangUp(c net.Conn) {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	_ = c.Close() // whoever reads from it sees that
+}
+
+// wait puts a connection behind those that wait. The caller holds mu.
+func (l *limiter) wait(one *line) {
+	one.prev, one.next = l.waiting.prev, &l.waiting
+	one.prev.next, one.next.prev = one, one
+}
+
+// rest takes a connection out of those that wait. The caller holds mu.
+func (l *limiter) rest(one *line) {
+	if one.next != nil {
+		one.prev.next, one.next.prev = one.next, one.prev
+		one.prev, one.next = nil, nil
+	}
+}
+
+// note hears from net/http what becomes of a connection.
+func (l *limiter) note(c net.Conn, s http.ConnState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := l.open[c]
+	if one == nil {
+		return
+	}
+	active := s == http.StateActive
+	if active != one.active {
+		one.active = active
+		if active {
+			l.active++
+		} else {
+			l.active--
+		}
+	}
+	l.rest(one)
+	switch s {
+	case http.StateClosed, http.StateHijacked:
+		delete(l.open, c)
+	case http.StateIdle, http.StateNew:
+		l.wait(one)
+	}
+}
+
+// ServeHTTP refuses a request while too many are under way. One whose connection was closed meanwhile is not begun: its
+// caller knows that it got no answer.
+func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	one, _ := r.Context().Value(lineKey{}).(*line)
+	l.mu.Lock()
+	closed, full := one != nil && one.closed, l.active > l.busy
+	l.mu.Unlock()
+	switch {
+	case closed:
+		panic(http.ErrAbortHandler)
+	case full && r.URL.Path != l.always:
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Retry-After", "2")
+		writeRefusal(w, http.StatusServiceUnavailable, "unavailable", "Too many requests are under way (AO_MAX_CONNECTIONS); come again later")
+	default:
+		l.next.ServeHTTP(w, r)
+	}
+}
