@@ -55,10 +55,8 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 		l.c.fleet.tick(b.RunnerID, b.At)
 	}
 	reply := fleet.BeatReply{Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL}
-	if known && !superseded {
+	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
 		reply.Lanes = l.c.fleet.lanesOf(r)
-	}
-	if !superseded {
 		l.c.Journal.Idle(b.RunnerID, b.Idle)
 		for _, session := range b.Idle {
 			if l.c.Journal.Gone(session) {
@@ -72,13 +70,17 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 		return l.c.caughtUp(ctx) == nil
 	})
 	for _, at := range b.Attempts {
-		switch a, ok := l.c.Journal.Active(at.RunID); {
-		case !ok:
+		a, ok := l.c.Journal.Active(at.RunID)
+		if !ok {
 			if l.c.Journal.Ended(at.RunID) {
 				reply.GivenUp = append(reply.GivenUp, at.Key)
 			}
-		case l.c.over(a, at.Key), l.another(at, b.Instance, current):
+			continue
+		}
+		switch n := l.c.attemptOf(a, at.Key); {
+		case n > 0 && n < a.Next(), l.another(at, b.Instance, current):
 			reply.GivenUp = append(reply.GivenUp, at.Key)
+		case n == 0: // a key that nobody was handed: nothing is kept of it
 		default:
 			l.mu.Lock()
 			if l.seen[at.Key] = now; a.Claim == nil {
@@ -106,14 +108,21 @@ func (l *leases) another(at fleet.Attempt, instance string, current func() bool)
 	return is() && current() && is() && l.c.Journal.Sure()
 }
 
-// over tells whether a key is that of an attempt that has ended, while the run goes on.
-func (c *Coordinator) over(a journal.Active, key string) bool {
-	for n := 1; n < a.Next(); n++ {
+// attemptOf is the attempt of a run that this key is of: its own one, an earlier one, or the next, of which the fold may not know
+// yet. 0: it is of none.
+func (c *Coordinator) attemptOf(a journal.Active, key string) int {
+	if key == "" {
+		return 0
+	}
+	if key == a.Key {
+		return a.Next()
+	}
+	for n := a.Next() + 1; n > 0; n-- {
 		if c.keys.of(a.Spec.ID, n) == key {
-			return true
+			return n
 		}
 	}
-	return false
+	return 0
 }
 
 // watch looks at the leases four times a second.

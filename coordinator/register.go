@@ -352,7 +352,11 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 	heard := make(chan error, 1)
 	go func() {
 		heard <- beats.Serve(ctx, func(ctx context.Context, _ string, body []byte) ([]byte, error) {
-			return answer(func(ctx context.Context, b fleet.Beat) (any, error) { return c.leases.beat(ctx, b), nil })(ctx, body)
+			b, err := fleet.ReadBeat(body)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(c.leases.beat(ctx, b))
 		})
 	}()
 	err := asks.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {

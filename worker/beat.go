@@ -11,9 +11,6 @@ import (
 	"ao/shared/fleet"
 )
 
-// perBeat is how many attempts one beat names: with their ids they stay well below NATS's largest message.
-const perBeat = 1000
-
 var (
 	errFenced     = errors.New("killed before its lease ended, as heartbeats were not answered and the run may be attempted again")
 	errStopped    = errors.New("stopped")
@@ -67,7 +64,7 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 	if len(all) == 0 {
 		return w.beatOf(ctx, nil)
 	}
-	for some := range slices.Chunk(all, perBeat) {
+	for some := range slices.Chunk(all, fleet.MaxBeatAttempts) {
 		if err := w.beatOf(ctx, some); err != nil {
 			return err
 		}
@@ -76,7 +73,7 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 }
 
 func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Idle: w.idle(), Draining: w.leaving.Load(), At: time.Now().UTC()})
+	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Idle: firstOf(w.idle(), fleet.MaxBeatIdle), Draining: w.leaving.Load(), At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -98,6 +95,9 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 	w.obey(r)
 	return nil
 }
+
+// firstOf is at most so many of all.
+func firstOf(all []string, most int) []string { return all[:min(len(all), most)] }
 
 // obey does what the answer to a beat says.
 func (w *Worker) obey(r fleet.BeatReply) {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"ao/shared/run"
@@ -17,15 +16,16 @@ type idles struct {
 
 type idleAt struct {
 	at       time.Time
-	sessions []string
+	sessions map[ident]bool
 }
 
-// Idle notes which sessions a runner has idle processes of; what it has listed before and not now is over.
+// Idle notes which sessions a runner has idle processes of; what it has listed before and not now is over. Sessions that do not exist,
+// or whose last turn another runner did, do not count.
 func (j *Journal) Idle(runner string, sessions []string) {
 	j.mu.RLock()
-	before := j.idle.told[runner].sessions
+	before := len(j.idle.told[runner].sessions)
 	j.mu.RUnlock()
-	if len(before) == 0 && len(sessions) == 0 {
+	if before == 0 && len(sessions) == 0 {
 		return
 	}
 	j.mu.Lock()
@@ -33,30 +33,39 @@ func (j *Journal) Idle(runner string, sessions []string) {
 	if j.idle.of == nil {
 		j.idle = idles{map[ident]string{}, map[string]idleAt{}}
 	}
-	j.idleNow(runner, sessions)
+	own := map[ident]bool{}
+	for _, id := range sessions {
+		if s := j.fold.sessions[identOf(sessionPrefix, id)]; s != nil && s.isWith(runner) {
+			own[s.id] = true
+		}
+	}
+	j.idleNow(runner, own)
+}
+
+// isWith tells whether the runner has the session's turn, or did the last one.
+func (s *session) isWith(runner string) bool {
+	return s.speaker().runner == runner || s.lastEnded != nil && s.lastEnded.runner == runner
 }
 
 // idleNow is Idle for who holds mu.
-func (j *Journal) idleNow(runner string, sessions []string) {
-	before := j.idle.told[runner].sessions
-	for _, id := range before {
-		if i := identOf(sessionPrefix, id); j.idle.of[i] == runner && !slices.Contains(sessions, id) {
+func (j *Journal) idleNow(runner string, sessions map[ident]bool) {
+	for i := range j.idle.told[runner].sessions {
+		if j.idle.of[i] == runner && !sessions[i] {
 			delete(j.idle.of, i)
-			j.starts.add(id)
+			j.starts.add(i.text(sessionPrefix))
 		}
 	}
-	for _, id := range sessions {
-		i := identOf(sessionPrefix, id)
+	for i := range sessions {
 		if j.idle.of[i] != runner {
 			j.idle.of[i] = runner
-			j.starts.add(id)
+			j.starts.add(i.text(sessionPrefix))
 		}
 	}
 	if len(sessions) == 0 {
 		delete(j.idle.told, runner)
 		return
 	}
-	j.idle.told[runner] = idleAt{time.Now(), slices.Clone(sessions)}
+	j.idle.told[runner] = idleAt{time.Now(), sessions}
 }
 
 // Silent forgets the idle processes of runners that were not heard for so long.

@@ -17,8 +17,13 @@ import (
 // kindHeader carries a fault's kind in an answer; its body is the fault.
 const kindHeader = "Ao-Fault"
 
-// serving is how many requests on one subject a process works on at a time; the others wait.
-const serving = 256
+// On one subject a process works on so many requests at a time, and on so many bytes of them; the others wait, up to so many bytes.
+// What is beyond that is dropped, which Dropped counts. Read, a request may take several times its bytes.
+const (
+	serving      = 256
+	servingBytes = 32 << 20
+	waitingBytes = 64 << 20
+)
 
 // Request asks and gives the answer. ErrNobody: nobody listens on that subject. A fault that the answering side
 // returned comes back as that fault. Without a deadline in ctx it waits 10 s.
@@ -70,18 +75,18 @@ func (b *Bus) Serve(ctx context.Context, subject, queue string, f func(ctx conte
 type Door struct {
 	b   *Bus
 	sub *nats.Subscription
-	in  chan *nats.Msg
 }
 
 // Open is the first half of Serve: when it returns without an error, who asks finds somebody.
 func (b *Bus) Open(subject, queue string) (d *Door, err error) {
-	d = &Door{b: b, in: make(chan *nats.Msg, 16384)}
+	d = &Door{b: b}
 	if queue == "" {
-		d.sub, err = b.nc.ChanSubscribe(subject, d.in)
+		d.sub, err = b.nc.SubscribeSync(subject)
 	} else {
-		d.sub, err = b.nc.ChanQueueSubscribe(subject, queue, d.in)
+		d.sub, err = b.nc.QueueSubscribeSync(subject, queue)
 	}
 	if err == nil {
+		err = d.sub.SetPendingLimits(-1, waitingBytes)
 		_ = b.nc.FlushTimeout(time.Second) // a server that just went hears of it when it is back
 	}
 	return d, err
@@ -89,35 +94,76 @@ func (b *Bus) Open(subject, queue string) (d *Door, err error) {
 
 // Serve answers what comes; see Bus.Serve.
 func (d *Door) Serve(ctx context.Context, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
-	b, in := d.b, d.in
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	slots := make(chan struct{}, serving)
+	load := newLoad(servingBytes)
 	under := context.WithoutCancel(ctx)
 	serve := func(m *nats.Msg) {
-		slots <- struct{}{}
+		size := load.take(max(len(m.Data), servingBytes/serving))
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer load.give(size)
 			body, err := f(under, m.Subject, m.Data)
-			b.answer(m, body, err)
+			d.b.answer(m, body, err)
 		})
 	}
-	for {
-		select {
-		case m := <-in:
+	for ctx.Err() == nil {
+		switch m, err := d.sub.NextMsgWithContext(ctx); {
+		case err == nil:
 			serve(m)
-		case <-ctx.Done():
-			b.drain(d.sub)
-			for {
-				select {
-				case m := <-in:
-					serve(m)
-				default:
-					return ctx.Err()
-				}
-			}
+		case !d.sub.IsValid(): // the connection was closed
+			<-ctx.Done()
 		}
 	}
+	d.close(serve)
+	return ctx.Err()
+}
+
+// close takes no more; what has come by then is served.
+func (d *Door) close(serve func(*nats.Msg)) {
+	if d.b.nc.IsConnected() && d.sub.Drain() == nil {
+		d.b.nc.FlushTimeout(time.Second)
+	}
+	for {
+		if n, _, err := d.sub.Pending(); err != nil || n == 0 {
+			break
+		}
+		if m, err := d.sub.NextMsg(time.Second); err == nil {
+			serve(m)
+		}
+	}
+	d.sub.Unsubscribe()
+}
+
+// load is how many bytes of requests are worked on. One goroutine takes, many give back.
+type load struct {
+	all, free int
+	mu        sync.Mutex
+	more      *sync.Cond
+}
+
+func newLoad(all int) *load {
+	l := &load{all: all, free: all}
+	l.more = sync.NewCond(&l.mu)
+	return l
+}
+
+// take waits until there is room for so many bytes, or for nothing else beside them, and gives what is to be given back.
+func (l *load) take(n int) int {
+	n = min(n, l.all)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.free < n {
+		l.more.Wait()
+	}
+	l.free -= n
+	return n
+}
+
+func (l *load) give(n int) {
+	l.mu.Lock()
+	l.free += n
+	l.mu.Unlock()
+	l.more.Signal()
 }
 
 // drain ends a subscription to a channel; what was on its way then lies in the channel.

@@ -1,0 +1,106 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// heap is how many bytes are in use after everything that can go has gone.
+func heap() uint64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Heartbeats of runners that do not exist, each with all the sessions that fit into a message, leave nothing behind.
+func TestHeartbeatsOfUnknownRunnersKeepNothing(t *testing.T) {
+	s := start(t)
+	var sessions strings.Builder
+	for i := range 22_000 {
+		fmt.Fprintf(&sessions, `%q,`, fmt.Sprintf("ses_%032x", i))
+	}
+	list := strings.TrimSuffix(sessions.String(), ",")
+	before := heap()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range 300 {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			id := fmt.Sprintf("rnr_%d", i)
+			body := fmt.Appendf(nil, `{"runner_id":%q,"instance":"x","attempts":[],"idle":[%s]}`, id, list)
+			answer, err := s.bus.Request(t.Context(), subject.Beats(id), body)
+			if err != nil {
+				t.Errorf("a heartbeat that fits is answered: %v", err)
+				return
+			}
+			var r fleet.BeatReply
+			if err := json.Unmarshal(answer, &r); err != nil || r.Known {
+				t.Errorf("%s: %v", answer, err)
+			}
+		})
+	}
+	wg.Wait()
+	if after := heap(); after > before+100<<20 {
+		t.Errorf("%d MB are kept of them, %d before", after>>20, before>>20)
+	}
+}
+
+// A heartbeat with more elements than one may have is refused before they are read, and says what to do.
+func TestAHeartbeatThatIsTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for what, body := range map[string]string{
+		"elements": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{},`, 300_000) + `{}]}`,
+		"attempts": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{"run_id":"run_1"},`, fleet.MaxBeatAttempts) + `{}]}`,
+	} {
+		_, err := s.bus.Request(t.Context(), subject.Beats("rnr_x"), []byte(body))
+		if fault.KindOf(err) != fault.TooLarge || !strings.Contains(fault.Of(err).Message, "several heartbeats") {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+// The largest heartbeat that a worker sends is taken: a thousand attempts, and its idle sessions beside them.
+func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	do, free := hold()
+	defer free()
+	w := s.work(do, echo("tool"))
+	acc := s.submit(`{"agent_name":"tool"}`)
+	s.until(acc.RunID, run.Running)
+	b := fleet.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: make([]fleet.Attempt, fleet.MaxBeatAttempts), Idle: make([]string, fleet.MaxBeatIdle)}
+	long := strings.Repeat("x", 64)
+	for i := range b.Attempts {
+		b.Attempts[i] = fleet.Attempt{RunID: fmt.Sprintf("run_%032d", i), SessionID: "ses_" + long, Key: long[:32], StartedAt: new(time.Now().UTC())}
+	}
+	for i := range b.Idle {
+		b.Idle[i] = "ses_" + long
+	}
+	body, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.bus.Request(t.Context(), subject.Beats(w.id), body)
+	if err != nil {
+		t.Fatalf("%d bytes: %v", len(body), err)
+	}
+	var r fleet.BeatReply
+	if err := json.Unmarshal(answer, &r); err != nil || !r.Known {
+		t.Errorf("%s: %v", answer, err)
+	}
+}

@@ -1,0 +1,46 @@
+package bus_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"ao/nats/natstest"
+)
+
+// What waits at a door that nobody serves is bounded by its bytes; what is beyond that is dropped, and counted.
+func TestADoorHoldsSoManyBytes(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	b, publisher := natstest.Open(t, s), natstest.Conn(t, s)
+	d, err := b.Open("test.door", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := make([]byte, 1<<20)
+	for range 100 {
+		if err := publisher.Publish("test.door", body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	natstest.Until(t, "what is too much is dropped", func() bool { return b.Dropped() > 0 })
+	if err := publisher.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var served atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = d.Serve(ctx, func(context.Context, string, []byte) ([]byte, error) {
+			served.Add(1)
+			return nil, nil
+		})
+	}()
+	natstest.Until(t, "what is held is served", func() bool { return served.Load() >= 60 })
+	cancel()
+	<-ended
+	if n := served.Load(); n > 90 { // some came while it was served
+		t.Errorf("%d MiB were held", n)
+	}
+}
