@@ -18,6 +18,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/metric"
+	"ao/shared/run"
 	"ao/shared/trace"
 
 	"golang.org/x/sync/errgroup"
@@ -46,6 +47,10 @@ type Config struct {
 	Webhooks   *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
 	Log        *slog.Logger    // default slog.Default()
 
+	// RecordVersion is the newest version of records that is read and written, default run.Version. Tests of several
+	// versions in one process raise it.
+	RecordVersion int
+
 	Metrics *metric.Registry // default nil: nothing is counted
 }
 
@@ -63,6 +68,7 @@ func (c Config) withDefaults() Config {
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
 	c.Retries = max(cmp.Or(c.Retries, 2), 0)
 	c.Log = cmp.Or(c.Log, slog.Default())
+	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)
 	if c.Webhooks == nil {
 		c.Webhooks, _ = webhook.New(webhook.Config{}) // no hosts: nothing can be wrong with that
 	}
@@ -103,7 +109,7 @@ func New(cfg Config) *Coordinator {
 	c.offers = newOffers(c)
 	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Measure: measure,
+		Log: cfg.Log, Dir: cfg.DataDir, Measure: measure, Version: cfg.RecordVersion,
 		Key:     func(run string, attempt int) string { return c.keys.of(run, attempt) },
 		Checked: func(run string, attempt int, mark string) bool { return c.keys.marked(run, attempt, mark) },
 	})

@@ -39,9 +39,7 @@ func (c *Coordinator) recordOf(ctx context.Context, r bus.RecordRequest) (any, e
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "", "The subject is not that of a record", err)
 	}
-	switch s.Kind {
-	case subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
-	default:
+	if !s.Kind.Keyed() {
 		return nil, fault.New(fault.Forbidden, "", "Only what an attempt's own key leads to is told")
 	}
 	for _, token := range []string{s.Partition, s.Run, s.Key} {

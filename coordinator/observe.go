@@ -176,7 +176,7 @@ func (c *Coordinator) seeFold() func(*metric.Scrape) {
 	r := c.Metrics
 	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
 	seq := r.Gauge("ao_fold_sequence", "Sequence of the newest record of the history that this coordinator has read.")
-	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, ignored (late or twice, which is normal), unknown (of a newer version) or unreadable.", "result")
+	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, ignored (late, twice or without a key, which is normal), unknown (of a newer version) or unreadable.", "result")
 	return func(s *metric.Scrape) {
 		s.Set(ready, number(c.Ready() == nil))
 		s.Set(seq, float64(c.Journal.Seq()))

@@ -90,7 +90,7 @@ func (f *fold) owesOf(r *row) bool {
 // report is a callback record: these children are told of by a turn of their parent, whose accepted record stands right before.
 func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	var c run.Callback
-	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > run.Version {
+	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > f.version {
 		return c.V, err
 	}
 	turn := f.runs[identOf(runPrefix, c.RunID)]
@@ -152,7 +152,7 @@ func (f *fold) giveBack(r *row) {
 // notify is a step of an HTTP callback.
 func (f *fold) notify(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	var n run.Notified
-	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > run.Version {
+	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > f.version {
 		return n.V, err
 	}
 	r := f.runs[identOf(runPrefix, rec.Run)]
@@ -187,21 +187,15 @@ func (f *fold) notify(ch *Change, rec subject.Record, m bus.Message) (int, error
 }
 
 // bind is what an executor says of its session. The last one counts.
-func (f *fold) bind(ch *Change, rec subject.Record, m bus.Message) (int, error) {
-	var b run.Bound
-	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > run.Version {
-		return b.V, err
-	}
-	r := f.runs[identOf(runPrefix, rec.Run)]
-	if r == nil || r.live == nil || r.live.snap.Key != rec.Key || r.live.snap.Claim == nil || r.session.bond() == (bond{b.Model, b.Hostname, b.Profile}) {
-		return b.V, nil
+func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
+	if r.live.snap.Claim == nil || r.session.bond() == (bond{b.Model, b.Hostname, b.Profile}) {
+		return
 	}
 	if fleet.IsStatePointer(b.Model) && b.Model != fleet.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
-		return b.V, nil
+		return
 	}
 	r.session.bound = &bond{b.Model, f.name([]byte(b.Hostname)), f.name([]byte(b.Profile))}
 	ch.Moved = true
-	return b.V, nil
 }
 
 // reply is the parent and the mode that a session's callback turns have: those of its newest run that calls back, else of the

@@ -23,6 +23,8 @@ type Change struct {
 	Live          bool       // the journal had caught up
 	Moved         bool       // false: a duplicate, late, or of no concern; nothing changed
 
+	overstep bool // of EndedKind: by a record above the attempt's version, of whatever kind
+
 	row    *row   // of the run
 	in     *line  // where that stood before the record, since then, and who had begun it; of callbacks since is the end that they tell of
 	since  int64  // nanoseconds since 1970
@@ -41,6 +43,7 @@ type Stats struct {
 type fold struct {
 	key      func(run string, attempt int) string            // the attempts' keys; nil: any key of a run never queued counts
 	checked  func(run string, attempt int, mark string) bool // whether a coordinator has checked a result against its schema; nil: none has
+	version  int                                             // the newest version of records that this program reads
 	runs     map[ident]*row
 	sessions map[ident]*session
 	order    []*row     // by first; may hold rows that are gone
@@ -63,7 +66,7 @@ type fold struct {
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
 	names    map[string]string // shared strings
 	seq      uint64
-	newer    uint64 // sequence of the first record of a newer version; 0: none
+	newer    uint64 // sequence of the first record of a newer version that counts; 0: none
 	strange  bool   // there were records of unknown kinds: a newer version may make something of them
 	stats    Stats
 	pass     *pass         // nil: no snapshot is being written
@@ -76,7 +79,7 @@ type fold struct {
 
 func newFold(key func(string, int) string) *fold {
 	return &fold{
-		key: key, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
+		key: key, version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
 		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{}, lanes: map[string]*line{},
 	}
 }
@@ -105,12 +108,8 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 	switch rec.Kind {
 	case subject.QueuedKind, subject.AcceptedKind:
 		version, err = f.accept(&ch, rec, m)
-	case subject.ClaimedKind:
-		version, err = f.claim(&ch, rec, m)
-	case subject.OfferedKind:
-		version, err = f.offer(&ch, rec, m)
-	case subject.EndedKind:
-		version, err = f.end(&ch, rec, m)
+	case subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
+		version, err = f.keyed(&ch, rec, m)
 	case subject.StoppingKind:
 		version, err = scanVersion(m.Body)
 		f.stop(&ch, rec)
@@ -121,15 +120,13 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 		version, err = f.report(&ch, rec, m)
 	case subject.NotifiedKind:
 		version, err = f.notify(&ch, rec, m)
-	case subject.BoundKind:
-		version, err = f.bind(&ch, rec, m)
 	default: // of no concern to the index, but of some version
 		version, err = scanVersion(m.Body)
 	}
 	if f.pass != nil && rec.Run != "" {
 		f.touch(f.runs[identOf(runPrefix, rec.Run)])
 	}
-	if version > run.Version && f.newer == 0 {
+	if version > f.version && f.newer == 0 {
 		f.newer = m.Seq
 	}
 	switch {
@@ -147,7 +144,7 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 // accept is for queued and accepted: a run that is new, that may be taken now, or that gets another attempt.
 func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	q, err := f.scanSpec(m.Body)
-	if err != nil || q.V > run.Version {
+	if err != nil || q.V > f.version {
 		return q.V, err
 	}
 	id := identOf(runPrefix, rec.Run)
@@ -159,7 +156,7 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 		ch.before(r)
 	}
 	if rec.Kind == subject.QueuedKind {
-		f.queue(ch, r, rec, q.Key, m.Time)
+		f.queue(ch, r, rec, q, m.Time)
 		if q.Model != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
 			r.session.bound = bondOf(&q.Spec)
 		}
@@ -217,7 +214,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 }
 
 // queue makes an attempt the current one.
-func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string, at time.Time) {
+func (f *fold) queue(ch *Change, r *row, rec subject.Record, q run.Queued, at time.Time) {
 	if r.live == nil || rec.N < r.live.snap.Attempt {
 		return
 	}
@@ -226,6 +223,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string, at time
 			a, l := f.change(r), f.lane(rec.Lane)
 			l.into(r, at.UnixNano())
 			a.Lane, a.QueuedSeq = l.lane, ch.Seq
+			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been handed either
 			f.past[r] = append(f.past[r], past{r.whole, false})
 			r.whole = ch.Seq
 			ch.Moved = true
@@ -240,18 +238,17 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, key string, at time
 		r.session.open++
 	}
 	l.into(r, at.UnixNano())
-	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, key, rec.N, ch.Seq, time.Time{}
+	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, q.Key, rec.N, ch.Seq, time.Time{}
+	a.RecordVersion = q.RecordVersion
 	r.whole = ch.Seq
 	r.reach(rec.N)
 	ch.Moved = true
 }
 
 // claim is the beginning of an attempt.
-func (f *fold) claim(ch *Change, rec subject.Record, m bus.Message) (int, error) {
-	c, err := f.scanClaim(m.Body)
-	r := f.current(rec)
-	if r == nil || r.live.snap.Claim != nil || c.V > run.Version {
-		return c.V, err
+func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m bus.Message) {
+	if r.live.snap.Claim != nil {
+		return
 	}
 	if c.At.IsZero() {
 		c.At = m.Time
@@ -275,22 +272,16 @@ func (f *fold) claim(ch *Change, rec subject.Record, m bus.Message) (int, error)
 	f.move(r, run.MoveClaimed)
 	ch.Moved = true
 	ch.after(r)
-	return c.V, err
 }
 
 // last is the move of a last word.
 var last = map[run.Status]run.Move{run.Completed: run.MoveCompleted, run.Failed: run.MoveFailed, run.Stopped: run.MoveStopped}
 
 // end is the last word of an attempt. One that cannot be read is a failure: its subject is taken, no other will come.
-func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
-	e, err := f.scanEnded(m.Body)
-	r := f.current(rec)
-	if r == nil || e.V > run.Version {
-		return e.V, err
-	}
+func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 	move, ok := last[e.Status]
-	if err != nil || !ok {
-		e, move = run.Ended{V: e.V}, run.MoveFailed
+	if !ok {
+		e, move = run.Ended{}, run.MoveFailed
 	}
 	if move == run.MoveCompleted && !f.mayComplete(r, e.Checked) {
 		move = run.MoveFailed
@@ -313,7 +304,7 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 		ch.Moved = true
 		ch.after(r)
 		f.settle(s)
-		return e.V, err
+		return
 	}
 	f.ended++
 	f.change(r) // the one handed out stays as it is
@@ -343,7 +334,6 @@ func (f *fold) end(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	ch.after(r)
 	f.settle(s)
 	f.callable(s)
-	return e.V, err
 }
 
 // again tells whether the attempt that failed may be followed by another: a runner had begun it, some are left, and nobody
@@ -362,7 +352,7 @@ func (f *fold) retry(r *row, m bus.Message) {
 	r.reach(a.Attempt)
 	f.past[r] = append(f.past[r], past{r.whole, a.Claim != nil})
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
-	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.Started = "", "", 0, nil, 0, 0, nil
+	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.Started, a.RecordVersion = "", "", 0, nil, 0, 0, nil, 0
 	r.claim, r.claimed, r.runner = 0, 0, ""
 	f.waiting++
 	f.apart.into(r, m.Time.UnixNano())
@@ -400,21 +390,6 @@ func (f *fold) delete(ch *Change, rec subject.Record) {
 	}
 	f.dropSession(s)
 	f.compact()
-}
-
-// current is the row of a live run whose current attempt has this key; nil otherwise.
-func (f *fold) current(rec subject.Record) *row {
-	r := f.runs[identOf(runPrefix, rec.Run)]
-	if r == nil || r.live == nil {
-		return nil
-	}
-	switch a := r.live.snap; {
-	case a.Key != "" && a.Key == rec.Key:
-		return r
-	case a.Key == "" && (f.key == nil || f.key(rec.Run, a.Next()) == rec.Key): // not queued: a coordinator ends it
-		return r
-	}
-	return nil
 }
 
 // change gives a copy of the snapshot that takes its place; those handed out stay as they are.

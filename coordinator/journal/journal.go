@@ -24,6 +24,7 @@ type Config struct {
 	Measure func(Step)                                      // hears of every step that a run goes while the journal is live, in that order; must not block
 	Key     func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
 	Checked func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
+	Version int                                             // the newest version of records that is read, default run.Version
 	Cache   int                                             // bytes of records of runs that ended last, default 8 MiB; negative: none
 	Dir     string                                          // folder of snapshots of the fold; none: every start reads the whole history
 }
@@ -65,7 +66,7 @@ func New(b *bus.Bus, cfg Config) *Journal {
 		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, measure: cfg.Measure, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
 		moved: make(chan struct{}, 1), lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
-	j.fold.checked = cfg.Checked
+	j.fold.checked, j.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
 	j.shelf.j, j.shelf.dir = j, cfg.Dir
 	return j
 }
@@ -116,9 +117,9 @@ func (j *Journal) reset() {
 	j.bodies.clear()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	checked := j.fold.checked
-	j.fold, j.empty, j.wrote = newFold(j.fold.key), 0, 0
-	j.fold.checked = checked
+	old := j.fold
+	j.fold, j.empty, j.wrote = newFold(old.key), 0, 0
+	j.fold.checked, j.fold.version = old.checked, old.version
 	for _, a := range j.awaits {
 		close(a.done)
 	}

@@ -211,13 +211,13 @@ func (l *loading) session() {
 }
 
 func (l *loading) row() {
-	flags := l.byte()
+	flags := l.u()
 	l.first += uint64(l.i())
 	r := &row{first: l.first, gone: flags&flagGone != 0}
 	var of, by uint64
 	if !r.gone {
 		near := int64(r.first)
-		r.callback, r.told, r.begun = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0
+		r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
 		r.id = l.id()
 		of = r.first - uint64(l.i())
 		r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
@@ -272,7 +272,7 @@ func (l *loading) live(r *row) {
 	if l.bad = l.bad || err != nil || q.ID == ""; l.bad {
 		return
 	}
-	a := &Active{Spec: &q.Spec, FirstSeq: r.first, Attempt: q.Attempt, Key: q.Key}
+	a := &Active{Spec: &q.Spec, FirstSeq: r.first, Attempt: q.Attempt, Key: q.Key, RecordVersion: q.RecordVersion}
 	if claim := l.next(l.u()); len(claim) > 0 {
 		c, err := l.f.scanClaim(claim)
 		l.bad = l.bad || err != nil

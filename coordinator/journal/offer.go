@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -14,14 +13,9 @@ import (
 // offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's, which checks it
 // (contract section 6). One that cannot be read counts, too: its subject is taken, no other will come. A coordinator's own says that
 // none is taken any more; the last word stands right behind it.
-func (f *fold) offer(ch *Change, rec subject.Record, m bus.Message) (int, error) {
-	e, err := f.scanEnded(m.Body)
-	r := f.current(rec)
-	if r == nil || e.V > run.Version {
-		return e.V, err
-	}
-	if a := r.live.snap; a.Claim == nil || a.Claim.RunnerID == "" || a.OfferSeq != 0 || !a.Spec.Contract || err == nil && e.RunnerID == "" {
-		return e.V, err
+func (f *fold) offer(ch *Change, r *row, shut bool, m bus.Message) {
+	if a := r.live.snap; a.Claim == nil || a.Claim.RunnerID == "" || a.OfferSeq != 0 || !a.Spec.Contract || shut {
+		return
 	}
 	ch.before(r)
 	f.change(r).OfferSeq = m.Seq
@@ -29,7 +23,6 @@ func (f *fold) offer(ch *Change, rec subject.Record, m bus.Message) (int, error)
 	f.offers = append(f.offers, r)
 	ch.Moved = true
 	ch.after(r)
-	return e.V, err
 }
 
 // mayComplete tells whether "completed" counts: with an output schema only if a coordinator has checked the result. Whoever has the

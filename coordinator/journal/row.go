@@ -49,10 +49,12 @@ type Active struct {
 	Lane      string     // where it is queued
 	Attempt   int        // the current one, from 1; 0: not yet queued
 	Key       string     // the current attempt's
-	Claim     *run.Claim // nil: nobody has begun it
-	Stopping  bool       // somebody wants it stopped
-	NotBefore time.Time  // an attempt failed and another is left: when it may be queued; zero: at once
-	Started   *time.Time // its executor runs since, as its runner says
+	// RecordVersion is the newest version that records under the current attempt's key may have; 0: 1.
+	RecordVersion int
+	Claim         *run.Claim // nil: nobody has begun it
+	Stopping      bool       // somebody wants it stopped
+	NotBefore     time.Time  // an attempt failed and another is left: when it may be queued; zero: at once
+	Started       *time.Time // its executor runs since, as its runner says
 }
 
 // Next is the attempt that is queued or under way, else the one that will be.
@@ -62,6 +64,10 @@ func (a *Active) Next() int {
 	}
 	return a.Attempt
 }
+
+// MostVersion is the newest version that records under the current attempt's key may have; of one that is not queued, whose
+// records are coordinators' alone, 1.
+func (a *Active) MostVersion() int { return max(a.RecordVersion, 1) }
 
 // open tells whether the run is its session's turn already.
 func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
@@ -94,6 +100,7 @@ type row struct {
 	callback bool // its parent session is to be told of its end
 	told     bool // a callback record reports it
 	begun    bool // a runner has begun one of its attempts
+	overstep bool // end is a record above its attempt's version, of whatever kind; it is not read
 	gone     bool // no longer in the index
 
 	live *live // nil: ended

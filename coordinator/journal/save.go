@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 8 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 9 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -38,6 +38,7 @@ const (
 	flagLive
 	flagHook
 	flagPast
+	flagOverstep
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -331,13 +332,14 @@ func (e *encoder) row(f *fold, r *row) {
 		flag int
 	}{
 		{r.gone, flagGone}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.told, flagTold}, {r.begun, flagBegun},
-		{r.live != nil, flagLive}, {h != nil, flagHook}, {len(queued) > 0, flagPast},
+		{r.live != nil, flagLive}, {h != nil, flagHook}, {len(queued) > 0, flagPast}, {r.overstep, flagOverstep},
 	} {
 		if x.set {
 			flags |= x.flag
 		}
 	}
-	e.buf = append(e.buf, entryRow, byte(flags))
+	e.buf = append(e.buf, entryRow)
+	e.u(uint64(flags))
 	e.i(int64(r.first - e.first))
 	e.first = r.first
 	if r.gone {
@@ -393,7 +395,7 @@ func (e *encoder) row(f *fold, r *row) {
 // live is what a run has that has not ended. That its executor runs is no record's word, and not in it.
 func (e *encoder) live(r *row) {
 	a := r.live.snap
-	spec, err := run.Queued{V: run.Version, Attempt: a.Attempt, Key: a.Key, Spec: *a.Spec}.Encode()
+	spec, err := run.Queued{V: run.Version, Attempt: a.Attempt, Key: a.Key, RecordVersion: a.RecordVersion, Spec: *a.Spec}.Encode()
 	var claim []byte
 	if err == nil && a.Claim != nil {
 		claim, err = json.Marshal(a.Claim)

@@ -109,7 +109,7 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 		return bus.Message{}
 	}
 	s.j.mu.Lock()
-	f.checked = s.j.fold.checked
+	f.checked, f.version = s.j.fold.checked, s.j.fold.version
 	s.j.fold = f
 	s.j.reached()
 	s.j.mu.Unlock()

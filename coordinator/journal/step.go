@@ -63,6 +63,9 @@ func (ch *Change) step(at time.Time) (s Step) {
 		}
 	case subject.EndedKind:
 		s.Kind, s.Retried = Ended, ch.After == run.Pending
+		if ch.overstep {
+			s.Reason = codeOverstep
+		}
 		if s.Whole = time.Duration(now - r.created); s.Retried {
 			s.Status, s.RunnerID = run.Failed, ch.runner
 		}
@@ -82,7 +85,7 @@ func (ch *Change) step(at time.Time) (s Step) {
 
 // tellStep hands a step on.
 func (j *Journal) tellStep(s Step, m bus.Message) {
-	if s.Kind == Ended && s.Status == run.Failed {
+	if s.Kind == Ended && s.Status == run.Failed && s.Reason == "" {
 		s.Reason = reason(m.Body)
 	}
 	j.measure(s)

@@ -337,9 +337,9 @@ func (t *teller) about(ctx context.Context, m bus.Message) (telling, error) {
 		if t.j.DeletedAt(rec.Session) != m.Seq {
 			return none, nil
 		}
-	case subject.QueuedKind, subject.AcceptedKind, subject.ClaimedKind, subject.StoppingKind, subject.EndedKind:
+	case subject.QueuedKind, subject.AcceptedKind, subject.StoppingKind, subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
 		s, ok := t.j.look(rec.Run)
-		if !ok || rec.Kind == subject.ClaimedKind && s.claim != m.Seq || rec.Kind == subject.EndedKind && s.end != m.Seq {
+		if !ok || rec.Kind.Keyed() && s.claim != m.Seq && s.end != m.Seq {
 			return none, nil
 		}
 		a.run, a.session = s, s.sessionID

@@ -5,6 +5,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -12,6 +13,18 @@ import (
 	"ao/nats/subject"
 	"ao/shared/run"
 )
+
+// Rules are what a book cannot know of the records alone; the zero value has none.
+type Rules struct {
+	// Checked tells whether a mark is that of a coordinator that checked the result of an attempt against the run's output schema:
+	// without a valid one such a run has not completed, whatever its last word says, but failed. nil: no mark is valid.
+	Checked func(run string, attempt int, mark string) bool
+	// Key makes the key of an attempt. A record under none of its run's keys may be written by whoever has a worker's
+	// credential: it is counted, and says nothing. nil: every key counts.
+	Key func(run string, attempt int) string
+	// Version is the newest version of records that is read; 0: run.Version.
+	Version int
+}
 
 // Book reads records one after the other; Close says what they add up to. It is for one goroutine.
 //
@@ -27,12 +40,12 @@ import (
 //
 // What contradicts itself, such as two claims of one attempt, is wrong in any case.
 type Book struct {
-	// Checked tells whether a mark is that of a coordinator that checked the result of an attempt against the run's output schema:
-	// without a valid one such a run has not completed, whatever its last word says, but failed. nil: no mark is valid.
-	Checked func(run string, attempt int, mark string) bool
+	Rules
 
 	records uint64
 	unknown uint64
+	foreign []uint64  // the first maxForeign sequences
+	nobodys uint64    // how many such records there are
 	first   uint64    // sequence of the first record read
 	cut     time.Time // its time
 	seq     uint64    // of the record being read, or read last
@@ -47,6 +60,7 @@ type Book struct {
 	live     map[uint32]attempt  // by run: its attempt under way, or queued
 	ends     map[uint32]int64    // by run that a parent is to be told of, and was not: when it ended
 	hooks    map[uint32]hook     // by run with an HTTP callback, once there was a try
+	over     map[uint32]string   // by run: the key of its last attempt that a record above the attempt's version ended
 
 	lastDeleted time.Time // the newest deletion that was honoured
 	found       []finding
@@ -114,6 +128,7 @@ type attempt struct {
 	n      int
 	key    string
 	runner string // who began it
+	most   int    // the newest version that its records may have
 
 	offered int64  // when its result was, 0: it was not
 	offer   uint64 // the record that did
@@ -150,7 +165,7 @@ const maxFound = 100_000
 // NewBook is an empty book.
 func NewBook() *Book {
 	b := &Book{
-		runs: index{}, sessions: index{}, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{}, hooks: map[uint32]hook{},
+		runs: index{}, sessions: index{}, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{}, hooks: map[uint32]hook{}, over: map[uint32]string{},
 	}
 	b.entries.add(entry{}) // 0 is none
 	b.places.add(place{})
@@ -176,13 +191,22 @@ func (b *Book) Enter(m bus.Message) {
 		b.unknown++
 		return
 	}
+	if rec.Kind.Keyed() && b.isForeign(rec) {
+		if b.nobodys++; len(b.foreign) < maxForeign {
+			b.foreign = append(b.foreign, m.Seq)
+		}
+		return
+	}
 	f, err := read(m.Body)
-	switch {
+	if rec.Kind.Keyed() && b.overstepped(rec, f.v) {
+		return
+	}
+	switch most := cmp.Or(b.Version, run.Version); {
 	case err != nil:
 		b.wrong(KindUnreadable, rec.Run, fmt.Sprintf("Record %d (%s) cannot be read: %v", m.Seq, rec.Kind, err))
 		return
-	case f.v < 1 || f.v > run.Version:
-		b.wrong(KindVersion, rec.Run, fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, run.Version))
+	case f.v < 1 || f.v > most:
+		b.wrong(KindVersion, rec.Run, fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, most))
 		return
 	}
 	if rec.Kind == subject.CallbackKind {

@@ -197,14 +197,14 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		}, "unknown_run"},
 		{"a run that was accepted after it was claimed", func(s *story) { s.run(s.session()).claimed(1, "rnr_1").queued(1) }, "out_of_order"},
 		{"a second claim of an attempt, under another key", func(s *story) {
-			s.run(s.session()).queued(1).claimed(1, "rnr_1").claimedWith("other", 1, "rnr_2").ended(1, run.Completed, "rnr_1")
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").claimedWith(9, 1, "rnr_2").ended(1, run.Completed, "rnr_1")
 		}, "begun_twice"},
-		{"a second claim after the end", func(s *story) { s.run(s.session()).done().claimedWith("other", 1, "rnr_2") }, "begun_twice"},
-		{"a second last word, under another key", func(s *story) { s.run(s.session()).done().endedWith("other", 1, run.Failed, "") }, "two_last_words"},
+		{"a second claim after the end", func(s *story) { s.run(s.session()).done().claimedWith(9, 1, "rnr_2") }, "begun_twice"},
+		{"a second last word, under another key", func(s *story) { s.run(s.session()).done().endedWith(9, 1, run.Failed, "") }, "two_last_words"},
 		{"the last word of a further attempt after the end", func(s *story) { s.run(s.session()).done().ended(2, run.Failed, "") }, "two_last_words"},
 		{"an end without a claim", func(s *story) { s.run(s.session()).queued(1).ended(1, run.Failed, "") }, "ended_unclaimed"},
 		{"the end of another attempt than the one that was claimed", func(s *story) {
-			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").endedWith("key1", 2, run.Failed, "")
+			s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1").endedWith(9, 2, run.Failed, "")
 		}, "ended_unclaimed"},
 		{"an offer of a run that nobody accepted", func(s *story) { s.run(s.session(), bindingOutput).offered(1, "rnr_1") }, "unknown_run"},
 		{"an offer by another runner", func(s *story) {
@@ -227,10 +227,10 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		{"a session bound by another runner", func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").bound(1, "rnr_2") }, "wrong_runner"},
 		{"one bound before it began", func(s *story) { s.run(s.session()).queued(1).bound(1, "rnr_2") }, "ended_unclaimed"},
 		{"a claim with a key that is not the attempt's", func(s *story) {
-			s.run(s.session()).queued(1).claimedWith("guess", 1, "rnr_1").endedWith("guess", 1, run.Completed, "rnr_1")
+			s.run(s.session()).queued(1).claimedWith(9, 1, "rnr_1").endedWith(9, 1, run.Completed, "rnr_1")
 		}, "wrong_key"},
 		{"an end with one", func(s *story) {
-			s.run(s.session()).queued(1).claimed(1, "rnr_1").endedWith("guess", 1, run.Completed, "rnr_1")
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").endedWith(9, 1, run.Completed, "rnr_1")
 		}, "wrong_key"},
 		{"two keys for one attempt", func(s *story) {
 			a := s.run(s.session()).queued(1)
@@ -286,11 +286,11 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			a := s.run(s.session())
 			s.write("ao.runs.64.accepted."+a.spec.SessionID+"."+a.spec.ID, run.Accepted{V: 1, Spec: a.spec})
 		}, "record_mismatch"},
-		{"a claim of no attempt", func(s *story) { s.run(s.session()).queued(1).claimed(0, "rnr_1") }, "record_mismatch"},
+		{"a claim of no attempt", func(s *story) { s.run(s.session()).queued(1).claimedWith(1, 0, "rnr_1") }, "record_mismatch"},
 		{"a last word that is none", func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Running, "rnr_1") }, "record_mismatch"},
 		{"a record that is no JSON", func(s *story) {
 			a := s.run(s.session()).queued(1)
-			s.write(subject.Claimed(a.part(), a.spec.ID, "k"), []byte(`{"v":1,`))
+			s.write(subject.Claimed(a.part(), a.spec.ID, a.key(1)), []byte(`{"v":1,`))
 		}, "unreadable_record"},
 		{"a record with more behind it", func(s *story) {
 			a := s.run(s.session())
@@ -305,7 +305,7 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 		{"a later version, and none", func(s *story) {
 			a := s.run(s.session()).queued(1)
 			s.write(subject.Stopping(a.part(), a.spec.ID), run.Stop{V: 2})
-			s.write(subject.Claimed(a.part(), a.spec.ID, "k"), run.Claim{})
+			s.write(subject.Claimed(a.part(), a.spec.ID, a.key(1)), run.Claim{})
 		}, "unknown_version unknown_version"},
 		{"a child that is reported twice", func(s *story) {
 			p, k := family(s)

@@ -17,16 +17,16 @@ const tries = 3
 // errEnough ends the reading.
 var errEnough = errors.New("enough")
 
-// Read audits RUNS, with what Book.Checked is: from its first record to the one that is its last now. What is written meanwhile does not count; what is
+// Read audits RUNS by these rules: from its first record to the one that is its last now. What is written meanwhile does not count; what is
 // taken away meanwhile (sessions that are deleted, history that is truncated) would seem missing, so then it reads again.
-func Read(ctx context.Context, b *bus.Bus, checked func(run string, attempt int, mark string) bool) (Report, error) {
+func Read(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 	for n := 1; ; n++ {
 		before, err := b.State(ctx)
 		if err != nil {
 			return Report{}, err
 		}
 		book := NewBook()
-		book.Checked = checked
+		book.Rules = rules
 		if before.Msgs > 0 {
 			if err := enter(ctx, b, book, before.Last); err != nil {
 				return Report{}, err

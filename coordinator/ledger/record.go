@@ -15,7 +15,7 @@ import (
 
 // fields are what the book reads of a record, of whatever kind. Parameters, agents and results are stepped over.
 type fields struct {
-	v, attempt, most, n          int
+	v, attempt, most, n, bound   int
 	run, session, parent, runner string
 	key, mode, agentType, status string
 	children                     []string
@@ -35,6 +35,8 @@ func read(body []byte) (f fields, err error) {
 			f.v = int(wire.Number(v))
 		case "attempt":
 			f.attempt = int(wire.Number(v))
+		case "record_version":
+			f.bound = int(wire.Number(v))
 		case "max_attempts":
 			f.most = int(wire.Number(v))
 		case "n":

@@ -11,10 +11,12 @@ import (
 
 // Report is what the records add up to, at one place in the stream.
 type Report struct {
-	Sequence  uint64    `json:"sequence"`         // the last record that counts
-	Before    uint64    `json:"truncated_before"` // the first record that is kept
-	Records   uint64    `json:"records"`          // that were read
-	Unknown   uint64    `json:"unknown_records"`  // of them of kinds that this version does not know
+	Sequence  uint64    `json:"sequence"`          // the last record that counts
+	Before    uint64    `json:"truncated_before"`  // the first record that is kept
+	Records   uint64    `json:"records"`           // that were read
+	Unknown   uint64    `json:"unknown_records"`   // of them of kinds that this version does not know
+	Foreign   uint64    `json:"foreign_records"`   // … under none of their runs' keys: nobody's, and of no effect
+	Strays    []uint64  `json:"foreign_sequences"` // of these, the first maxForeign
 	Runs      Runs      `json:"runs"`
 	Attempts  Attempts  `json:"attempts"`
 	Callbacks Callbacks `json:"callbacks"`
@@ -93,7 +95,8 @@ const (
 )
 
 const (
-	maxWrong = 100
+	maxWrong   = 100
+	maxForeign = 100
 	// overdue is how long a parent may be idle before what it is owed is overdue; after a turn that nobody began, further turns
 	// are tried ever more slowly.
 	overdue       = 30 * time.Second
@@ -106,7 +109,7 @@ const (
 
 // Close adds up: now is the time, last the sequence that was the stream's last when the reading began.
 func (b *Book) Close(now time.Time, last uint64) Report {
-	r := Report{Sequence: last, Before: b.first, Records: b.records, Unknown: b.unknown}
+	r := Report{Sequence: last, Before: b.first, Records: b.records, Unknown: b.unknown, Foreign: b.nobodys, Strays: append([]uint64{}, b.foreign...)}
 	b.entries.all(func(at uint32, e *entry) {
 		switch {
 		case e.is(gone):

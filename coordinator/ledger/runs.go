@@ -99,7 +99,11 @@ func (b *Book) queue(at uint32, e *entry, rec subject.Record, f fields) {
 	}
 	e.queued = max(e.queued, uint16(min(n, 1<<16-1)))
 	if !e.is(final) && n > int(e.claimed) {
-		b.live[at] = attempt{n: n, key: f.key}
+		most := max(f.bound, 1)
+		if l.n == n { // a worker may have been handed either
+			most = max(most, l.most)
+		}
+		b.live[at] = attempt{n: n, key: f.key, most: most}
 	}
 }
 
@@ -129,7 +133,11 @@ func (b *Book) claim(rec subject.Record, f fields) {
 		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
 	}
 	e.claimed = uint16(n)
-	b.live[at] = attempt{n: n, key: rec.Key, runner: f.runner}
+	most := 1
+	if l.n == n {
+		most = l.most
+	}
+	b.live[at] = attempt{n: n, key: rec.Key, runner: f.runner, most: most}
 	if f.runner == "" {
 		e.flags |= held
 		return
@@ -194,18 +202,7 @@ func (b *Book) end(rec subject.Record, f fields) {
 	} else if s == run.Completed && e.is(contract) && l.offered == 0 {
 		b.note(KindUnoffered, rec.Run, cutOff, fmt.Sprintf("Attempt %d completed with a checked result that nobody had offered", n))
 	}
-	byRunner := e.is(running)
-	if byRunner {
-		e.words++
-	}
-	byRunner = byRunner || n > int(e.claimed) // its claim may have been truncated
-	e.ended, e.claimed = uint16(n), max(e.claimed, uint16(n))
-	e.flags &^= running | held
-	delete(b.live, at)
-	if s == run.Failed && byRunner && n < int(e.most) && !e.is(stopping) {
-		return // another attempt follows
-	}
-	b.finish(at, e, s)
+	b.close(at, e, n, s)
 }
 
 // finish is the end of a run.

@@ -16,11 +16,12 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // story is a history that is being written, record by record, one a second.
 type story struct {
-	t    testing.TB
-	at   time.Time
-	msgs []bus.Message
-	ids  int
-	seq  uint64
+	t       testing.TB
+	at      time.Time
+	msgs    []bus.Message
+	ids     int
+	version int // of the book
+	seq     uint64
 }
 
 func newStory(t testing.TB) *story { return &story{t: t, at: noon} }
@@ -66,6 +67,7 @@ func (s *story) truncate(n uint64) { s.purge(func(m bus.Message) bool { return m
 func (s *story) close(after time.Duration) Report {
 	b := NewBook()
 	b.Checked = func(run string, attempt int, mark string) bool { return mark == markOf(run, attempt) }
+	b.Key, b.Version = keyOf, s.version
 	var last uint64
 	for _, m := range s.msgs {
 		b.Enter(m)
@@ -106,7 +108,9 @@ func markOf(run string, attempt int) string { return fmt.Sprint("mark", attempt,
 func procedural(s *run.Spec) { s.AgentType = run.Procedural }
 
 func (a *actor) part() string     { return subject.Partition(a.spec.SessionID) }
-func (a *actor) key(n int) string { return fmt.Sprintf("key%d%s", n, a.spec.ID) }
+func (a *actor) key(n int) string { return keyOf(a.spec.ID, n) }
+
+func keyOf(run string, attempt int) string { return fmt.Sprintf("key%d%s", attempt, run) }
 
 func (a *actor) accepted() *actor {
 	a.s.write(subject.Accepted(a.part(), a.spec.SessionID, a.spec.ID), run.Accepted{V: 1, Spec: a.spec})
@@ -120,19 +124,20 @@ func (a *actor) queuedIn(lane string, n int) *actor {
 	return a
 }
 
-func (a *actor) claimed(n int, runner string) *actor { return a.claimedWith(a.key(n), n, runner) }
+func (a *actor) claimed(n int, runner string) *actor { return a.claimedWith(n, n, runner) }
 
-func (a *actor) claimedWith(key string, n int, runner string) *actor {
-	a.s.write(subject.Claimed(a.part(), a.spec.ID, key), run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: n, At: a.s.at})
+// claimedWith is a claim with the key of another attempt.
+func (a *actor) claimedWith(of, n int, runner string) *actor {
+	a.s.write(subject.Claimed(a.part(), a.spec.ID, a.key(of)), run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: n, At: a.s.at})
 	return a
 }
 
 func (a *actor) ended(n int, status run.Status, runner string) *actor {
-	return a.endedWith(a.key(n), n, status, runner)
+	return a.endedWith(n, n, status, runner)
 }
 
-func (a *actor) endedWith(key string, n int, status run.Status, runner string) *actor {
-	a.s.write(subject.Ended(a.part(), a.spec.ID, key), run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "e", Attempt: n, Status: status, At: a.s.at})
+func (a *actor) endedWith(of, n int, status run.Status, runner string) *actor {
+	a.s.write(subject.Ended(a.part(), a.spec.ID, a.key(of)), run.Ended{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "e", Attempt: n, Status: status, At: a.s.at})
 	return a
 }
 

@@ -41,6 +41,12 @@ var shapes = [...]struct{ word, tokens string }{
 	DeletedKind:  {"deleted", "s"},
 }
 
+// Keyed tells whether a kind's records stand under an attempt's key: workers may write these, and whoever has a worker's
+// credential may write them for any run. Without the right key such a record is nobody's.
+func (k Kind) Keyed() bool {
+	return k == ClaimedKind || k == BoundKind || k == OfferedKind || k == EndedKind
+}
+
 func (k Kind) String() string {
 	if k == Unknown || int(k) >= len(shapes) {
 		return "unknown"

@@ -28,6 +28,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			q.Attempt = int(wire.Number(v))
 		case "key":
 			q.Key = wire.Text(v)
+		case "record_version":
+			q.RecordVersion = int(wire.Number(v))
 		case "run_id":
 			s.ID = wire.Text(v)
 		case "type":

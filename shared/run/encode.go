@@ -11,6 +11,7 @@ func (q Queued) Encode() ([]byte, error) {
 	o.Int("v", q.V)
 	o.Int("attempt", q.Attempt)
 	o.Text("key", q.Key)
+	o.Count("record_version", uint64(max(q.RecordVersion, 0)))
 	q.Spec.write(&o)
 	return o.End()
 }

@@ -7,8 +7,9 @@ import (
 	"ao/shared/fault"
 )
 
-// Version is the version of every record on the stream. A reader skips kinds it does not know, and is not
-// ready when it meets a version greater than its own.
+// Version is the newest version of records that this program reads and writes. A reader skips kinds it does not know, and
+// is not ready when it meets a coordinator's record of a version greater than its own. What a worker writes is bound by
+// its attempt: see Queued.RecordVersion.
 const Version = 1
 
 // Payload names a body that is too large for a message: numbered parts in the object store.
@@ -68,8 +69,14 @@ type Queued struct {
 	V       int    `json:"v"`
 	Attempt int    `json:"attempt"` // from 1
 	Key     string `json:"key"`     // the attempt's, shown to nobody but its worker
+	// RecordVersion is the newest version that records under the attempt's key may have; 0: 1. All coordinators that were
+	// online could read it. A record above it ends the attempt, for every reader alike.
+	RecordVersion int `json:"record_version,omitempty"`
 	Spec
 }
+
+// MostVersion is the newest version that records under the attempt's key may have.
+func (q Queued) MostVersion() int { return max(q.RecordVersion, 1) }
 
 // Begun is a session that begins under an id the caller chose.
 type Begun struct {

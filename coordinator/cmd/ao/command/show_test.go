@@ -263,10 +263,13 @@ sessions   2
 read       9 records, from 1 to 9
 
 `
+	stray := strings.NewReplacer(`"records":9,`, `"records":9,"foreign_records":2,"foreign_sequences":[4,6],`).Replace(good)
 	for _, tt := range []struct {
 		args, doc, out, errs string
 		code                 int
 	}{
+		{"verify", stray, strings.TrimSuffix(counts, "\n") + "foreign    2 of these stand under no attempt's key and count for nothing; the first is record 4\n\n" +
+			"ok: nothing was lost, and nothing done twice\n", "", exitDone},
 		{"verify", good, counts + "ok: nothing was lost, and nothing done twice\n", "", exitDone},
 		{"verify", bad, counts + `WRONG        RUN    RECORD  WHAT
 begun_twice  run_1  7       Attempt 1 was claimed twice

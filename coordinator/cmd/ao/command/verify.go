@@ -19,6 +19,8 @@ type audit struct {
 	Sequence  uint64         `json:"sequence"`
 	Before    uint64         `json:"truncated_before"`
 	Records   uint64         `json:"records"`
+	Foreign   uint64         `json:"foreign_records"`
+	Strays    []uint64       `json:"foreign_sequences"`
 	Runs      map[string]int `json:"runs"`
 	Attempts  map[string]int `json:"attempts"`
 	Callbacks map[string]int `json:"callbacks"`
@@ -84,6 +86,9 @@ func (a *app) showAudit(r audit) error {
 	f.Add("webhooks", fmt.Sprintf("%d owed = %s", r.Webhooks["owed"], parts(r.Webhooks, "delivered", "waiting", "dead")))
 	f.Add("sessions", strconv.Itoa(r.Sessions))
 	f.Add("read", fmt.Sprintf("%d records, from %d to %d", r.Records, r.Before, r.Sequence))
+	if r.Foreign > 0 && len(r.Strays) > 0 {
+		f.Add("foreign", fmt.Sprintf("%d of these stand under no attempt's key and count for nothing; the first is record %d", r.Foreign, r.Strays[0]))
+	}
 	if err := f.Write(a.out); err != nil {
 		return err
 	}
