@@ -1,4 +1,4 @@
-// Package process is the one place that starts programs. A program gets a process group and an environment of its
+// Package process is the one place that starts programs. A program gets a session, and so a process group, and an environment of its
 // own, its pipes are drained from its first moment to its last, what it writes is kept up to a limit and cut
 // visibly, and when Run returns, nothing of its tree is left: not a child that ignores SIGTERM, nor one that keeps
 // the pipes, nor one that made itself a daemon.

@@ -275,10 +275,10 @@ func reap(pid int) (status syscall.WaitStatus, usage syscall.Rusage) {
 	}
 }
 
-// attributes of a program: a group of its own; in a sandbox a session, so that no terminal is left to it; and to be held at its
-// exec where it is to be limited.
+// attributes of a program: a session of its own, and so a group, so that the worker's terminal is not its own; and to be held at its exec
+// where it is to be limited.
 func attributes(s Spec) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: !s.sandboxed, Setsid: s.sandboxed, Pdeathsig: syscall.SIGKILL, Ptrace: len(s.limits) > 0}
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Ptrace: len(s.limits) > 0}
 }
 
 func instance() string { return marks.instance }

@@ -56,7 +56,7 @@ func groupLives(int) bool { return false }
 
 func reapGroup(int) {}
 
-func attributes(Spec) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func attributes(Spec) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func instance() string { return strconv.Itoa(os.Getpid()) }
 

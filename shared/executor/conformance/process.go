@@ -55,7 +55,7 @@ func (x *examiner) spawn(about ...executor.Invocation) (*proc, error) {
 	p := &proc{x: x, over: make(chan struct{}), more: make(chan struct{})}
 	p.cmd = exec.Command(x.Command[0], x.Command[1:]...)
 	p.cmd.Dir = x.dir
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	for _, name := range []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ"} {
 		if value, ok := os.LookupEnv(name); ok {
 			p.cmd.Env = append(p.cmd.Env, name+"="+value)
