@@ -90,7 +90,7 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 }
 
 func (c *Coordinator) checkRunners() (all []checkup.Finding) {
-	online, silent, versions := 0, []string{}, map[string]int{}
+	online, silent, open, versions := 0, []string{}, []string{}, map[string]int{}
 	c.fleet.mu.RLock()
 	for _, m := range c.fleet.byAge() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.id)
@@ -99,6 +99,9 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding) {
 			continue
 		}
 		online++
+		if m.Exposes != "" {
+			open = append(open, fmt.Sprintf("%q of runner %s", m.Exposes, name))
+		}
 		if v := cmp.Or(m.Version, version.Unknown); v != version.Of() {
 			versions[v]++
 		}
@@ -111,6 +114,10 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding) {
 	c.fleet.mu.RUnlock()
 	if online > 0 && len(all) == 0 {
 		all = append(all, checkup.Good("clocks", "the clocks of all runners agree with the coordinator's"))
+	}
+	if len(open) > 0 {
+		all = append(all, checkup.Bad("worker-secrets", "hide the file from programs: AO_HIDE of that worker names it, or its folder (Linux with Landlock), or the profile gets a sandbox",
+			"executor programs can read what a worker logs in with, and then do what it may: %s", some(open)))
 	}
 	switch {
 	case len(silent) > 0:

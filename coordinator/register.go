@@ -80,6 +80,7 @@ func checkRunner(r fleet.Runner) error {
 		{"tags", len(r.Tags) > 64 || slices.Contains(r.Tags, ""), "tags: at most 64, none empty"},
 		{"max_concurrent_runs", r.MaxConcurrentRuns < 0 || r.MaxConcurrentRuns > 10_000, "max_concurrent_runs must be from 1 to 10000"},
 		{"timeout_seconds", r.TimeoutSeconds < 0 || r.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
+		{"exposes", len(r.Exposes) > 4096, "exposes must be at most 4096 characters"},
 		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
 		{"door", r.Door != "" && (subject.Check(r.Door) != nil || len(r.Door) > 64), "door must be 1 to 64 letters, digits, '-' or '_'"},
 		{"agents", len(r.Agents) > 1000, "agents: at most 1000"},

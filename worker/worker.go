@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,7 @@ type Config struct {
 	Grace               time.Duration // how long runs may go on when the worker is told to end; 0: default 30 s, negative: none
 	MaxPayload          int64         // largest result in bytes, default 16 MiB
 	APIURL              string        // where the orchestrator's HTTP API is; default what the coordinator says that answered last
+	Secrets             []string      // files that its programs should not read; empty names count for nothing
 	Trace               *trace.Tracer // makes spans; default none
 	Log                 *slog.Logger  // default slog.Default()
 
@@ -152,7 +154,14 @@ func New(cfg Config) (*Worker, error) {
 	w.id, w.slots = w.me.ID(), w.me.MaxConcurrentRuns
 	w.log = cfg.Log.With("runner", w.id)
 	w.keep()
-	w.base = process.WithConfinement(context.Background(), cfg.Profile.Confinement())
+	box := cfg.Profile.Confinement()
+	box.Secrets = slices.DeleteFunc(slices.Clone(cfg.Secrets), func(file string) bool { return file == "" })
+	if w.me.Exposes = box.Exposes(); w.me.Exposes != "" && cfg.Profile.StartsPrograms() {
+		w.log.Warn("programs of this profile can read a secret of the worker's; hide it from them (AO_HIDE), or give the profile a sandbox", "profile", cfg.Profile.Name, "file", w.me.Exposes)
+	} else {
+		w.me.Exposes = ""
+	}
+	w.base = process.WithConfinement(context.Background(), box)
 	w.dead, w.killAll = context.WithCancel(context.Background())
 	w.beat.Store(int64(3 * time.Second))
 	w.lease.Store(int64(15 * time.Second))

@@ -55,6 +55,9 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, err
 }
 
+// Secrets are the files that nobody else should read.
+func (l Login) Secrets() []string { return []string{l.Creds, l.Key} }
+
 // tls is nil where nothing was said: then TLS is spoken if the server asks for it, and the system's authorities are trusted.
 func (l Login) tls() (*tls.Config, error) {
 	if (l.Cert == "") != (l.Key == "") {

@@ -35,6 +35,7 @@ func main() {
 		append(settings, setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
 	c.Log = setting.Logger(os.Stderr, level, format)
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
+	w.Secrets = c.NATS.Login.Secrets()
 	c.Metrics = metric.New("allinone")
 	w.Metrics = c.Metrics
 	if err := run(c, w); err != nil {

@@ -43,6 +43,7 @@ type Runner struct {
 	Broken              []agent.Bad       `json:"broken,omitempty"`    // files of its own that could not be used; shown to people
 	Set                 map[string]string `json:"agent_set,omitempty"` // its own agents' names and hashes; made by the coordinator
 	Version             string            `json:"version,omitempty"`   // of the worker's program; for people
+	Exposes             string            `json:"exposes,omitempty"`   // a secret file of the worker's that its programs can read; for people
 	RegisteredAt        time.Time         `json:"registered_at"`
 	Draining            bool              `json:"draining"`
 }

@@ -97,6 +97,8 @@ var (
 		Doc: "take only runs that demand one of the tags"}
 	APIURL = Setting[string]{Env: "AO_API_URL", Flag: "api-url", Example: "http://coordinator:8765", Read: HTTPURL,
 		Doc: "where a worker's executors reach the HTTP API and MCP server, through the worker; default what the coordinator says (AO_PUBLIC_URL)"}
+	Hide = Setting[[]string]{Env: "AO_HIDE", Flag: "hide", Example: "/keys,/run/secrets", Read: Words,
+		Doc: "files and folders that no program of a run may read, a comma list; the worker does not start where the system cannot keep that (Landlock)"}
 	HealthFile = Setting[string]{Env: "AO_HEALTH_FILE", Flag: "health-file", Example: "/tmp/ao-worker-health", Read: Text,
 		Doc: "a worker writes it each second while coordinators answer its heartbeats; 'worker health' looks at its age, as a container's health check"}
 	DrainGrace = Setting[time.Duration]{Env: "AO_DRAIN_GRACE", Flag: "drain-grace", Default: "30", Read: Duration(0),

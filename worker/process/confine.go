@@ -20,6 +20,7 @@ type Confinement struct {
 	Limits  Limits
 	Sandbox Sandbox
 	Reads   []string // what the sandbox shows beside, read-only: folders that the programs belong to
+	Secrets []string // files that the sandbox hides, whatever else it shows
 }
 
 type confined struct{}
@@ -170,6 +171,16 @@ func (c *Confinement) Hold() error {
 		}
 	}
 	return c.Sandbox.possible()
+}
+
+// Exposes is a secret file that programs can read: the first that neither the sandbox nor Hide keeps from them; empty: there is none.
+func (c *Confinement) Exposes() string {
+	for _, file := range c.Secrets {
+		if !c.Sandbox.On() && !Hides(file) {
+			return realName(file)
+		}
+	}
+	return ""
 }
 
 // home is a path with the home folder of the worker's user put in for ~.

@@ -50,7 +50,7 @@ func startGuard() error {
 		return err
 	}
 	defer syscall.Close(out)
-	_, err = spawn(self, []string{self}, &syscall.ProcAttr{
+	_, err = spawn(spawners, self, []string{self}, &syscall.ProcAttr{
 		Env:   []string{guardEnv + "=" + marks.instance, "TMPDIR=" + os.TempDir()},
 		Files: []uintptr{uintptr(lifeline[0]), uintptr(out), uintptr(out)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},

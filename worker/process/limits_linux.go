@@ -123,7 +123,7 @@ var probed = sync.OnceValue(func() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	args := append(append([]string{}, namespaces...), "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", program, "--version")
-	exit, err := Run(ctx, Spec{Path: program, Args: args, Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: "/"})
+	exit, err := Run(ctx, Spec{Path: program, Args: args, Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: "/", sandboxed: true})
 	if err != nil {
 		return fmt.Errorf("sandbox: bubblewrap cannot be started: %w", err)
 	}

@@ -351,7 +351,7 @@ func start(s Spec, m *mark) (program, error) {
 		}
 		ours = ours[1:]
 	}
-	p.pid, err = spawn(s.Path, argv, attr, s.limits)
+	p.pid, err = spawn(starter(s), s.Path, argv, attr, s.limits)
 	if err != nil {
 		if p.stdin != nil {
 			p.stdin.Close()
@@ -369,11 +369,11 @@ var nothing = sync.OnceValues(func() (uintptr, error) {
 	return uintptr(fd), err
 })
 
-// spawn starts a program on one of the threads that never end. A file that was just written may be held open by
+// spawn starts a program on one of the pool's threads, which never end. A file that was just written may be held open by
 // another child for the moment between its fork and its exec (text file busy): that passes.
-func spawn(path string, argv []string, attr *syscall.ProcAttr, limits []rlimit) (pid int, err error) {
+func spawn(on *pool, path string, argv []string, attr *syscall.ProcAttr, limits []rlimit) (pid int, err error) {
 	for pause := time.Millisecond; ; pause *= 2 {
-		pid, err = spawners.start(path, argv, attr, limits)
+		pid, err = on.start(path, argv, attr, limits)
 		if !errors.Is(err, syscall.ETXTBSY) || pause > 100*time.Millisecond {
 			return pid, err
 		}

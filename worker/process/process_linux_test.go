@@ -28,8 +28,18 @@ func TestMain(m *testing.M) {
 		fmt.Println(before, after)
 		os.Exit(0)
 	}
+	if os.Getenv("PROCESS_TEST_PROWL") != "" {
+		prowler()
+	}
+	if os.Getenv("PROCESS_TEST_HIDER") != "" && os.Getenv(guardEnv) == "" {
+		hider()
+	}
 	if script := os.Getenv("PROCESS_TEST_WORKER"); script != "" || os.Getenv(guardEnv) != "" {
 		if err := Guard(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		if err := Hide(filepath.SplitList(os.Getenv("PROCESS_TEST_HIDE"))); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
@@ -39,6 +49,7 @@ func TestMain(m *testing.M) {
 	marks.sole.Store(true) // as after Guard: every orphan is reaped
 	code := m.Run()
 	Tidy()
+	os.RemoveAll(made)
 	os.Exit(code)
 }
 

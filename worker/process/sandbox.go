@@ -18,7 +18,7 @@ type mount struct{ path, option, of string }
 
 // wrapped is the program in its sandbox: bubblewrap with what the program is to see. What lies in a folder covers what the folder
 // shows there, so that a hidden folder in the project stays hidden, and the project in a hidden one is seen. Of one path the later
-// of these counts: what may be read; own /proc, /dev and /tmp; what is hidden; what may be written to; and what the run needs.
+// of these counts: what may be read; own /proc, /dev and /tmp; what is hidden; what may be written to; what the run needs; and secrets.
 func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 	if err := runnable(s.Path, s.Path); err != nil { // bubblewrap would say it less well
 		return s, err
@@ -44,15 +44,7 @@ func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 		all = append(all, mount{home(p), "--ro-bind", home(p)})
 	}
 	all = append(all, mount{"/proc", "--proc", ""}, mount{"/dev", "--dev", ""}, mount{"/tmp", "--bind", temp})
-	for _, p := range box.Hide {
-		switch info, err := os.Stat(home(p)); {
-		case err != nil: // there is nothing to hide
-		case info.IsDir():
-			all = append(all, mount{home(p), "--tmpfs", ""})
-		default:
-			all = append(all, mount{home(p), "--ro-bind", "/dev/null"})
-		}
-	}
+	all = append(all, covers(box.Hide)...)
 	for _, p := range box.Write {
 		all = append(all, mount{home(p), "--bind", home(p)})
 	}
@@ -68,6 +60,14 @@ func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 			all = append(all, mount{filepath.Clean(p), "--ro-bind-try", p})
 		}
 	}
+	var secrets []string
+	for _, p := range c.Secrets {
+		secrets = append(secrets, realName(p))
+	}
+	if h := hidden.Load(); h != nil {
+		secrets = append(secrets, h.paths...)
+	}
+	all = append(all, covers(secrets)...)
 	slices.SortStableFunc(all, func(a, b mount) int { return cmp.Compare(len(a.path), len(b.path)) }) // a folder before what lies in it
 	for _, m := range all {
 		if args = append(args, m.option); m.of != "" {
@@ -79,6 +79,20 @@ func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 	s.Path, s.Args, s.Dir = program, append(args, s.Args...), "/"
 	s.Env = with(s.Env, "TMPDIR", "/tmp")
 	return s, nil
+}
+
+// covers has nothing seen of these files and folders.
+func covers(paths []string) (all []mount) {
+	for _, p := range paths {
+		switch info, err := os.Stat(home(p)); {
+		case err != nil: // there is nothing to hide
+		case info.IsDir():
+			all = append(all, mount{home(p), "--tmpfs", ""})
+		default:
+			all = append(all, mount{home(p), "--ro-bind", "/dev/null"})
+		}
+	}
+	return all
 }
 
 // namespaces: all processes and users of its own, so that it sees no other process and is nobody beyond; and it ends with bubblewrap.

@@ -79,6 +79,8 @@ func (l Limits) possible() error {
 	return nil
 }
 
+func sealed([]string) (*pool, error) { return nil, errElsewhere }
+
 func (Sandbox) possible() error { return invalid("sandbox", "needs Linux") }
 
 func closeOnExecPipe(fds *[2]int) error {

@@ -191,6 +191,9 @@ func (p Profile) Inside() bool {
 	return p.Type == run.Autonomous && slices.Contains([]string{ClaudeCodeExec, LLMExec, TestExec}, p.Command)
 }
 
+// StartsPrograms tells whether a run of it may start programs: only the executor for tests does all by itself.
+func (p Profile) StartsPrograms() bool { return p.Command != TestExec }
+
 // TakesSystemPrompts tells whether the executor gives the blueprint's system_prompt to its model; one that does not is told all
 // in the prompt.
 func (p Profile) TakesSystemPrompts() bool { return p.Inside() || p.SystemPrompts }

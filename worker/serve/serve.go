@@ -3,8 +3,10 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -29,6 +31,8 @@ type Config struct {
 	OnlyTags                      bool          // take only runs with a tag in common
 	Grace                         time.Duration // how long runs may go on when the worker is told to end
 	MaxPayload                    int64         // largest result, bytes
+	Hide                          []string      // files and folders that no program may read; see process.Hide
+	Secrets                       []string      // files of this process's own that programs should not read, such as its login at NATS; empty ones count for nothing
 	HealthFile                    string        // written while all is well; default none
 	APIURL                        string        // where the orchestrator's HTTP API is; default what a coordinator says
 	CA                            string        // file of authorities whose certificates that may have, beside the system's
@@ -45,12 +49,20 @@ func (c *Config) Settings() []setting.Bound {
 	return []setting.Bound{
 		setting.Profiles.To(&c.Profiles), setting.ProfilesDir.To(&c.ProfilesDir),
 		setting.ProjectDir.To(&c.ProjectDir), setting.Hostname.To(&c.Host), setting.Tags.To(&c.Tags), setting.RequireMatchingTags.To(&c.OnlyTags),
-		setting.DrainGrace.To(&c.Grace), setting.HealthFile.To(&c.HealthFile), setting.APIURL.To(&c.APIURL), setting.CA.To(&c.CA),
+		setting.DrainGrace.To(&c.Grace), setting.Hide.To(&c.Hide), setting.HealthFile.To(&c.HealthFile), setting.APIURL.To(&c.APIURL), setting.CA.To(&c.CA),
 	}
 }
 
-// Read reads the profiles to run: what is wrong with them is told before anything is connected to.
+// Read reads the profiles to run, and hides what is to be hidden from their programs: what is wrong is told before anything is connected
+// to, and before any program runs.
 func (c Config) Read() ([]profile.Profile, error) {
+	if err := process.Hide(c.Hide, cmp.Or(c.ProjectDir, ".")); err != nil {
+		return nil, fmt.Errorf("AO_HIDE: %w", err)
+	}
+	return c.profiles()
+}
+
+func (c Config) profiles() ([]profile.Profile, error) {
 	if len(c.Profiles) == 0 { // the default autonomous one (seed S003)
 		p, err := profile.Default(c.ProfilesDir)
 		return []profile.Profile{p}, err
@@ -93,7 +105,7 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	for _, p := range profiles {
 		w, err := worker.New(worker.Config{
 			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
-			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Gateway: door, Trace: spans, Metrics: c.Metrics, Log: c.Log,
+			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Secrets: c.Secrets, Gateway: door, Trace: spans, Metrics: c.Metrics, Log: c.Log,
 		})
 		if err != nil {
 			stop()

@@ -36,6 +36,7 @@ func main() {
 		append(settings, setting.NATSURL.To(&natsURL), setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key),
 			setting.MaxPayload.To(&c.MaxPayload), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
 	c.Log = setting.Logger(os.Stderr, level, format)
+	c.Secrets = login.Secrets()
 	if ports.Metrics != "" { // else nobody would ask
 		c.Metrics = metric.New("worker")
 	}

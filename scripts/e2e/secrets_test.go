@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDoctorTellsOfALoginThatProgramsRead: a worker whose programs can read its login at NATS is a failure of the deployment; one that hides
+// it from them is not, and they cannot.
+func TestDoctorTellsOfALoginThatProgramsRead(t *testing.T) {
+	t.Parallel()
+	s, ring, address := guarded(t)
+	s.agent("read", `cat "$2"`, "")
+	s.write("tmp/x", "")
+	login := filepath.Join(ring, "worker-test", "nats.nk")
+	asked := `{"file":"` + login + `"}`
+	doctor := func() string {
+		t.Helper()
+		out, errs, code := s.ao("doctor")
+		if strings.Contains(out, "worker-secrets") != (code == 1) {
+			t.Errorf("ao doctor: exit code %d\n%s%s", code, out, errs)
+		}
+		return out
+	}
+
+	open := s.runner("open-host", as(ring, address, "worker-test")...)
+	s.online("open-host")
+	s.has(s.sync("read", asked), 200, "completed", "# NATS user worker-test")
+	s.contains(doctor(), "worker-secrets", login, "open-host", "AO_HIDE")
+	s.contains(open.log.String(), "can read a secret of the worker's", login)
+	open.stop()
+
+	hides := append(as(ring, address, "worker-test"), "AO_HIDE="+filepath.Dir(login), "TMPDIR="+filepath.Join(s.dir, "tmp"))
+	closed := s.runner("closed-host", hides...)
+	s.until("it hides, or says that this system cannot", func() bool {
+		return strings.Contains(closed.log.String(), "registered") || strings.Contains(closed.log.String(), "no Landlock")
+	})
+	if strings.Contains(closed.log.String(), "no Landlock") {
+		t.Skip(closed.log.String())
+	}
+	s.online("closed-host")
+	refused := s.sync("read", asked)
+	s.has(refused, 200, "failed", "Permission denied")
+	if out := doctor(); strings.Contains(refused.text, "# NATS user") || strings.Contains(out, login) {
+		t.Errorf("hidden: %s\n%s", refused.text, out)
+	}
+}
