@@ -40,6 +40,7 @@ type Config struct {
 	MaxPending int             // default 100,000: waiting runs
 	MaxLanes   int             // default 256: queues
 	MaxPayload int64           // default 16 MiB: parameters with their agent, or a result
+	MaxDepth   int             // default 8: how many sessions may be above a run's own; negative: none, so no run has children
 	Retries    int             // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
 	WholeOnly  bool            // only an answer that is JSON as a whole counts, where nobody says so
 	Audit      *audit.Log      // who changed what; nil: it is not recorded
@@ -66,6 +67,7 @@ func (c Config) withDefaults() Config {
 	c.MaxPending = cmp.Or(c.MaxPending, 100_000)
 	c.MaxLanes = cmp.Or(c.MaxLanes, 256)
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
+	c.MaxDepth = max(cmp.Or(c.MaxDepth, 8), 0)
 	c.Retries = max(cmp.Or(c.Retries, 2), 0)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)

@@ -361,7 +361,11 @@ func (n *narrator) rejections(ctx context.Context, filter string) (steps []Step,
 		}
 		for _, m := range page {
 			after = m.Seq
-			if detail, ok := rejection(m.Body); ok {
+			e, ok := n.c.Journal.Event(m)
+			if !ok {
+				continue
+			}
+			if detail, ok := rejection(e); ok {
 				steps = append(steps, Step{At: m.Time.UTC(), What: StepRejected, Detail: detail})
 			}
 		}
@@ -373,10 +377,9 @@ func (n *narrator) rejections(ctx context.Context, filter string) (steps []Step,
 }
 
 // rejection is what a message says of an answer that does not fit; not ok: it is about something else.
-func rejection(body []byte) (string, bool) {
-	var e run.Event
+func rejection(e run.Event) (string, bool) {
 	var said run.Message
-	if json.Unmarshal(body, &e) != nil || json.Unmarshal(e.Body, &said) != nil || said.Role != "system" || len(said.Content) == 0 {
+	if json.Unmarshal(e.Body, &said) != nil || said.Role != "system" || len(said.Content) == 0 {
 		return "", false
 	}
 	text, ok := strings.CutPrefix(said.Content[0].Text, rejectionMark)

@@ -134,6 +134,7 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 		}
 		name, sessionDir = s.Agent, s.ProjectDir
 		affinity = c.affinity(s.ID, s.ProjectDir)
+		p.spec.Depth = s.Depth
 		if p.spec.Parent == "" {
 			p.spec.Parent = s.Parent
 		}
@@ -161,8 +162,14 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 		}
 	}
 	if req.ParentSessionID != "" {
-		if _, err := c.Journal.Session(ctx, req.ParentSessionID); err != nil {
+		above, err := c.Journal.Session(ctx, req.ParentSessionID)
+		if err != nil {
 			return p, fault.Of(err).With("field", "parent_session_id")
+		}
+		if req.Type == run.Start {
+			if p.spec.Depth = above.Depth + 1; p.spec.Depth > c.MaxDepth {
+				return p, tooDeep(above, c.MaxDepth)
+			}
 		}
 	}
 	if req.Mode == run.AsyncCallback && p.spec.Parent == "" && req.CallbackURL == "" {
@@ -218,6 +225,12 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	p.spec.Input = &run.Input{Parameters: req.Parameters, Blueprint: snapshot, Output: output}
 	p.spec.Contract = output != nil
 	return p, c.tooLarge(p.spec.Input)
+}
+
+// tooDeep refuses a child: agents that start themselves would go on for ever.
+func tooDeep(above run.Session, most int) error {
+	return fault.New(fault.Invalid, "too_deep", fmt.Sprintf("Session %s is %d below the first of its chain, and runs may be %d deep (AO_MAX_DEPTH); do the work here, or start it without a parent", above.ID, above.Depth, most)).
+		With("field", "parent_session_id").With("parent_session_id", above.ID).With("depth", above.Depth+1).With("max_depth", most)
 }
 
 func sessionExists(id string) error {

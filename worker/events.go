@@ -18,8 +18,6 @@ import (
 // maxEvent is the largest event, in bytes; it must fit into one message.
 const maxEvent = 512 << 10
 
-var eventKinds = []string{run.EventMessage, run.EventPreTool, run.EventPostTool, run.EventMetadata}
-
 // events writes what an executor shows of a run.
 type events struct {
 	w *Worker
@@ -38,9 +36,9 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		e.bind(body)
 		return
 	}
-	if !slices.Contains(eventKinds, kind) {
+	if !slices.Contains(run.ToldKinds, kind) {
 		e.w.log.Warn("an executor's event is of no known kind and left out", "run", e.a, "kind", kind)
-		say := fmt.Sprintf("An event of the kind %.80q is left out: executors tell %s", kind, strings.Join(eventKinds, ", "))
+		say := fmt.Sprintf("An event of the kind %.80q is left out: executors tell %s", kind, strings.Join(run.ToldKinds, ", "))
 		kind, body = run.EventMessage, run.Say("system", say)
 	}
 	ev := run.Event{Type: kind, SessionID: e.a.SessionID, RunID: e.a.ID, At: time.Now().UTC(), Body: body}
@@ -62,7 +60,8 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	if e.out == nil {
 		e.out = e.w.bus.Emitter()
 	}
-	if err := e.out.Emit(ctx, subject.Event(e.a.partition, ev.SessionID, ev.RunID, ev.Type), raw); err != nil {
+	at := subject.Event(e.a.partition, ev.SessionID, ev.RunID, ev.Type)
+	if err := e.out.Emit(ctx, at, run.Prove(e.a.Key, at, raw)); err != nil {
 		e.lost++
 	}
 }

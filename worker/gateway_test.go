@@ -109,8 +109,12 @@ func said(t *testing.T, s *boss, q run.Queued) string {
 	}
 	var text strings.Builder
 	for _, m := range all {
+		bare, by := run.Proven(m.Subject, m.Body)
+		if by == nil || !by(q.Key) {
+			t.Errorf("an event without a proof: %s", m.Body)
+		}
 		var e run.Event
-		if err := json.Unmarshal(m.Body, &e); err != nil {
+		if err := json.Unmarshal(bare, &e); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintln(&text, e.Type, string(e.Body))

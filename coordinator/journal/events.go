@@ -82,29 +82,58 @@ type said struct {
 	size  int
 	run   string
 	claim uint64 // of its run's attempt; 0: not known
+	early bool   // no runner has begun its run, as far as the fold knows
 	late  bool   // after the last word of its run
 }
 
-// hear reads a message of EVENTS; not ok: nothing for readers.
+// hear reads a message of EVENTS; not ok: nothing for readers. Any worker may write there under any session and run, so what
+// no worker of ours writes is left out: other kinds, a body that is not its subject's, a run of another session, a wrong proof.
 func (j *Journal) hear(m bus.Message) (said, bool) {
 	e := said{seq: m.Seq, size: len(m.Body)}
-	if json.Unmarshal(m.Body, &e.event) != nil {
+	t := strings.Split(m.Subject, ".") // ao.events.<partition>.<session>.<run>.<kind>
+	if len(t) != 6 || !slices.Contains(run.ToldKinds, t[5]) || t[2] != subject.Partition(t[3]) {
 		return e, false
 	}
-	// ao.events.<partition>.<session>.<run>.<kind>: the subject is what the server let the worker say.
-	if t := strings.Split(m.Subject, "."); len(t) == 6 {
-		e.event.SessionID, e.event.RunID = t[3], t[4]
+	body, by := run.Proven(m.Subject, m.Body)
+	if json.Unmarshal(body, &e.event) != nil || e.event.SessionID != t[3] || e.event.RunID != t[4] || e.event.Type != t[5] {
+		return e, false
 	}
 	if e.event.At.IsZero() {
 		e.event.At = m.Time
 	}
 	e.run = e.event.RunID
-	if s, ok := j.look(e.run); ok {
-		e.claim = s.claim
-		e.late = s.end != 0 && s.events != 0 && m.Seq > s.events
+	s, ok := j.look(e.run)
+	if !ok {
+		e.early = true
+		return e, true
 	}
-	return e, true
+	e.claim, e.early = s.claim, !s.begun && (s.end == 0 || s.runner == "")
+	e.late = s.end != 0 && m.Seq > s.events && !s.mute
+	return e, s.sessionID == e.event.SessionID && j.credible(s, by)
 }
+
+// credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove nothing;
+// then the ids of session and run, which are random, have to do.
+func (j *Journal) credible(s sight, by func(key string) bool) bool {
+	if by == nil || j.fold.key == nil {
+		return !s.proven || j.fold.key == nil
+	}
+	for n := int(s.attempt); n > 0; n-- {
+		if by(j.fold.key(s.id, n)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Event reads a message of EVENTS as the readers of its session get it; not ok: they do not.
+func (j *Journal) Event(m bus.Message) (run.Event, bool) {
+	e, ok := j.hear(m)
+	return e.event, ok && e.shown()
+}
+
+// shown tells whether readers get an event: its run was begun, and not over.
+func (e said) shown() bool { return !e.early && !e.late }
 
 // first tells whether an event goes before a record of RUNS (seq 0: there is none at hand), for a reader at p. An event
 // follows its run's claim and, up to the number that the last word names, precedes that. Both streams are given in their own
@@ -234,7 +263,7 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 		}
 		if len(heard) > 0 {
 			e, ok := j.hear(heard[0])
-			if ok && e.claim == 0 && asked != e.seq { // perhaps the fold is behind
+			if ok && e.early && asked != e.seq { // perhaps the fold is behind
 				asked = e.seq
 				if err := j.catchUp(ctx); err != nil {
 					return nil, "", err
@@ -243,7 +272,7 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 				continue
 			}
 			if !ok || e.first(p, rec) || rec.seq == 0 {
-				if ok && !e.late {
+				if ok && e.shown() {
 					list = append(list, e.event)
 					size += e.size
 				}

@@ -182,7 +182,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 	}
 	r := &row{
 		id: id, session: sess, agent: s.Agent, parent: s.Parent, dir: s.ProjectDir, first: m.Seq, whole: m.Seq, created: created,
-		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending), mode: modeIndex(s.Mode),
+		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending), mode: modeIndex(s.Mode), depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
 		callback: s.Mode == run.AsyncCallback && s.Parent != "",
 	}
 	if s.CallbackTo != "" {
@@ -266,6 +266,7 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m bus.
 	r.claim, r.claimed, r.runner = m.Seq, nanos(c.At), c.RunnerID
 	if c.RunnerID != "" {
 		r.reach(a.Attempt)
+		r.proven = c.Proves && (a.Attempt == 1 || r.proven)
 		r.begun, r.live.children, r.session.misses = true, nil, 0
 	}
 	r.session.modified = max(r.session.modified, r.claimed)
@@ -310,6 +311,8 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 	f.change(r) // the one handed out stays as it is
 	f.move(r, move)
 	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
+	// Of 0: a coordinator could not ask for the last one, or only the attempts before told any.
+	r.mute = e.Events == 0 && (r.attempt > 1 || e.RunnerID == "" && r.live.snap.OfferSeq == 0)
 	r.runner = cmp.Or(r.runner, e.RunnerID)
 	r.attempt = max(r.attempt, 1)
 	if a := r.live.snap; a.Claim == nil { // it is lost: nothing else has told which attempt that was

@@ -231,7 +231,8 @@ func (l *loading) row() {
 		r.claimed, r.started, r.ended = l.opt(r.created), l.opt(r.created), l.opt(r.created)
 		by = uint64(l.opt(near))
 		r.timeout, r.attempt, r.tellings = int32(l.i()), uint16(l.u()), uint16(l.u())
-		r.status, r.mode, r.hook = l.byte(), l.byte(), hookState(l.byte())
+		r.status, r.mode, r.hook, r.depth = l.byte(), l.byte(), hookState(l.byte()), l.byte()
+		r.mute, r.proven = l.byte() == 1, l.byte() == 1
 		if flags&flagHook != 0 {
 			l.f.hooks[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
 		}

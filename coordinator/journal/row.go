@@ -96,12 +96,15 @@ type row struct {
 	tellings uint16 // how often a callback record reported it
 	status   uint8  // index in run.Statuses, without the overlay
 	mode     uint8  // index in modes
+	depth    uint8  // how many sessions are above its own; 0 also in records of older versions
 	hook     hookState
 	callback bool // its parent session is to be told of its end
 	told     bool // a callback record reports it
 	begun    bool // a runner has begun one of its attempts
 	overstep bool // end is a record above its attempt's version, of whatever kind; it is not read
 	gone     bool // no longer in the index
+	proven   bool // the events of all its attempts are proven
+	mute     bool // its end does not say which event was its last
 
 	live *live // nil: ended
 }
@@ -198,10 +201,13 @@ func (s *session) resumes() bool {
 	return s.bound != nil
 }
 
+// depth is how many sessions are above this one. A coordinator of an older version wrote none into its records.
+func (s *session) depth() int { return int(max(s.firstRow.depth, s.last.depth)) }
+
 // view is the session as readers see it.
 func (s *session) view() run.Session {
 	return run.Session{
-		ID: s.sessionID(), Status: run.SessionStatusOf(s.speaker().shown()), Agent: s.agent, AgentType: s.agentType, Parent: s.parent, ProjectDir: s.dir,
+		ID: s.sessionID(), Status: run.SessionStatusOf(s.speaker().shown()), Agent: s.agent, AgentType: s.agentType, Parent: s.parent, ProjectDir: s.dir, Depth: s.depth(),
 		LastRun: s.last.runID(), Runs: int(s.runs), CreatedAt: moment(s.firstRow.created), ModifiedAt: moment(s.modified),
 	}
 }

@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 9 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 10 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -371,7 +371,9 @@ func (e *encoder) row(f *fold, r *row) {
 	e.i(int64(r.timeout))
 	e.u(uint64(r.attempt))
 	e.u(uint64(r.tellings))
-	e.buf = append(e.buf, r.status, r.mode, byte(r.hook))
+	e.buf = append(e.buf, r.status, r.mode, byte(r.hook), r.depth)
+	e.bool(r.mute)
+	e.bool(r.proven)
 	if h != nil {
 		e.i(int64(h.n))
 		e.i(int64(h.tries))

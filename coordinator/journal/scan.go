@@ -29,6 +29,8 @@ func (f *fold) scanClaim(body []byte) (c run.Claim, err error) {
 			c.Attempt = int(wire.Number(v))
 		case "at":
 			c.At = run.Instant(v)
+		case "proves":
+			c.Proves = string(v) == "true"
 		}
 	})
 	return c, err

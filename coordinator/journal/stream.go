@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -278,8 +279,8 @@ func (t *teller) step(ctx context.Context, rec, ev **bus.Message) (moved bool, e
 	}
 	if *ev != nil {
 		e, ok := t.j.hear(**ev)
-		if ok && e.claim == 0 { // perhaps the fold is behind
-			if err := t.j.catchUp(ctx); err != nil && fault.KindOf(err) != fault.Unavailable {
+		if ok && e.early { // perhaps the fold is behind
+			if err := t.j.surelyCaughtUp(ctx); err != nil {
 				return false, err
 			}
 			e, ok = t.j.hear(**ev)
@@ -288,7 +289,7 @@ func (t *teller) step(ctx context.Context, rec, ev **bus.Message) (moved bool, e
 		case !ok || e.first(t.p, about.mark):
 			*ev = nil
 			t.p.events = e.seq
-			if !ok || e.late {
+			if !ok || !e.shown() {
 				return true, nil
 			}
 			return true, t.emit(Item{t.p.String(), ItemEvent, e.event})
@@ -310,6 +311,17 @@ func (t *teller) step(ctx context.Context, rec, ev **bus.Message) (moved bool, e
 	seq := (*rec).Seq
 	*rec = nil
 	return true, t.tell(ctx, seq, about)
+}
+
+// surelyCaughtUp is catchUp for a reader who can wait: as long as NATS is away.
+func (j *Journal) surelyCaughtUp(ctx context.Context) error {
+	for {
+		err := j.catchUp(ctx)
+		if fault.KindOf(err) != fault.Unavailable {
+			return err
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
 }
 
 // telling is what there is to tell of a record.

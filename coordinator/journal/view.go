@@ -266,7 +266,7 @@ func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error
 // bare is as much of a view as the index has.
 func (s *sight) bare() run.Run {
 	r := run.Run{
-		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
+		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth), RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
 		ParentGone: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
 		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
 	}

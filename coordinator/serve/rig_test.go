@@ -96,9 +96,9 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 }
 
 // another is a second coordinator beside this one.
-func (s *stack) another() *stack {
+func (s *stack) another(change ...func(*serve.Config)) *stack {
 	s.t.Helper()
-	return start(s.t, func(c *serve.Config) { c.Server = s.nats })
+	return start(s.t, append(change, func(c *serve.Config) { c.Server = s.nats })...)
 }
 
 // got is an HTTP answer.
@@ -228,6 +228,7 @@ type worker struct {
 	stops    map[string]chan struct{} // by key: closed when the run is to stop
 	said     map[string]uint64        // by key: sequence of the attempt's last event
 	silent   bool
+	old      bool // it is of a version that proves no events
 	lies     bool // it ends runs with an output schema itself
 	lanes    map[string]bool
 	take     func(lane string)
@@ -334,7 +335,7 @@ func (w *worker) leave(key string) {
 func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop chan struct{}) {
 	defer w.leave(q.Key)
 	t, b, part := w.stack.t, w.stack.bus, subject.Partition(q.SessionID)
-	claim, _ := json.Marshal(run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now()})
+	claim, _ := json.Marshal(run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: w.id, Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now(), Proves: !w.old})
 	if _, err := b.Append(ctx, bus.Entry{Subject: subject.Claimed(part, q.ID, q.Key), Body: claim}); err != nil {
 		if errors.Is(err, bus.ErrTaken) {
 			d.Done()
@@ -369,7 +370,11 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 func (w *worker) say(q run.Queued, text string) {
 	raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: run.Say("system", text)})
 	ctx, e := context.Background(), w.stack.bus.Emitter()
-	err := e.Emit(ctx, subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, run.EventMessage), raw)
+	at := subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, run.EventMessage)
+	if !w.old {
+		raw = run.Prove(q.Key, at, raw)
+	}
+	err := e.Emit(ctx, at, raw)
 	if err != nil {
 		w.stack.t.Error(err)
 	}

@@ -44,6 +44,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.Mode = name(wire.Inside(v))
 		case "parent_session_id":
 			s.Parent = wire.Text(v)
+		case "depth":
+			s.Depth = int(min(wire.Number(v), MaxDepth))
 		case "project_dir":
 			s.ProjectDir = name(wire.Inside(v))
 		case "demands":

@@ -40,6 +40,7 @@ func (s *Spec) write(o *wire.Builder) {
 	o.Text("agent_type", s.AgentType)
 	o.Text("mode", s.Mode)
 	o.Some("parent_session_id", s.Parent)
+	o.Count("depth", uint64(s.Depth))
 	o.Some("project_dir", s.ProjectDir)
 	s.Demands.write(o)
 	o.Some("owner", s.Owner)
@@ -90,6 +91,7 @@ func (c Claim) Encode() ([]byte, error) {
 	o.Text("nonce", c.Nonce)
 	o.Int("attempt", c.Attempt)
 	o.Time("at", c.At)
+	o.True("proves", c.Proves)
 	return o.End()
 }
 
@@ -161,6 +163,7 @@ func (r *Run) Write(o *wire.Builder) {
 	o.At("timeout_at", r.TimeoutAt)
 	o.Some("waiting_for", r.WaitingFor)
 	o.Count("max_attempts", uint64(r.MaxAttempts))
+	o.Count("depth", uint64(r.Depth))
 	o.True("parent_gone", r.ParentGone)
 	if r.Callback != nil {
 		o.Value("callback", r.Callback)

@@ -22,6 +22,9 @@ const (
 	EventStopped   = "run_stopped"
 )
 
+// ToldKinds are those that executors tell and workers write. All others are made from the records of RUNS when they are read.
+var ToldKinds = []string{EventMessage, EventPreTool, EventPostTool, EventMetadata}
+
 // Event is what a session's reader sees of it. As JSON its body's members follow the four fixed ones.
 type Event struct {
 	Type      string

@@ -29,6 +29,7 @@ type Spec struct {
 	AgentType  string    `json:"agent_type"`
 	Mode       string    `json:"mode"`
 	Parent     string    `json:"parent_session_id,omitempty"`
+	Depth      int       `json:"depth,omitempty"` // how many sessions are above this one; a record of an older version has none
 	ProjectDir string    `json:"project_dir,omitempty"`
 	Demands    Demands   `json:"demands"`                       // as readers see them
 	Owner      string    `json:"owner,omitempty"`               // runner-owned agents: hash of the definition that may run it
@@ -94,6 +95,7 @@ type Claim struct {
 	Nonce     string    `json:"nonce"`               // tells an own claim from another's when read back
 	Attempt   int       `json:"attempt"`
 	At        time.Time `json:"at"`
+	Proves    bool      `json:"proves,omitempty"` // events of the attempt are proven (Prove); a worker of an older version proves none
 }
 
 // Ended is the last word of an attempt. On the subject of an offer it is what the worker would have said: a result with an output

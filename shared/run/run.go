@@ -30,6 +30,9 @@ const (
 	Procedural = "procedural"
 )
 
+// MaxDepth is the most that a limit of depth (AO_MAX_DEPTH) may be.
+const MaxDepth = 250
+
 // Demands are what a run asks of a runner. Empty members ask nothing.
 type Demands struct {
 	Hostname        string   `json:"hostname,omitempty"`
@@ -86,6 +89,7 @@ type Run struct {
 	WaitingFor string          `json:"waiting_for,omitempty"` // a pending one: why it waits
 
 	MaxAttempts  int    `json:"max_attempts,omitempty"`
+	Depth        int    `json:"depth,omitempty"`       // how many sessions are above its own
 	ParentGone   bool   `json:"parent_gone,omitempty"` // the parent session does not exist any more
 	Callback     *Call  `json:"callback,omitempty"`    // mode async_callback: whether the parent session was told
 	CallbackURL  string `json:"callback_url,omitempty"`
@@ -142,6 +146,7 @@ type Session struct {
 	Agent      string        `json:"agent_name"`
 	AgentType  string        `json:"agent_type"`
 	Parent     string        `json:"parent_session_id,omitempty"`
+	Depth      int           `json:"depth,omitempty"`       // how many sessions are above it
 	ParentGone bool          `json:"parent_gone,omitempty"` // the parent session does not exist any more
 	ProjectDir string        `json:"project_dir,omitempty"`
 	LastRun    string        `json:"last_run_id"`

@@ -54,6 +54,8 @@ var (
 		Doc: "waiting runs at most; beyond it new ones get 429"}
 	MaxLanes = Setting[int]{Env: "AO_MAX_LANES", Flag: "max-lanes", Default: "256", Read: Int(1, 1000),
 		Doc: "queues at most"}
+	MaxDepth = Setting[int]{Env: "AO_MAX_DEPTH", Flag: "max-depth", Default: "8", Read: negativeZero(Int(0, 250)),
+		Doc: "how many sessions may be above a run's own: children of children of …; deeper ones get 400 too_deep; 0: no run has children"}
 	MaxPayload = Setting[int64]{Env: "AO_MAX_PAYLOAD", Flag: "max-payload", Default: "16MiB", Read: Bytes(1<<10, 1<<30),
 		Doc: "largest parameters or result of a run"}
 	MaxConnections = Setting[int]{Env: "AO_MAX_CONNECTIONS", Flag: "max-connections", Example: "2000", Read: Int(16, 1_000_000),

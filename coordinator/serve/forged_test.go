@@ -1,0 +1,175 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// forge writes into EVENTS what a worker's credential lets it write.
+func (s *stack) forge(at, kind, session, id, text string) {
+	s.t.Helper()
+	e := run.Event{Type: kind, SessionID: session, RunID: id, At: time.Now(), Body: run.Say("assistant", text)}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.emit(at, raw)
+}
+
+func (s *stack) emit(at string, raw []byte) {
+	s.t.Helper()
+	out := s.bus.Emitter()
+	if err := out.Emit(context.Background(), at, raw); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := out.Flush(context.Background()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestForgedEvents: of what a worker writes under others' sessions, nothing is shown that is no worker's to say, says something else
+// than its subject, or is of a run that is not under way.
+func TestForgedEvents(t *testing.T) {
+	t.Parallel()
+	for _, old := range []bool{false, true} {
+		t.Run(map[bool]string{false: "a worker that proves", true: "a worker of an older version"}[old], func(t *testing.T) {
+			t.Parallel()
+			forgedEvents(t, old)
+		})
+	}
+}
+
+func forgedEvents(t *testing.T, old bool) {
+	s := start(t)
+	var w *worker
+	begun, gate := make(chan run.Queued, 1), make(chan struct{})
+	ready := make(chan struct{})
+	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
+		<-ready
+		w.say(q, "true, first")
+		begun <- q
+		<-gate
+		w.say(q, "true, last")
+		return done(`"the end"`)
+	})
+	w.old = old
+	close(ready)
+	s.post("/agents", `{"name":"mind"}`).want(201)
+	s.post("/agents", `{"name":"nowhere","executor_profile":"none"}`).want(201)
+	waits := s.submit(`{"agent_name":"nowhere","prompt":"x"}`)
+	acc := s.submit(`{"agent_name":"mind","prompt":"x"}`)
+	q := <-begun
+	next, hangUp := s.listen("GET", "/sse/sessions", "")
+	defer hangUp()
+
+	part := subject.Partition(q.SessionID)
+	own := func(kind string) string { return subject.Event(part, q.SessionID, q.ID, kind) }
+	for _, kind := range []string{run.EventStart, run.EventResult, run.EventCompleted, run.EventFailed, run.EventStopped, "odd", "error", "init"} {
+		s.forge(own(kind), kind, q.SessionID, q.ID, "forged")
+		s.forge(own(run.EventMessage), kind, q.SessionID, q.ID, "forged")
+		s.forge(own(kind), run.EventMessage, q.SessionID, q.ID, "forged")
+	}
+	s.forge(own(run.EventMessage), run.EventMessage, waits.SessionID, q.ID, "forged")
+	s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, waits.RunID, "forged")
+	s.forge(subject.Event(part, q.SessionID, waits.RunID, run.EventMessage), run.EventMessage, q.SessionID, waits.RunID, "forged")
+	s.forge(subject.Event(part, q.SessionID, "run_nobodys", run.EventMessage), run.EventMessage, q.SessionID, "run_nobodys", "forged")
+	other := subject.Partition(waits.SessionID)
+	s.forge(subject.Event(other, waits.SessionID, q.ID, run.EventMessage), run.EventMessage, waits.SessionID, q.ID, "forged")
+	s.forge(subject.Event(other, waits.SessionID, waits.RunID, run.EventMessage), run.EventMessage, waits.SessionID, waits.RunID, "forged")
+	if part != "63" {
+		s.forge(subject.Event("63", q.SessionID, q.ID, run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
+	}
+	if !old { // who knows both ids, and not the key
+		s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
+		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: run.Say("assistant", "forged")})
+		s.emit(own(run.EventMessage), run.Prove("a guess", own(run.EventMessage), raw))
+	}
+	close(gate)
+	s.until(acc.RunID, run.Completed)
+	s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
+	s.post("/runs/"+waits.RunID+"/stop", "").want(200)
+
+	const want = "run_start, message true, first, message true, last, result, run_completed"
+	told := func(events []run.Event) string {
+		var all []string
+		for _, e := range events {
+			if text := textIn(e); text != "" {
+				all = append(all, e.Type+" "+text)
+			} else {
+				all = append(all, e.Type)
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	list := into[struct{ Events []run.Event }](s.get("/sessions/"+acc.SessionID+"/events"), 200)
+	if got := told(list.Events); got != want {
+		t.Errorf("the list\n got %s\nwant %s", got, want)
+	}
+	rest := into[struct{ Events []run.Event }](s.get("/sessions/"+waits.SessionID+"/events"), 200)
+	if got := told(rest.Events); got != "run_stopped" {
+		t.Errorf("the other session: %s", got)
+	}
+	var live []string
+	for {
+		e, ok := next()
+		if !ok {
+			t.Fatalf("the stream ended after %q", live)
+		}
+		if strings.Contains(e.data, "forged") {
+			t.Errorf("the stream shows %s", e.data)
+		}
+		if e.name == "event" {
+			var one run.Event
+			if err := json.Unmarshal([]byte(e.data), &one); err != nil {
+				t.Fatal(err)
+			}
+			live = append(live, one.Type)
+		}
+		if slices.Contains(live, run.EventStopped) {
+			break
+		}
+	}
+	if got := strings.Join(live, ", "); got != "message, result, run_completed, run_stopped" {
+		t.Errorf("the stream has %s", got)
+	}
+}
+
+// textIn is the text of a message; empty for anything else.
+func textIn(e run.Event) string {
+	var m run.Message
+	if json.Unmarshal(e.Body, &m) != nil || len(m.Content) == 0 {
+		return ""
+	}
+	return fmt.Sprint(m.Content[0].Text)
+}
+
+// TestEventsOfARetriedRun: those of its attempts before are shown though the last one told nothing.
+func TestEventsOfARetriedRun(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var w *worker
+	ready := make(chan struct{})
+	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
+		<-ready
+		if q.Attempt == 1 {
+			w.say(q, "I fail")
+			return run.Outcome{Status: run.Failed}
+		}
+		return done(`1`)
+	})
+	close(ready)
+	s.post("/agents", `{"name":"mind"}`).want(201)
+	acc := s.submit(`{"agent_name":"mind","prompt":"x","max_attempts":2}`)
+	s.until(acc.RunID, run.Completed)
+	if g := s.get("/sessions/" + acc.SessionID + "/events"); !strings.Contains(g.body, "I fail") {
+		t.Errorf("got %s", g.body)
+	}
+}
