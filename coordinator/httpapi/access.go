@@ -177,7 +177,7 @@ func (a *API) serveMCP(g *gin.Context, _ query) (any, error) {
 	}
 	g.Request.Body = io.NopCloser(bytes.NewReader(body))
 	w := &paced{ResponseWriter: g.Writer}
-	a.mcp.Serve(w, g.Request, body, caller(g))
+	a.mcp.Serve(w, g.Request, body, caller(g), lent(g).work.Empty)
 	switch f := w.fault(); {
 	case w.refusal == 0:
 		return written{}, nil

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -53,6 +52,7 @@ func (a *API) door(g *gin.Context) {
 	if err == nil {
 		err = a.authorize(g)
 	}
+	defer a.lend(g)()
 	if err != nil {
 		a.refuse(g, err)
 		g.Abort()
@@ -142,44 +142,6 @@ func (a *API) ours(host string) bool {
 	}
 	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.IsLoopback()
-}
-
-// bodyPatience is how long a request's body may take to arrive.
-const bodyPatience = time.Minute
-
-// body reads a request's body, within limits of size and time.
-func (a *API) body(g *gin.Context) ([]byte, error) {
-	r := g.Request
-	tooLarge := func() error {
-		g.Writer.Header().Set("Connection", "close")
-		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed (AO_MAX_PAYLOAD)", a.limit)
-	}
-	if r.ContentLength > a.limit {
-		return nil, tooLarge()
-	}
-	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not understood; send the body as it is", e).With("field", "Content-Encoding")
-	}
-	c := http.NewResponseController(g.Writer)
-	_ = c.SetReadDeadline(time.Now().Add(bodyPatience))
-	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
-	in := http.MaxBytesReader(g.Writer, r.Body, a.limit)
-	var raw []byte
-	var err error
-	if r.ContentLength >= 0 {
-		raw = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(in, raw)
-	} else {
-		raw, err = io.ReadAll(in)
-	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge()
-	}
-	if err != nil {
-		g.Writer.Header().Set("Connection", "close")
-		return nil, fault.Wrap(fault.Invalid, "", "The body did not arrive as a whole; send it again", err)
-	}
-	return raw, nil
 }
 
 // noBody refuses a body where a route takes none; an empty object is none.

@@ -15,6 +15,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
+	"ao/coordinator/budget"
 	"ao/coordinator/checkup"
 	"ao/coordinator/mcpapi"
 	"ao/shared/fault"
@@ -33,6 +34,7 @@ type Config struct {
 	Audit   *audit.Log                           // who changed what; nil: it is not recorded
 	Ready   func() error                         // what /ready says, default that of the coordinator
 	Checkup func(context.Context) checkup.Report // what /doctor says, default what the coordinator sees
+	Memory  *budget.Memory                       // for bodies, default budget.For
 	Streams int                                  // live streams at a time, default 256
 	Beat    time.Duration                        // rhythm of comments on a quiet stream, default 15 s
 	Log     *slog.Logger                         // default slog.Default()
@@ -63,12 +65,15 @@ type API struct {
 	endStreams, endTheWaits context.CancelFunc
 }
 
-// slack is what a body may have beyond its parameters.
-const slack = 1 << 20
+// Slack is what a body may have beyond its parameters, in bytes.
+const Slack = 1 << 20
 
 // New makes the API of a coordinator.
 func New(c *coordinator.Coordinator, cfg Config) *API {
 	cfg.Streams = cmp.Or(cfg.Streams, 256)
+	if cfg.Memory == nil {
+		cfg.Memory = budget.For(0, c.MaxPayload+Slack)
+	}
 	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
 	if cfg.Checkup == nil {
 		cfg.Checkup = func(ctx context.Context) checkup.Report { return checkup.Report{Checks: c.Checkup(ctx)} }
@@ -76,7 +81,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	if cfg.Ready == nil {
 		cfg.Ready = c.Ready
 	}
-	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
+	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), limit: c.MaxPayload + Slack, prefix: "req-" + rand.Text()[:8] + "-", audits: make(chan struct{}, 1)}
 	a.seats = newSeats(cfg.Streams)
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/budget"
 	"ao/coordinator/journal"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -161,7 +162,10 @@ func (a *API) streamSessions(g *gin.Context, q query) (any, error) {
 	defer leave()
 	after := g.Request.Header.Get("Last-Event-ID")
 	return a.live(g, func(ctx context.Context, s *sse) error {
-		return a.c.Journal.Stream(ctx, session, after, func(i journal.Item) error { return s.tell(i.ID, i.Event, i.Data) })
+		return a.c.Journal.Stream(ctx, session, after, func(i journal.Item) error {
+			defer budget.Sent(ctx)
+			return s.tell(i.ID, i.Event, i.Data)
+		})
 	})
 }
 
@@ -207,6 +211,7 @@ func (a *API) streamRun(g *gin.Context, acc coordinator.Accepted, wait time.Dura
 // follow tells the events of a run until it has ended.
 func (a *API) follow(ctx context.Context, acc coordinator.Accepted, s *sse) error {
 	tell := func(id string, e run.Event) error {
+		defer budget.Sent(ctx)
 		if e.RunID != acc.RunID {
 			return nil
 		}

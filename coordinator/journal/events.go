@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ao/coordinator/budget"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -273,6 +274,9 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 			}
 			if !ok || e.first(p, rec) || rec.seq == 0 {
 				if ok && e.shown() {
+					if err := budget.Hold(ctx, int64(e.size)); err != nil {
+						return nil, "", err
+					}
 					list = append(list, e.event)
 					size += e.size
 				}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/coordinator/budget"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -91,9 +92,15 @@ func (j *Journal) body(ctx context.Context, seq uint64) ([]byte, error) {
 // young is how near to the end of the stream a record is that a replica may not have yet.
 const young = 1000
 
+// mostAtOnce is how much room is made for a body that a record only names.
+const mostAtOnce = 32 << 20
+
 // payload joins the parts of a body that was too large for its record.
 func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
-	var all []byte
+	if err := budget.Read(ctx, p.Size); err != nil {
+		return nil, err
+	}
+	all := make([]byte, 0, max(0, min(p.Size, mostAtOnce)))
 	for n := range p.Parts {
 		part, err := j.bus.GetPart(ctx, p.Name, n)
 		if errors.Is(err, bus.ErrNone) {
@@ -102,7 +109,9 @@ func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, part...)
+		if all = append(all, part...); int64(len(all)) > p.Size {
+			break // it is not what its record says
+		}
 	}
 	if sum := sha256.Sum256(all); int64(len(all)) != p.Size || hex.EncodeToString(sum[:]) != p.SHA256 {
 		return nil, fmt.Errorf("%w: payload %s is not what its record says", ErrUnreadable, p.Name)

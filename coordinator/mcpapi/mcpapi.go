@@ -76,8 +76,9 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 // sessionHeader names a client's MCP session. Nothing is kept for one here: it only tells whose call a later request cancels.
 const sessionHeader = "Mcp-Session-Id"
 
-// Serve answers one POST; body is its body, who is who asks.
-func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller) {
+// Serve answers one POST; body is its body, who is who asks. stored is called when what the body asks for is: waiting for its end is no
+// more work.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller, stored func()) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -102,7 +103,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 			defer a.waits.Delete(call)
 		}
 	}
-	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
+	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), stored: stored, from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }
@@ -113,6 +114,8 @@ type exchange struct {
 	ctx context.Context // ends when the client goes, or cancels its call
 	w   *line
 	of  string // X-Agent-Session-Id
+
+	stored func()
 
 	from, id string // the other end's address, and the request's id
 }

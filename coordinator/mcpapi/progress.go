@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/coordinator/budget"
 	"ao/coordinator/journal"
 	"ao/shared/run"
 
@@ -69,6 +70,7 @@ func (a *API) follow(ctx context.Context, session, id string, say func(string) e
 		return nil
 	}
 	return a.c.Journal.Stream(ctx, session, journal.Before(active.FirstSeq), func(i journal.Item) error {
+		defer budget.Sent(ctx)
 		switch v := i.Data.(type) {
 		case run.Event:
 			if v.RunID == id {

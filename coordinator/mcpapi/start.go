@@ -140,6 +140,7 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	}
 	x.targets = audit.Targets{Run: acc.RunID, Session: acc.SessionID}
 	a.accepted(x)
+	x.stored()
 	switch acc.Mode {
 	case run.AsyncCallback:
 		return begun{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " + parent + " is resumed with its result when it has ended: end your turn now, and do not ask for it."}, nil

@@ -16,6 +16,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/audit"
+	"ao/coordinator/budget"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -35,11 +36,12 @@ var status = map[fault.Kind]int{
 
 // Config is how the service behaves; its zero value works.
 type Config struct {
-	Wait    time.Duration // default 30 s: how long mode sync waits where a request does not say
-	Version string        // default 1.0.0: shown by nats micro
-	Serving func()        // called once when requests are answered
-	Audit   *audit.Log    // who changed what; nil: it is not recorded
-	Log     *slog.Logger  // default slog.Default()
+	Wait    time.Duration  // default 30 s: how long mode sync waits where a request does not say
+	Version string         // default 1.0.0: shown by nats micro
+	Serving func()         // called once when requests are answered
+	Audit   *audit.Log     // who changed what; nil: it is not recorded
+	Memory  *budget.Memory // for large bodies; nil: without limits
+	Log     *slog.Logger   // default slog.Default()
 
 	Metrics *metric.Registry // default nil: nothing is counted
 }
@@ -167,15 +169,37 @@ func (s *service) take(e *endpoint, r micro.Request) {
 		s.answer(e, r.Reply(), reply{}, fault.New(fault.Unavailable, "", "This coordinator is going; try again").After(time.Second), 0)
 		return
 	}
+	h, body, to := nats.Header(r.Headers()), r.Data(), r.Reply()
+	held, err := s.hold(len(body))
+	if err != nil {
+		s.open.Done()
+		s.answer(e, to, reply{}, err, 0)
+		return
+	}
 	e.slots <- struct{}{}
 	began := time.Now()
-	h, body, to := nats.Header(r.Headers()), r.Data(), r.Reply()
 	go func() {
 		defer s.open.Done()
+		defer held.Close()
 		defer func() { <-e.slots }()
 		v, err := s.guarded(e, h, body)
 		s.answer(e, to, v, err, time.Since(began))
 	}()
+}
+
+// publishers have one caller's share, all together: NATS does not tell them apart.
+const publishers = "nats"
+
+// workFactor is how often a large body is in memory while it is checked and stored.
+const workFactor = 4
+
+// hold makes room for a large body; all publishers together have one caller's share. Small ones are bounded by their number.
+func (s *service) hold(bytes int) (*budget.Account, error) {
+	if s.cfg.Memory == nil || bytes <= budget.Small {
+		return nil, nil
+	}
+	a := s.cfg.Memory.Requests.Open(publishers)
+	return a, a.Take(workFactor * int64(bytes))
 }
 
 func (s *service) guarded(e *endpoint, h nats.Header, body []byte) (v reply, err error) {
@@ -187,6 +211,11 @@ func (s *service) guarded(e *endpoint, h nats.Header, body []byte) (v reply, err
 	}()
 	ctx, span := s.c.Trace.Begin(trace.Arrived(context.WithoutCancel(s.ended), h), trace.Server, e.subject)
 	defer func() { answered(span, v, err) }()
+	if s.cfg.Memory != nil {
+		read := s.cfg.Memory.Answers.Open(publishers)
+		defer read.Close()
+		ctx = budget.Answering(ctx, read)
+	}
 	return e.do(ctx, h, body)
 }
 

@@ -19,6 +19,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
+	"ao/coordinator/budget"
 	"ao/coordinator/checkup"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/natsapi"
@@ -44,6 +45,7 @@ type Config struct {
 	AuditLog       string             // file of who changed what, or audit.ToLog; none: it is not recorded
 	PublicURL      string             // where others reach the HTTP API, default the address that is listened on
 	InsecureListen bool               // listen beyond loopback although anybody there may do everything
+	BodyMemory     int64              // bytes of request bodies under way, and of large answers, default budget.Default
 	Connections    int                // to the HTTP API at once, default half of the files that may be open, at most 10,000
 	Replicas       int                // of the streams, default 1
 	NATS           NATSConfig         // used where Server is nil
@@ -70,7 +72,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
 		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL),
-		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog), setting.MaxConnections.To(&c.Connections),
+		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog), setting.MaxConnections.To(&c.Connections), setting.BodyMemory.To(&c.BodyMemory),
 	}, c.Ports.Settings()...)
 }
 
@@ -155,6 +157,7 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg.Coordinator.DataDir, cfg.Coordinator.PublicURL = cfg.NATS.DataDir, publicURL(cfg.PublicURL, scheme, l.Addr(), log)
 	cfg.Coordinator.Metrics, cfg.HTTP.Metrics = cfg.Metrics, cfg.Metrics
 	c := coordinator.New(cfg.Coordinator)
+	cfg.HTTP.Memory = budget.For(cfg.BodyMemory, c.MaxPayload+httpapi.Slack)
 	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
 	if u, err := url.Parse(cfg.PublicURL); err == nil {
 		cfg.HTTP.Public = u.Hostname()
@@ -192,7 +195,7 @@ func Run(ctx context.Context, cfg Config) error {
 		if !ready(gone, c) {
 			return nil
 		}
-		return natsapi.Run(gone, nc, b, c, natsapi.Config{Audit: record, Metrics: cfg.Metrics, Log: log, Serving: func() {
+		return natsapi.Run(gone, nc, b, c, natsapi.Config{Audit: record, Memory: cfg.HTTP.Memory, Metrics: cfg.Metrics, Log: log, Serving: func() {
 			answers.Store(true)
 			url := scheme + "://" + l.Addr().String()
 			log.Info("serving", "http", url, "nats", n.URL())

@@ -54,6 +54,8 @@ var (
 		Doc: "waiting runs at most; beyond it new ones get 429"}
 	MaxLanes = Setting[int]{Env: "AO_MAX_LANES", Flag: "max-lanes", Default: "256", Read: Int(1, 1000),
 		Doc: "queues at most"}
+	BodyMemory = Setting[int64]{Env: "AO_BODY_MEMORY", Flag: "body-memory", Example: "512MiB", Read: Bytes(1<<20, 1<<40),
+		Doc: "memory for bodies of requests that are under way, and as much for large answers; beyond it 503; default an eighth of GOMEMLIMIT, else 256MiB"}
 	MaxDepth = Setting[int]{Env: "AO_MAX_DEPTH", Flag: "max-depth", Default: "8", Read: negativeZero(Int(0, 250)),
 		Doc: "how many sessions may be above a run's own: children of children of …; deeper ones get 400 too_deep; 0: no run has children"}
 	MaxPayload = Setting[int64]{Env: "AO_MAX_PAYLOAD", Flag: "max-payload", Default: "16MiB", Read: Bytes(1<<10, 1<<30),

@@ -1,0 +1,229 @@
+// Package budget bounds the memory that large bodies take, of requests and of answers: so many bytes at a time for all callers
+// together, a share of them for each, and a reserve for small bodies, which get through while large ones use up the rest.
+package budget
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// Small is how large a body is that may use the reserve, in bytes. Smaller ones hardly count.
+const Small = 64 << 10
+
+// Memory is what a coordinator has for bodies. A nil one has no limits.
+type Memory struct {
+	Requests *Budget // what came of requests' bodies
+	Work     *Budget // large bodies that are checked and stored at this moment, which takes several times their size
+	Answers  *Budget // what is read to be answered
+}
+
+// Default is how many bytes Memory has where nobody says: an eighth of GOMEMLIMIT, else 256 MiB.
+func Default() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		return limit / 8
+	}
+	return 256 << 20
+}
+
+// For divides so many bytes (0: Default), for bodies of at most largest bytes. A caller's share always has room for one.
+func For(bytes, largest int64) *Memory {
+	bytes = cmp.Or(bytes, Default())
+	return &Memory{
+		Requests: New(max(bytes, 2*largest)),
+		Work:     New(max(bytes/4, 2*largest)),
+		Answers:  New(max(bytes, 2*answerFactor*largest)),
+	}
+}
+
+// answerFactor is how often a large body is in memory while it is answered: its parts, the document, the answer.
+const answerFactor = 3
+
+// Budget is so many bytes at a time.
+type Budget struct {
+	most, reserve int64
+
+	mu      sync.Mutex
+	main    used
+	spare   used          // of the reserve
+	changed chan struct{} // closed when something was given back while somebody waits
+	waiting int
+}
+
+// used is what is taken, by all and by each caller.
+type used struct {
+	sum int64
+	of  map[string]int64
+}
+
+func (u *used) add(who string, n int64) {
+	u.sum += n
+	if u.of[who] += n; u.of[who] == 0 {
+		delete(u.of, who)
+	}
+}
+
+// fits tells whether n more leave room for others: no caller has more than half.
+func (u *used) fits(who string, n, most int64) bool {
+	return u.sum+n <= most && u.of[who]+n <= most/2
+}
+
+// New makes a budget; an eighth more is its reserve for small bodies.
+func New(most int64) *Budget {
+	return &Budget{most: most, reserve: max(most/8, 16*Small), main: used{of: map[string]int64{}}, spare: used{of: map[string]int64{}}, changed: make(chan struct{})}
+}
+
+// Account is what one request has of a budget. A nil one has no limits.
+type Account struct {
+	b     *Budget
+	who   string
+	held  int64
+	spare bool // all of it is of the reserve
+	over  bool // its request is: what somebody still reads for it is not counted
+}
+
+// Open makes an account for a caller.
+func (b *Budget) Open(who string) *Account {
+	if b == nil {
+		return nil
+	}
+	return &Account{b: b, who: who}
+}
+
+// errFull is what a caller is told that finds no room.
+var errFull = fault.New(fault.Unavailable, "", "Too many large bodies are under way (AO_BODY_MEMORY); come again in a moment").After(2 * time.Second)
+
+// Take takes n more bytes. The error is Unavailable: there is no room, and what was taken before stays.
+func (a *Account) Take(n int64) error {
+	if a == nil {
+		return nil
+	}
+	a.b.mu.Lock()
+	defer a.b.mu.Unlock()
+	if !a.take(n) {
+		return errFull
+	}
+	return nil
+}
+
+// take is Take. The caller holds the budget's mu.
+func (a *Account) take(n int64) bool {
+	b := a.b
+	if a.over {
+		return true
+	}
+	all := a.held + n
+	var of *used
+	switch {
+	case !a.spare && b.main.fits(a.who, n, b.most):
+		of = &b.main
+	case a.spare && b.main.fits(a.who, all, b.most): // back out of the reserve
+		b.spare.add(a.who, -a.held)
+		b.main.add(a.who, a.held)
+		a.spare, of = false, &b.main
+	case all <= Small && (a.spare || a.held == 0) && b.spare.fits(a.who, n, b.reserve):
+		a.spare, of = true, &b.spare
+	default:
+		return false
+	}
+	of.add(a.who, n)
+	a.held = all
+	return true
+}
+
+// Wait is Take for who can wait, at most so long. What is larger than a caller's share has all of that.
+func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
+	if a == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	b := a.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n = min(n, max(b.most/2-a.held, 0))
+	for !a.take(n) {
+		changed := b.changed
+		b.waiting++
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		b.mu.Lock()
+		b.waiting--
+		if ctx.Err() != nil {
+			return errFull
+		}
+	}
+	return nil
+}
+
+// Close gives all back, at the request's end.
+func (a *Account) Close() {
+	if a != nil {
+		a.giveBack(true)
+	}
+}
+
+// Empty gives all back; the account can be used again.
+func (a *Account) Empty() {
+	if a != nil {
+		a.giveBack(false)
+	}
+}
+
+func (a *Account) giveBack(over bool) {
+	b := a.b
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.over = a.over || over
+	if a.held == 0 {
+		return
+	}
+	if a.spare {
+		b.spare.add(a.who, -a.held)
+	} else {
+		b.main.add(a.who, -a.held)
+	}
+	a.held, a.spare = 0, false
+	if b.waiting > 0 {
+		close(b.changed)
+		b.changed = make(chan struct{})
+	}
+}
+
+type answersKey struct{}
+
+// Answering is a context in which what is read to be answered is taken from an account.
+func Answering(ctx context.Context, a *Account) context.Context {
+	return context.WithValue(ctx, answersKey{}, a)
+}
+
+// Sent gives back what was read for an answer's part that has gone out: a live stream has one part after the other.
+func Sent(ctx context.Context) {
+	a, _ := ctx.Value(answersKey{}).(*Account)
+	a.Empty()
+}
+
+// answerPatience is how long a reader of something large waits for room.
+const answerPatience = 10 * time.Second
+
+// Read makes room for a body that is read to be answered. In a context of nobody's there is always room.
+func Read(ctx context.Context, bytes int64) error {
+	if bytes <= Small {
+		return nil
+	}
+	return Hold(ctx, bytes)
+}
+
+// Hold is Read for a part of a larger answer, however small.
+func Hold(ctx context.Context, bytes int64) error {
+	a, _ := ctx.Value(answersKey{}).(*Account)
+	return a.Wait(ctx, answerFactor*min(bytes, 1<<40), answerPatience)
+}

@@ -1,0 +1,79 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"ao/shared/fault"
+)
+
+// TestShares: nobody has more than half, small bodies have a reserve, and what is given back can be taken.
+func TestShares(t *testing.T) {
+	b := New(16 << 20)
+	a1, a2, c := b.Open("a"), b.Open("a"), b.Open("c")
+	for _, step := range []struct {
+		name string
+		of   *Account
+		n    int64
+		ok   bool
+	}{
+		{"half for one caller", a1, 8 << 20, true},
+		{"no more large ones for it", a2, Small + 1, false},
+		{"a small one of its own", a2, Small / 2, true},
+		{"that grows within the reserve", a2, Small / 2, true},
+		{"and not beyond", a2, 1, false},
+		{"another has its half", c, 8 << 20, true},
+		{"and no more", c, 1, false},
+	} {
+		err := step.of.Take(step.n)
+		if (err == nil) != step.ok || err != nil && fault.KindOf(err) != fault.Unavailable {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+	}
+	waited := make(chan error, 1)
+	d := b.Open("d")
+	go func() { waited <- d.Wait(t.Context(), 4<<20, time.Minute) }()
+	select {
+	case err := <-waited:
+		t.Fatalf("it does not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	c.Close()
+	if err := <-waited; err != nil {
+		t.Fatal(err)
+	}
+	if err := a2.Take(Small); err == nil {
+		t.Error("a body of the reserve grows beyond the caller's share")
+	}
+	a1.Close()
+	if err := a2.Take(1 << 20); err != nil || a2.spare {
+		t.Errorf("a small body that grows leaves the reserve: %v", err)
+	}
+	a2.Close()
+	d.Close()
+	if b.main.sum != 0 || b.spare.sum != 0 || len(b.main.of) != 0 || len(b.spare.of) != 0 {
+		t.Errorf("left: %+v %+v", b.main, b.spare)
+	}
+	if err := b.Open("c").Wait(t.Context(), 1<<40, time.Second); err != nil {
+		t.Errorf("what is larger than a share takes that: %v", err)
+	}
+	var none *Account
+	if none.Take(1<<60) != nil || none.Wait(t.Context(), 1, 0) != nil {
+		t.Error("none has limits")
+	}
+	none.Close()
+}
+
+// TestFor: the largest body fits into a caller's share, however little memory there is.
+func TestFor(t *testing.T) {
+	m := For(1<<20, 17<<20)
+	if err := m.Requests.Open("a").Take(17 << 20); err != nil {
+		t.Error(err)
+	}
+	if err := m.Work.Open("a").Take(17 << 20); err != nil {
+		t.Error(err)
+	}
+	if err := m.Answers.Open("a").Take(answerFactor * 17 << 20); err != nil {
+		t.Error(err)
+	}
+}

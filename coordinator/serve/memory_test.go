@@ -1,0 +1,160 @@
+package serve_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/shared/run"
+)
+
+// peak watches how much memory is in use until it is asked.
+func peak() (ask func() uint64) {
+	over, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		var m runtime.MemStats
+		var high uint64
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			runtime.ReadMemStats(&m)
+			high = max(high, m.HeapInuse)
+			select {
+			case <-tick.C:
+			case <-over:
+				most <- high
+				return
+			}
+		}
+	}()
+	return func() uint64 { close(over); return <-most }
+}
+
+// answerOf reads an answer's status line and headers, with what time there is.
+func answerOf(c io.Reader) string {
+	b := make([]byte, 4<<10)
+	n, _ := io.ReadAtLeast(c, b, 12)
+	return string(b[:n])
+}
+
+// TestSlowBodies: who announces much, sends a part and stalls holds what came, no more than a share, and keeps nobody else out.
+func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the process
+	s := secure(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
+	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ask := peak()
+	const size = 16 << 20
+	part := strings.Repeat("x", 1<<20)
+	head := fmt.Sprintf("POST /runs/validate HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Length: %d\r\n\r\n", s.read, size)
+	var wg sync.WaitGroup
+	refused := make(chan string, 100)
+	for range 100 {
+		wg.Go(func() {
+			c := s.dial(head)
+			_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+			_, _ = io.WriteString(c, part)
+			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+			if a := answerOf(c); a != "" {
+				refused <- a
+			}
+		})
+	}
+	wg.Wait()
+	if high := ask(); high > before.HeapInuse+200<<20 {
+		t.Errorf("100 bodies that stall take %d MiB", (high-before.HeapInuse)>>20)
+	}
+	if len(refused) < 40 {
+		t.Errorf("%d of 100 large bodies were refused", len(refused))
+	}
+	for range len(refused) {
+		if a := <-refused; !strings.HasPrefix(a, "HTTP/1.1 503 ") || !strings.Contains(a, "Retry-After: ") || !strings.Contains(a, "AO_BODY_MEMORY") {
+			t.Errorf("refused with %.300q", a)
+		}
+	}
+	for range 10 { // small ones of the same caller, and large ones of another, come through
+		s.post("/runs/validate", `{"agent_name":"plain","prompt":"x"}`, s.read).want(200)
+	}
+	s.post("/runs/validate", `{"agent_name":"plain","prompt":"`+part+`"}`, s.run).want(200)
+}
+
+// TestManyLargeBodies: whole ones are checked a few at a time; the others wait, or are told to come again.
+func TestManyLargeBodies(t *testing.T) { // alone: it looks at the memory of the process
+	s := secure(t, func(c *serve.Config) { c.BodyMemory = 128 << 20 })
+	const checked = 400 // parameters have an end of their own, which is seen when all of them have come
+	s.work(parrot, echo("tool"))
+	body := `{"agent_name":"tool","parameters":{"p":"` + strings.Repeat("x", 15<<20) + `"}}`
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ask := peak()
+	var wg sync.WaitGroup
+	codes := make(chan int, 50)
+	for range 50 {
+		wg.Go(func() {
+			req, _ := http.NewRequest("POST", s.url+"/runs/validate", strings.NewReader(body))
+			name, value, _ := strings.Cut(s.read, ": ")
+			req.Header.Set(name, value)
+			res, err := http.DefaultClient.Do(req)
+			if err != nil { // refused while it was being sent
+				codes <- 503
+				return
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+			codes <- res.StatusCode
+		})
+	}
+	wg.Wait()
+	if high := ask(); high > before.HeapInuse+700<<20 {
+		t.Errorf("50 bodies of 15 MiB take %d MiB", (high-before.HeapInuse)>>20)
+	}
+	close(codes)
+	count := map[int]int{}
+	for code := range codes {
+		count[code]++
+	}
+	if count[checked] == 0 || count[checked]+count[503] != 50 {
+		t.Errorf("answers: %v", count)
+	}
+	natstest.Until(t, "there is room again", func() bool { return s.post("/runs/validate", body, s.read).status == checked })
+}
+
+// TestManyReadersOfALargeBody: they are answered one after the other.
+func TestManyReadersOfALargeBody(t *testing.T) { // alone: it looks at the memory of the process
+	s := start(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
+	const size = 3 << 20
+	s.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("tool"))
+	acc := s.submit(`{"agent_name":"tool","parameters":{"p":"` + strings.Repeat("y", size) + `"}}`)
+	runtime.GC()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ask := peak()
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			res, err := http.Get(s.url + "/runs/" + acc.RunID)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			n, _ := io.Copy(io.Discard, res.Body)
+			if res.StatusCode != 503 && (res.StatusCode != 200 || n < size) {
+				t.Errorf("%d with %d bytes", res.StatusCode, n)
+			}
+		})
+	}
+	wg.Wait()
+	if high := ask(); high > before.HeapInuse+250<<20 {
+		t.Errorf("100 readers of 3 MiB take %d MiB", (high-before.HeapInuse)>>20)
+	}
+}
