@@ -23,6 +23,9 @@ import (
 
 var bin string // where the programs are
 
+// mains are the programs, as packages of the project.
+var mains = []string{"./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./scripts/allinone"}
+
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "ao-e2e-")
@@ -33,7 +36,7 @@ func TestMain(m *testing.M) {
 		defer os.RemoveAll(dir)
 		bin = dir
 		args := append([]string{"build", "-buildvcs=false"}, buildFlags...)
-		build := exec.Command("go", append(args, "-o", dir, "./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./scripts/allinone")...)
+		build := exec.Command("go", append(append(args, "-o", dir), mains...)...)
 		build.Dir = root()
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
@@ -155,6 +158,7 @@ type stack struct {
 	nats        *natstest.Process // the server, or the first one of a cluster
 	whole       servers           // NATS as a whole
 	coordinator *program
+	version     string // of its coordinator, as a prefix of the program's name
 	url         string
 	env         []string
 	agents      string // folder of the workers' agents
@@ -177,6 +181,15 @@ func up(t testing.TB, env ...string) *stack {
 // upon is up on a NATS that is there already.
 func upon(t testing.TB, nats string, env ...string) *stack {
 	t.Helper()
+	s := prepared(t, nats, env...)
+	s.coordinator = launch(t, "coordinator", s.dir, s.env)
+	s.ready()
+	return s
+}
+
+// prepared is upon before its coordinator has been started.
+func prepared(t testing.TB, nats string, env ...string) *stack {
+	t.Helper()
 	dir := t.TempDir()
 	s := &stack{t: t, dir: dir, agents: filepath.Join(dir, "agents"), profiles: filepath.Join(dir, "profiles")}
 	addr := natstest.FreeAddr(t)
@@ -189,8 +202,6 @@ func upon(t testing.TB, nats string, env ...string) *stack {
 		}
 	}
 	s.write("profiles/test.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":8}`)
-	s.coordinator = launch(t, "coordinator", dir, s.env)
-	s.ready()
 	return s
 }
 

@@ -163,7 +163,7 @@ func (s *stack) another(env ...string) *stack {
 	addr := natstest.FreeAddr(s.t)
 	own.url = "http://" + addr
 	own.env = append(append(append([]string{}, s.env...), "AO_HTTP_ADDR="+addr, "AO_URL="+own.url), env...)
-	own.coordinator = launch(s.t, "coordinator", s.dir, own.env)
+	own.coordinator = launch(s.t, own.version+"coordinator", s.dir, own.env)
 	own.ready()
 	return &own
 }

@@ -15,19 +15,37 @@ import (
 )
 
 // guarded is a stack as `ao init` guards it: its NATS, inside the first coordinator, wants users and TLS.
-func guarded(t *testing.T) (s *stack, ring, address string) {
+func guarded(t *testing.T, env ...string) (s *stack, ring, address string) {
+	t.Helper()
+	ring = keys(t, today)
+	env, address = behind(t, ring, env...)
+	return upon(t, "embed", env...), ring, address
+}
+
+// keys is a folder as 'ao init' of a version makes it.
+func keys(t *testing.T, version string) (ring string) {
 	t.Helper()
 	if onCluster {
 		t.Skip("its NATS is its own")
 	}
-	ring, at := filepath.Join(t.TempDir(), "ring"), natstest.FreeAddr(t)
-	address = "tls://" + at
+	ring = filepath.Join(t.TempDir(), "ring")
+	initialize(t, version, ring)
+	return ring
+}
+
+func initialize(t *testing.T, version, ring string) {
+	t.Helper()
 	maker := &stack{t: t, dir: t.TempDir()}
-	if out, errs, code := maker.exec("ao", "", nil, "init", "--dir", ring, "--tls", "--worker", "test=procedural.test", "--worker", "mind=autonomous.mind"); code != 0 {
+	if out, errs, code := maker.exec(version+"ao", "", nil, "init", "--dir", ring, "--tls", "--worker", "test=procedural.test", "--worker", "mind=autonomous.mind"); code != 0 {
 		t.Fatal(out, errs)
 	}
-	s = upon(t, "embed", "AO_NATS_LISTEN="+at, "AO_NATS_USERS="+ring+"/nats/users.conf")
-	return s, ring, address
+}
+
+// behind is the environment of a coordinator whose embedded NATS lets in the users of a folder only, and where that is.
+func behind(t *testing.T, ring string, env ...string) (all []string, address string) {
+	t.Helper()
+	at := natstest.FreeAddr(t)
+	return append([]string{"AO_NATS_LISTEN=" + at, "AO_NATS_USERS=" + ring + "/nats/users.conf"}, env...), "tls://" + at
 }
 
 // as is how a program logs in at a guarded stack.

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ao/nats/natstest"
+)
+
+// TestOldAndNew mixes programs of an older release with today's in one deployment: two coordinators and two workers, each exchanged in
+// its place while callers go on. In every mix each kind of work is done from beginning to end, and runs of each kind are under way at
+// every exchange. What must hold is in (*workload).judge: nothing is lost, failed, or begun twice.
+func TestOldAndNew(t *testing.T) {
+	t.Parallel()
+	withOld(t)
+	for _, story := range []struct{ name, mixes string }{
+		{"upgrade as documented: coordinators, then workers", `
+			coordinators  workers
+			old old       old old
+			new old       old old
+			new new       new old
+			new new       new new`},
+		{"upgrade the other way round: workers, then coordinators", `
+			coordinators  workers
+			old old       old old
+			old old       new old
+			old new       new new
+			new new       new new`},
+		{"back again: workers, then coordinators", `
+			coordinators  workers
+			new new       new new
+			new new       old old
+			new old       old old
+			old old       old old`},
+		{"back again: coordinators, then workers", `
+			coordinators  workers
+			new new       new new
+			old new       new new
+			old old       new new
+			old old       old new`},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			rows := mixes(story.mixes)
+			d := deploy(t, rows[0])
+			c := d.call()
+			for _, mix := range rows {
+				d.exchange(mix)
+				c.everyKind(t)
+			}
+			c.judge(t)
+		})
+	}
+}
+
+// places are those of a deployment: two coordinators, two workers.
+const places = 4
+
+// mix is a version for each place.
+type mix [places]string
+
+// mixes reads the rows of a table below its head.
+func mixes(table string) (rows []mix) {
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		var m mix
+		for i, word := range strings.Fields(line) {
+			switch word {
+			case "old":
+				m[i] = old
+			case "new":
+				m[i] = today
+			default:
+				m = mix{"head"}
+			}
+		}
+		if m[0] != "head" {
+			rows = append(rows, m)
+		}
+	}
+	return rows
+}
+
+// deployment is a stack whose programs are exchanged in their places.
+type deployment struct {
+	*stack
+	now   mix
+	place [places]*program
+	doors []*stack // the coordinators, as callers reach them
+}
+
+// keepsHome is an executor whose sessions live on their host alone. A resume says whether it was told where that is.
+const keepsHome = note + `case $(cat) in
+*'"executor_session_id":"home-'"$AGENT_SESSION_ID"'"'*) echo '{"type":"result","result_text":"at home"}';;
+*) echo '{"type":"bind","executor_session_id":"home-'"$AGENT_SESSION_ID"'"}'; echo '{"type":"result","result_text":"moved in"}';;
+esac
+`
+
+// deploy starts all programs of a mix, and makes the agents. Callers may begin.
+func deploy(t *testing.T, first mix) *deployment {
+	t.Helper()
+	p := natstest.Proc(t)
+	s := prepared(t, p.URL(), "RUN_LEASE=15s") // no stall of this machine is a worker's end
+	s.nats, s.whole = p, p
+	d := &deployment{stack: s, now: first}
+	s.agent("plain", note+`printf '%s' "$2"`, "")
+	s.agent("slow", note+`sleep 0.7; echo '{"slow":true}'`, "")
+	s.agent("counted", note+`printf '{"issues":["%s"],"summary":"counted"}' "$2"`, `"output_schema":`+findings)
+	s.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec","max_concurrent_runs":8}`)
+	s.write("profiles/home", "#!/bin/sh\n"+keepsHome)
+	s.write("profiles/home.json", `{"type":"autonomous","command":"./home","max_concurrent_runs":8}`)
+	for i := range 2 {
+		s.version = first[i]
+		d.doors = append(d.doors, s.another(fmt.Sprintf("AO_DATA_DIR=%s/data-%d", s.dir, i)))
+		d.place[i] = d.doors[i].coordinator
+	}
+	s.url = d.doors[0].url
+	for i, host := range []string{"one", "two"} {
+		d.place[2+i] = launch(t, first[2+i]+"worker", s.dir, append(append([]string{}, s.env...), "AO_HOSTNAME="+host, "AO_PROFILES=test,mind,home"))
+	}
+	d.complete()
+	for _, a := range []string{`{"name":"talker","executor_profile":"mind"}`, `{"name":"scanner","executor_profile":"mind","output_schema":` + findings + `}`, `{"name":"homely","executor_profile":"home"}`} {
+		s.has(s.post("/agents", a), 201)
+	}
+	return d
+}
+
+// complete waits until both coordinators serve and know all runners.
+func (d *deployment) complete() {
+	d.t.Helper()
+	for _, door := range d.doors {
+		door.ready()
+		door.until("all runners are online", func() bool { return strings.Count(door.get("/runners").text, `"status":"online"`) == 6 })
+	}
+}
+
+// exchange ends the programs that are of another version in the next mix, one after the other, as an operator would, and starts the
+// other version in the same place.
+func (d *deployment) exchange(next mix) {
+	d.t.Helper()
+	for i, p := range d.place {
+		if next[i] == d.now[i] {
+			continue
+		}
+		p.stop()
+		p.name = next[i] + p.name[len(d.now[i]):]
+		p.start()
+		d.complete()
+	}
+	d.now = next
+}

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// before is the release whose programs must go on working beside today's: mixed with them in one deployment, on one history, with one
+// folder of keys.
+const before = "073a48ecea07ec2fdc9edf49e8ff134aee8397e8"
+
+// A version is a prefix of program names: launch(t, old+"worker", …).
+const (
+	today = ""
+	old   = "before" + string(filepath.Separator)
+)
+
+// withOld has the programs of old ready. It skips a test where the clone lacks that commit.
+func withOld(t testing.TB) {
+	t.Helper()
+	if onCluster {
+		t.Skip("old and new are mixed on one server")
+	}
+	switch err := oldPrograms(); {
+	case errors.Is(err, errNoHistory):
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+}
+
+var errNoHistory = errors.New("old × new is skipped: this clone has no history back to commit " + before[:7] + " (shallow, or no clone at all)")
+
+// oldPrograms puts the programs of old below bin. They are built once per machine and Go version and kept in the user's cache: what a
+// commit holds does not change. They are built without the race detector.
+var oldPrograms = sync.OnceValue(func() error {
+	if git("cat-file", "-e", before+"^{commit}").Run() != nil {
+		return errNoHistory
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = bin // no home: built for this test process alone
+	}
+	kept := filepath.Join(cache, "ao-e2e", fmt.Sprintf("%s-%s-%s", before[:12], runtime.Version(), runtime.GOARCH))
+	if _, err := os.Stat(kept); errors.Is(err, fs.ErrNotExist) {
+		if err := buildOld(kept); err != nil {
+			return err
+		}
+	}
+	return os.Symlink(kept, filepath.Join(bin, filepath.Dir(old+"x")))
+})
+
+func git(args ...string) *exec.Cmd {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = root()
+	return cmd
+}
+
+// buildOld builds into a folder beside kept and renames it: kept is there as a whole or not at all.
+func buildOld(kept string) error {
+	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(kept), "building-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	sources, programs := filepath.Join(dir, "src"), filepath.Join(dir, "bin")
+	if err := os.Mkdir(sources, 0o700); err != nil {
+		return err
+	}
+	if err := checkout(sources); err != nil {
+		return err
+	}
+	build := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", programs + string(filepath.Separator)}, mains...)...)
+	build.Dir = sources
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the programs of %s: %w\n%s", before[:7], err, out)
+	}
+	if err := os.Rename(programs, kept); err != nil && !errors.Is(err, fs.ErrExist) { // another test process was quicker
+		return err
+	}
+	return nil
+}
+
+// checkout writes the files of the commit before into dir.
+func checkout(dir string) error {
+	archive, unpack := git("archive", before), exec.Command("tar", "-x", "-C", dir)
+	var said bytes.Buffer
+	archive.Stderr, unpack.Stderr = &said, &said
+	pipe, err := archive.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	unpack.Stdin = io.Reader(pipe)
+	if err := errors.Join(archive.Start(), unpack.Run(), archive.Wait()); err != nil {
+		return fmt.Errorf("check out %s: %w\n%s", before[:7], err, said.Bytes())
+	}
+	return nil
+}
