@@ -159,6 +159,7 @@ type stack struct {
 	whole       servers           // NATS as a whole
 	coordinator *program
 	version     string // of its coordinator, as a prefix of the program's name
+	token       string // what its caller shows; "": nothing
 	url         string
 	env         []string
 	agents      string // folder of the workers' agents
@@ -337,6 +338,9 @@ func (s *stack) once(method, path, body string, header ...string) reply {
 	req, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		return reply{err: err}
+	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])

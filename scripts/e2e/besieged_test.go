@@ -1,0 +1,274 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/access"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+
+	"github.com/nats-io/nats.go"
+)
+
+// besieged is an honest deployment with all that guards it (users of NATS, TLS, API tokens), and everything that an intruder may hold.
+type besieged struct {
+	*stack     // as its honest caller, with a token of scope admin
+	ring, nats string
+	victim     victim
+	tokens     map[string]string // what callers over HTTP show, by credential
+	gateway    string            // the URL that the executor of the intruder's own run was given
+	before     int               // memory of the coordinator in MiB
+}
+
+// victim is what belongs to others: a session that has ended and holds a secret, and one whose run is under way at the honest worker.
+type victim struct {
+	run, session   string // ended
+	held, holds    string // under way: run and session
+	runner, secret string
+	instance       string // of the honest worker's process: it is in every claim, and no secret
+}
+
+// strangers are the callers over HTTP, from nobody to the one who may do everything.
+var strangers = []string{"nobody", "made-up", "expired", "revoked", "session", "ended session", "read", "run", "admin"}
+
+// honestTags are those of the honest runner.
+var honestTags = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+
+// siege starts the deployment. Its honest parts are coordinator, the worker "honest" of the profile test, and the caller that stands asks as.
+func siege(t *testing.T, env ...string) *besieged {
+	t.Helper()
+	ring := keys(t, today)
+	tokens := filepath.Join(ring, "coordinator", "tokens")
+	env, address := behind(t, ring, append([]string{"AO_API_TOKENS=" + tokens, "RUN_LEASE=10s", "AO_LOG_LEVEL=info", "AO_DRAIN_GRACE=10s"}, env...)...)
+	s := prepared(t, "embed", env...)
+	b := &besieged{stack: s, ring: ring, nats: address, tokens: map[string]string{"nobody": "", "made-up": access.NewToken()}}
+	for _, name := range []string{"expired", "revoked", "read", "run", "admin"} {
+		scope, expires := name, time.Now().Add(time.Hour)
+		if name == "expired" || name == "revoked" {
+			scope = "admin"
+		}
+		if name == "expired" {
+			expires = time.Now().Add(2 * time.Second)
+		}
+		token, err := access.Create(tokens, "the-"+name, []string{scope}, expires)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.tokens[name] = token
+	}
+	if err := access.Revoke(tokens, "the-revoked"); err != nil {
+		t.Fatal(err)
+	}
+	s.token = b.tokens["admin"]
+	s.env = append(s.env, "AO_TOKEN="+s.token)
+	s.agent("echo", note+`printf '%s' "$2"`, "")
+	s.agent("gate", note+`env > "env-$2"; echo "$AGENT_ORCHESTRATOR_API_URL" > "url-$2"; `+gate, "")
+	s.coordinator = launch(t, "coordinator", s.dir, s.env)
+	s.ready()
+	s.runner("honest", append(as(ring, address, "worker-test"), "AO_TAGS="+strings.Join(honestTags, ","))...)
+	b.victim.runner = s.online("honest")
+	b.victim.secret = "the-victims-word"
+	b.victim.instance = b.instance(b.victim.runner)
+	r := s.sync("echo", `{"word":"`+b.victim.secret+`"}`)
+	b.victim.run, b.victim.session = r.at("run_id"), r.at("session_id")
+	r = s.post("/runs", `{"agent_name":"gate","parameters":{"name":"victim"}}`)
+	b.victim.held, b.victim.holds = r.at("run_id"), r.at("session_id")
+	own := s.run(`{"agent_name":"gate","parameters":{"name":"intruder"}}`)
+	s.began("victim")
+	s.began("intruder")
+	s.status(b.victim.held, "running")
+	b.gateway = strings.TrimSpace(strings.Join(s.lines("url-intruder"), ""))
+	b.tokens["session"], b.tokens["ended session"] = b.sessionToken(own), b.sessionToken(b.victim.run)
+	s.until("the token has expired", func() bool { return b.as("expired", "GET", "/runs", "").code == 401 })
+	return b
+}
+
+// instance is the process of a runner, as coordinators have it.
+func (b *besieged) instance(runner string) string {
+	b.t.Helper()
+	js, err := b.login("coordinator").JetStream()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	m, err := js.GetLastMsg("KV_"+subject.Runners, "$KV."+subject.Runners+"."+runner)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var kept struct{ Instance string }
+	if err := json.Unmarshal(m.Data, &kept); err != nil || kept.Instance == "" {
+		b.t.Fatalf("%s: %v", m.Data, err)
+	}
+	return kept.Instance
+}
+
+// sessionToken is what the executor of a run is known by, as its worker makes it of the attempt's key.
+func (b *besieged) sessionToken(id string) string {
+	b.t.Helper()
+	js, err := b.login("coordinator").JetStream()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	sub, err := js.SubscribeSync("ao.runs.*.queued.*.*.*."+id+".1", nats.OrderedConsumer())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer sub.Unsubscribe()
+	m, err := sub.NextMsg(10 * time.Second)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var queued struct{ Key string }
+	if err := json.Unmarshal(m.Data, &queued); err != nil || queued.Key == "" {
+		b.t.Fatalf("%s: %v", m.Subject, err)
+	}
+	return fleet.SessionToken(id, 1, queued.Key)
+}
+
+// login connects to NATS as a user of the folder.
+func (b *besieged) login(user string) *nats.Conn {
+	b.t.Helper()
+	opts, err := bus.Login{Creds: filepath.Join(b.ring, user, "nats.nk"), CA: filepath.Join(b.ring, user, "ca.crt")}.Options()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	nc, err := nats.Connect(b.nats, append(opts, nats.Timeout(20*time.Second), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(nc.Close)
+	return nc
+}
+
+// as makes a request with a credential.
+func (b *besieged) as(who, method, path, body string, header ...string) reply {
+	own := *b.stack
+	own.token = b.tokens[who]
+	return own.once(method, path, body, header...)
+}
+
+// row tells one row of a table, as a test of its own. Whatever is told, the coordinator's memory is bounded.
+func (b *besieged) row(name string, tell func(*besieged)) {
+	b.t.(*testing.T).Run(name, func(t *testing.T) {
+		own, at := *b, *b.stack
+		own.stack, at.t = &at, t
+		own.before = own.memory("VmRSS")
+		peaks := fmt.Sprintf("/proc/%d/clear_refs", b.coordinator.cmd.Process.Pid)
+		if err := os.WriteFile(peaks, []byte("5"), 0); err != nil { // VmHWM begins anew
+			t.Fatal(err)
+		}
+		tell(&own)
+		own.bounded()
+	})
+}
+
+// stands fails unless the honest deployment goes on as if nothing had been: it is ready, takes a run and completes it, and what is
+// others' is as it was.
+func (b *besieged) stands(what string) {
+	b.t.Helper()
+	if r := b.once("GET", "/ready", ""); r.code != 200 {
+		b.t.Fatalf("after %s: GET /ready: %d %s", what, r.code, r.text)
+	}
+	r := b.once("POST", "/runs", `{"agent_name":"echo","parameters":{"word":"as ever"},"mode":"sync","wait_seconds":20}`)
+	if r.code != 200 || r.at("status") != "completed" || !strings.Contains(r.text, "as ever") {
+		b.t.Fatalf("after %s: an honest run: %d %s", what, r.code, r.text)
+	}
+	if r := b.once("GET", "/runs/"+b.victim.held, ""); r.at("status") != "running" || r.at("runner_id") != b.victim.runner {
+		b.t.Fatalf("after %s: what was under way: %d %s", what, r.code, r.text)
+	}
+	if r := b.once("GET", "/runs/"+b.victim.run+"/result", ""); r.code != 200 || !strings.Contains(r.text, b.victim.secret) {
+		b.t.Fatalf("after %s: what had ended: %d %s", what, r.code, r.text)
+	}
+	if got := b.runnerOf("honest", "status"); got != "online" {
+		b.t.Fatalf("after %s: the honest runner is %q", what, got)
+	}
+}
+
+// survives is the end of every siege: what was under way completes, the stream proves that every promise was kept, and all of it holds
+// for a coordinator that reads the history anew.
+func (b *besieged) survives() {
+	b.t.Helper()
+	b.stands("all of it")
+	b.coordinator.stop()
+	b.forgetSnapshots()
+	b.coordinator.start()
+	b.ready()
+	b.online("honest")
+	b.status(b.victim.held, "running") // its next heartbeat says so
+	b.stands("a restart")
+	b.open("victim")
+	b.open("intruder")
+	b.same("what was under way", b.ended(b.victim.held).at("status"), "completed")
+	b.verified()
+	for id, n := range b.begun() {
+		if n != 1 {
+			b.t.Errorf("run %s was begun %d times", id, n)
+		}
+	}
+	if text := b.coordinator.log.String(); strings.Contains(text, "panic") {
+		b.t.Errorf("the coordinator panicked: %s", tail(text, 4000))
+	}
+}
+
+// forgetSnapshots has the next coordinator read all records themselves.
+func (b *besieged) forgetSnapshots() {
+	b.t.Helper()
+	err := filepath.WalkDir(filepath.Join(b.dir, "data"), func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".snapshot") {
+			err = os.Remove(path)
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// memory is VmRSS or VmHWM (the peak) of the coordinator, in MiB.
+func (b *besieged) memory(which string) int {
+	b.t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.coordinator.cmd.Process.Pid))
+	if err != nil {
+		b.t.Skip("memory is read in /proc: ", err)
+	}
+	m := regexp.MustCompile(which + `:\s+(\d+) kB`).FindSubmatch(raw)
+	if m == nil {
+		b.t.Fatalf("no %s in %s", which, raw)
+	}
+	kib, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return kib >> 10
+}
+
+// mostGrowth is how much a coordinator's memory may grow under a flood, in MiB; the race detector takes five times as much, and more.
+func mostGrowth() int {
+	if len(buildFlags) > 0 {
+		return 1500
+	}
+	return 400
+}
+
+// bounded fails where the coordinator's memory has grown beyond what it may, at its peak in this row.
+func (b *besieged) bounded() {
+	b.t.Helper()
+	if peak := b.memory("VmHWM"); peak > b.before+mostGrowth() {
+		b.t.Errorf("memory went from %d to %d MiB", b.before, peak)
+	}
+}
+
+// refused tells whether an answer is a refusal of who asks.
+func refused(r reply) bool {
+	return r.code == http.StatusUnauthorized || r.code == http.StatusForbidden
+}
