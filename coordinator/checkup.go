@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
+	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/shared/version"
@@ -24,7 +25,9 @@ const few = 5
 func (c *Coordinator) Checkup(ctx context.Context) []checkup.Finding {
 	c.own(ctx)
 	var all []checkup.Finding
-	if err := c.Ready(); err != nil {
+	if err := c.bus.Storage(); err != nil {
+		all = append(all, checkup.Bad("nats-storage", "make room on the disk of NATS; where the server is one of its own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s", fault.Of(err).Message))
+	} else if err := c.Ready(); err != nil {
 		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs", "this coordinator is not ready: %v", err))
 	}
 	s, err := c.bus.Standing(ctx)
@@ -34,6 +37,9 @@ func (c *Coordinator) Checkup(ctx context.Context) []checkup.Finding {
 		all = append(all, checkup.NATS(s.Version), checkup.Clock("the clock of NATS", s.Ahead, s.Doubt))
 		all = append(all, replicas(s))
 		all = append(all, fill(s.Streams)...)
+		if s.MaxStore > 0 {
+			all = append(all, checkup.Store(s.Limits(), s.MaxStore, 0))
+		}
 	}
 	all = append(all, c.checkRunners()...)
 	all = append(all, c.checkLanes(), c.checkPending())

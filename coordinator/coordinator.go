@@ -174,11 +174,13 @@ func (c *Coordinator) settled(ctx context.Context) error {
 	return nil
 }
 
-// Ready is nil when requests can be served: the fold has caught up and NATS answers.
+// Ready is nil when requests can be served: the fold has caught up, and NATS answers and writes.
 func (c *Coordinator) Ready() error {
 	switch {
 	case !c.bus.Connected():
 		return fault.New(fault.Unavailable, "", "NATS is not reachable; trying to reconnect").After(time.Second)
+	case c.bus.Storage() != nil:
+		return c.bus.Storage()
 	case !c.started.Load():
 		if err := c.Journal.Ready(); err != nil {
 			return err

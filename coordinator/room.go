@@ -11,6 +11,7 @@ import (
 // section 3): a full stream takes neither.
 func (c *Coordinator) watchRoom(ctx context.Context) error {
 	return every(ctx, min(c.beatEvery(), 5*time.Second), func(ctx context.Context) {
+		_ = c.bus.CheckStorage(ctx) // told by Ready, and to whoever writes
 		s, err := c.bus.State(ctx)
 		if err != nil {
 			return // whoever writes hears of it

@@ -149,6 +149,28 @@ func Room(what string, free, all uint64) Finding {
 	return Good("disk", "%s", say)
 }
 
+// Store judges what NATS may store: limits is what its streams may hold in all, most what it stores at most, disk how large its disk is;
+// 0: nobody knows.
+func Store(limits, most, disk uint64) Finding {
+	const check = "nats-store"
+	say := fmt.Sprintf("the streams may hold %s in all", Size(limits))
+	if most > 0 {
+		say += fmt.Sprintf(", NATS stores %s at most", Size(most))
+	}
+	if disk > 0 {
+		say += fmt.Sprintf(", its disk has %s", Size(disk))
+	}
+	switch {
+	case most > 0 && limits > most:
+		return Odd(check, "raise max_file_store, or give the streams less ('nats stream edit'): NATS refuses every record before they are full", "%s", say)
+	case disk > 0 && limits > disk:
+		return Odd(check, "give the streams less ('nats stream edit'), or NATS a larger disk: when that is full nothing is accepted any more", "%s", say)
+	case disk > 0 && most > disk:
+		return Odd(check, "set max_file_store to what the disk has at most", "%s", say)
+	}
+	return Good(check, "%s", say)
+}
+
 // Size is a number of bytes for people.
 func Size(n uint64) string {
 	for _, u := range []struct {

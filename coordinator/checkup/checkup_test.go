@@ -31,6 +31,11 @@ func TestJudges(t *testing.T) {
 		{"a small disk", Room("d", gib, 3*gib), OK, ""},
 		{"none", Room("d", gib, 100*gib), Fail, ""},
 		{"hardly any", Room("d", 200<<20, 500<<20), Fail, "200.0 MiB free"},
+		{"streams that fit", Store(9*gib, 10*gib, 20*gib), OK, "9.0 GiB in all, NATS stores 10.0 GiB at most, its disk has 20.0 GiB"},
+		{"streams that fit, as far as is known", Store(9*gib, 0, 0), OK, "9.0 GiB in all"},
+		{"streams larger than the store", Store(9*gib, 8*gib, 20*gib), Warn, ""},
+		{"streams larger than the disk", Store(9*gib, 10*gib, 8*gib), Warn, ""},
+		{"a store larger than the disk", Store(7*gib, 10*gib, 8*gib), Warn, ""},
 		{"who knows", Room("d", 0, 0), Skip, "does not say"},
 	} {
 		if tt.got.Verdict != tt.want || !strings.Contains(tt.got.Say, tt.say) || (tt.want == OK) != (tt.got.Advice == "") {

@@ -11,6 +11,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/checkup"
 	"ao/nats/bus"
+	"ao/nats/embed"
 	"ao/shared/setting"
 	"ao/shared/version"
 )
@@ -19,7 +20,7 @@ import (
 type process struct {
 	cfg   Config
 	bus   *bus.Bus
-	own   bool // NATS is in this process
+	own   *embed.Server // NATS in this process; nil: it is elsewhere
 	at    net.Addr
 	open  bool // beyond loopback
 	shown *certificate
@@ -30,8 +31,8 @@ func (p process) look(ctx context.Context, c *coordinator.Coordinator) checkup.R
 	host, _ := os.Hostname() // for people
 	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host, PublicURL: c.PublicURL}
 	r.Checks = append(r.Checks, p.http()...)
-	if p.own {
-		r.Checks = append(r.Checks, p.embedded()...)
+	if p.own != nil {
+		r.Checks = append(r.Checks, p.embedded(ctx)...)
 	} else {
 		r.Checks = append(r.Checks, p.elsewhere(ctx)...)
 	}
@@ -78,7 +79,7 @@ func (c *certificate) judge() checkup.Finding {
 }
 
 // embedded judges the NATS in this process.
-func (p process) embedded() (all []checkup.Finding) {
+func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 	n := p.cfg.NATS
 	switch {
 	case n.Users != "":
@@ -87,6 +88,10 @@ func (p process) embedded() (all []checkup.Finding) {
 		all = append(all, checkup.Good("nats-users", "the embedded NATS asks nobody who they are; only this machine reaches it"))
 	default:
 		all = append(all, checkup.Bad("nats-users", "make users with 'ao init' and name nats/users.conf in AO_NATS_USERS, and take AO_INSECURE_LISTEN away", "the embedded NATS listens at %s, beyond this machine, and lets in everybody", n.Listen))
+	}
+	if s, err := p.bus.Standing(ctx); err == nil {
+		room, _ := p.own.Room() // a file system that does not say has none
+		all = append(all, checkup.Store(s.Limits(), p.own.MaxStore(), room.All))
 	}
 	return append(all, synced(cmp.Or(n.Sync, setting.NATSSync.Default)))
 }

@@ -13,6 +13,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/nats/users"
+	"ao/shared/metric"
 	"ao/shared/setting"
 
 	"github.com/nats-io/nats.go"
@@ -102,6 +103,29 @@ func (n *NATS) URL() string {
 		}
 	}
 	return strings.Join(all, ",")
+}
+
+// Disk is what bus.Config wants of an embedded server; nil: it is elsewhere.
+func (n *NATS) Disk() func() error {
+	if n.own == nil {
+		return nil
+	}
+	return n.own.Disk
+}
+
+// measure shows the disk of an embedded server.
+func (n *NATS) measure(r *metric.Registry) {
+	free := r.Gauge("ao_nats_disk_free_bytes", "Bytes free on the disk under the embedded NATS.")
+	all := r.Gauge("ao_nats_disk_bytes", "Size of the disk under the embedded NATS.")
+	if n.own == nil {
+		return
+	}
+	r.AtScrape(func(s *metric.Scrape) {
+		if room, err := n.own.Room(); err == nil && room.All > 0 {
+			s.Set(free, float64(room.Free))
+			s.Set(all, float64(room.All))
+		}
+	})
 }
 
 // Close ends an embedded server; another's goes on.

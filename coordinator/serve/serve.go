@@ -144,12 +144,13 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		defer n.Close()
 	}
+	n.measure(cfg.Metrics)
 	nc, err := n.Dial(ctx, "ao-coordinator", log)
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Metrics: cfg.Metrics, Log: log})
+	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Disk: n.Disk(), Metrics: cfg.Metrics, Log: log})
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		return fault.New(fault.Unavailable, "", "starting: the NATS service is being registered").After(time.Second)
 	}
-	p := process{cfg: cfg, bus: b, own: n.own != nil, at: l.Addr(), open: open, shown: shown}
+	p := process{cfg: cfg, bus: b, own: n.own, at: l.Addr(), open: open, shown: shown}
 	cfg.HTTP.Checkup = func(ctx context.Context) checkup.Report { return p.look(ctx, c) }
 	f.api.Store(httpapi.New(c, cfg.HTTP))
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/wire"
 
@@ -36,7 +37,8 @@ const (
 	codeNoLeader     = 10009
 	codeOneServer    = 10074 // no replicas without a cluster
 	codeStreamExists = 10058
-	codeNoRoom       = 10047
+	codeNoRoom       = 10047 // for a stream of that size
+	codeNoStorage    = 10023 // for a message
 	codeNoStream     = 10059
 	codeNoConsumer   = 10014
 	codeConsumerCfg  = 10012
@@ -151,14 +153,18 @@ func (b *Bus) find(ctx context.Context, entries ...Entry) (Message, error) {
 	}
 }
 
+// neither is what became of a record that is not there; where NATS does not write at all, that is what is to be told.
 func neither(cause error) error {
+	if errors.Is(cause, ErrUnwritten) {
+		return cause
+	}
 	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor refused for good; try again", cause).After(time.Second)
 }
 
 // publish writes one message by itself.
 func (b *Bus) publish(ctx context.Context, e Entry) (uint64, error) {
 	began := b.meter.alone.Start()
-	r, err := b.request(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.brief())
+	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.brief(), subject.Runs)
 	b.meter.alone.Since(began)
 	if err != nil {
 		return 0, err
@@ -208,8 +214,9 @@ func (b *Bus) slot(ctx context.Context) (free func(), err error) {
 	return nil, away(wait, wait.Err())
 }
 
+// crowded is a batch that was not taken. A server whose disk is full cannot put its members aside, and says the same as one with too many.
 func crowded(cause error) error {
-	return fault.Wrap(fault.Unavailable, "", "There were too many batches at once; nothing was written, try again in a moment", cause).After(time.Second)
+	return fault.Wrap(fault.Unavailable, "", "NATS took no batch of records: there are too many at once, or its disk is full; nothing was written, try again in a moment", cause).After(time.Second)
 }
 
 // insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of two seconds
@@ -233,6 +240,9 @@ func (b *Bus) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	if err := ctx.Err(); err != nil { // a batch without its end would stay open for a while
 		return 0, away(ctx, err)
 	}
+	if err := b.sinks[subject.Runs].condition().err; err != nil {
+		return 0, err
+	}
 	id, began := nuid.Next(), b.meter.batch.Start()
 	var r *nats.Msg
 	for i, e := range entries {
@@ -244,7 +254,7 @@ func (b *Bus) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 			err = away(ctx, b.nc.PublishMsg(m))
 		} else {
 			m.Header["Nats-Batch-Commit"] = []string{"1"}
-			r, err = b.request(ctx, m, b.brief())
+			r, err = b.write(ctx, m, b.brief(), subject.Runs)
 		}
 		if err != nil {
 			return 0, err

@@ -119,7 +119,7 @@ func deleted(h nats.Header) bool {
 
 // Create sets a key that isn't there, or was deleted; ErrTaken: it is there.
 func (k *Bucket) Create(ctx context.Context, key string, body []byte) (rev uint64, err error) {
-	ctx, done := k.b.within(ctx, k.b.brief())
+	ctx, done := k.b.writing(ctx, k.stream(), k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (k *Bucket) Create(ctx context.Context, key string, body []byte) (rev uint6
 
 // Put sets a key, whatever it was.
 func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, err error) {
-	ctx, done := k.b.within(ctx, k.b.brief())
+	ctx, done := k.b.writing(ctx, k.stream(), k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (k *Bucket) Put(ctx context.Context, key string, body []byte) (rev uint64, 
 
 // Update sets a key whose revision is rev; ErrTaken: somebody changed it.
 func (k *Bucket) Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error) {
-	ctx, done := k.b.within(ctx, k.b.brief())
+	ctx, done := k.b.writing(ctx, k.stream(), k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (k *Bucket) Update(ctx context.Context, key string, body []byte, rev uint64
 
 // Delete removes a key; one that isn't there is no error.
 func (k *Bucket) Delete(ctx context.Context, key string) error {
-	ctx, done := k.b.within(ctx, k.b.brief())
+	ctx, done := k.b.writing(ctx, k.stream(), k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {
@@ -164,7 +164,7 @@ func (k *Bucket) Delete(ctx context.Context, key string) error {
 
 // DeleteRev removes a key whose revision is rev; ErrTaken: somebody changed it.
 func (k *Bucket) DeleteRev(ctx context.Context, key string, rev uint64) error {
-	ctx, done := k.b.within(ctx, k.b.brief())
+	ctx, done := k.b.writing(ctx, k.stream(), k.b.brief())
 	defer done()
 	kv, err := k.kv(ctx)
 	if err != nil {

@@ -62,6 +62,9 @@ type Config struct {
 	// Confined is for a worker on a NATS that asks who it is: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
 	Confined bool
 
+	// Disk says what keeps an embedded server from writing; nil: nothing. Without it a server that does not write is told by its silence.
+	Disk func() error
+
 	Metrics *metric.Registry // default nil: nothing is counted
 }
 
@@ -81,6 +84,8 @@ type Bus struct {
 	dropped atomic.Uint64
 	revival atomic.Uint64
 	calls   calls
+	sinks   map[string]*sink
+	cramped atomic.Pointer[error] // Setup waits for room; nil: it does not
 	link    atomic.Pointer[link]
 	seen    atomic.Pointer[link] // the one in which RUNS was last seen to hold what FollowRuns has read of it
 	cluster atomic.Bool
@@ -124,6 +129,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 		nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()),
 		disbelief: disbelief, slots: make(chan struct{}, maxBatches), revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
 	}
+	b.sinks = newSinks(b)
 	b.group.init(b)
 	b.meter = newMeter(cfg.Metrics, b)
 	b.link.Store(newLink())
@@ -200,11 +206,15 @@ func (b *Bus) reconnect() <-chan struct{} {
 
 // linked is ctx with an end: at its own, after 10 s where it has no deadline, and when the connection is lost.
 func (b *Bus) linked(ctx context.Context) (context.Context, context.CancelFunc) {
-	most := patience
+	return b.within(ctx, most(ctx))
+}
+
+// most is how long something may take: until the context's deadline, or 10 s where it has none.
+func most(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		most = time.Until(end)
+		return time.Until(end)
 	}
-	return b.within(ctx, most)
+	return patience
 }
 
 // within is linked with an end after so long at most.
@@ -259,6 +269,8 @@ func away(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), ErrUnwritten): // nats.go has several words for a context that ended
+		return context.Cause(ctx)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		if cause := context.Cause(ctx); fault.KindOf(cause) == fault.Unavailable {
 			return cause
@@ -273,15 +285,27 @@ func away(ctx context.Context, err error) error {
 		errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return unreachable(err)
 	}
-	// JetStream itself says 503 while it starts or has no leader.
+	// JetStream itself says 503 while it starts or has no leader, and where its storage is full.
 	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil && api.APIError().Code == 503 {
 		return unreachable(err)
 	}
 	return err
 }
 
+// unreachable is the fault of what NATS did not do, with what that tells of NATS. It may have been done all the same.
 func unreachable(cause error) error {
-	return fault.Wrap(fault.Unavailable, "", "NATS is not reachable; try again in a moment", cause).After(time.Second)
+	message := "NATS is not reachable"
+	switch no, refused := errors.AsType[*refusal](cause); {
+	case code(cause) == codeNoStorage, refused && no.code == codeNoStorage:
+		message = "JetStream has no room: what it may store (max_file_store) is used up"
+	case errors.Is(cause, nats.ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
+		message = "NATS did not answer in time"
+	case errors.Is(cause, nats.ErrNoResponders), errors.Is(cause, jetstream.ErrNoStreamResponse), errors.Is(cause, jetstream.ErrJetStreamNotEnabled):
+		message = "NATS has no JetStream at the moment"
+	case refused, code(cause) != 0:
+		message = "JetStream cannot do it at the moment"
+	}
+	return fault.Wrap(fault.Unavailable, "", message+"; try again in a moment", cause).After(time.Second)
 }
 
 // code gives JetStream's error code in err, 0 where there is none.

@@ -24,6 +24,7 @@ func newMeter(r *metric.Registry, b *Bus) (m meter) {
 	m.rejected = r.Counter("ao_rejected_messages_total", "Messages that were put aside in REJECTED with the reason: runs left at the inbox that could not be taken, and queued runs that could not be read.", "connection").Of(name)
 	m.asked = r.Histogram("ao_nats_request_seconds", "How long requests to other processes took over NATS: heartbeats, registrations, commands, parts of payloads. Also those that nobody answered.", metric.Fast, "connection").Of(name)
 	up := r.Gauge("ao_nats_connected", "1: the connection to NATS stands; 0: it is away, and being looked for.", "connection")
+	stuck := r.Gauge("ao_nats_storage_failing", "1: NATS answers and does not write, since its disk is full or has failed; 0: it writes, as far as is known.", "connection")
 	again := r.Count("ao_nats_reconnects_total", "How often the connection to NATS came back.", "connection")
 	dropped := r.Count("ao_nats_dropped_total", "How often messages were dropped since this process was too slow to take them.", "connection")
 	r.AtScrape(func(s *metric.Scrape) {
@@ -32,6 +33,11 @@ func newMeter(r *metric.Registry, b *Bus) (m meter) {
 			v = 1
 		}
 		s.Set(up, v, name)
+		failing := 0.0
+		if b.Storage() != nil {
+			failing = 1
+		}
+		s.Set(stuck, failing, name)
 		s.Set(again, float64(b.Generation()), name)
 		s.Set(dropped, float64(b.Dropped()), name)
 	})

@@ -50,7 +50,7 @@ func part(name string, n int) string { return name + "/" + strconv.Itoa(n) }
 // PutPart keeps a part of a payload. Each part is an object of its own with a derived name, so that putting it
 // twice is harmless.
 func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) error {
-	ctx, done := b.linked(ctx)
+	ctx, done := b.writing(ctx, "OBJ_"+subject.Payloads, most(ctx))
 	defer done()
 	if len(body) > PartSize {
 		return fault.Newf(fault.TooLarge, "A part of a payload has at most %d bytes, not %d", PartSize, len(body))

@@ -35,8 +35,25 @@ func newCall() *call {
 
 // request sends a message and waits for the answer, so long at most, and no longer than the connection holds.
 func (b *Bus) request(ctx context.Context, m *nats.Msg, most time.Duration) (*nats.Msg, error) {
+	return b.ask(ctx, m, most, nil)
+}
+
+// write is request for a message to be stored: it is not sent, or given up, where the server does not write to that stream.
+func (b *Bus) write(ctx context.Context, m *nats.Msg, most time.Duration, stream string) (*nats.Msg, error) {
+	return b.ask(ctx, m, most, b.sinks[stream])
+}
+
+// ask is request, and write where to is not nil.
+func (b *Bus) ask(ctx context.Context, m *nats.Msg, most time.Duration, to *sink) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, away(ctx, err)
+	}
+	wait, now := most, to.condition()
+	if now.err != nil {
+		return nil, now.err
+	}
+	if to != nil {
+		wait = min(wait, impatience)
 	}
 	c, _ := b.calls.spare.Get().(*call)
 	if c == nil {
@@ -48,15 +65,26 @@ func (b *Bus) request(ctx context.Context, m *nats.Msg, most time.Duration) (*na
 		return nil, away(ctx, err)
 	}
 	if err = b.nc.PublishMsg(m); err == nil {
-		c.patience.Reset(most)
+		c.patience.Reset(wait)
 		defer c.patience.Stop()
-		select {
-		case r := <-c.answer:
-			return said(r)
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-c.patience.C:
-			err = context.DeadlineExceeded
+		for err == nil {
+			select {
+			case r := <-c.answer:
+				return said(r)
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-now.over:
+				now = to.condition()
+				err = now.err
+			case <-c.patience.C:
+				if most -= wait; most <= 0 {
+					err = context.DeadlineExceeded
+					break
+				}
+				to.suspect()
+				wait = most
+				c.patience.Reset(wait)
+			}
 		}
 	}
 	if !b.calls.leave(id) {

@@ -52,11 +52,11 @@ func (d Delivery) GiveBack() { d.settle("-NAK") }
 func (d Delivery) Reject(ctx context.Context, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	r, err := d.b.request(ctx, &nats.Msg{Subject: subject.RejectedRuns, Data: d.Body, Header: nats.Header{
+	r, err := d.b.write(ctx, &nats.Msg{Subject: subject.RejectedRuns, Data: d.Body, Header: nats.Header{
 		"Nats-Msg-Id": {d.Time.UTC().Format(time.RFC3339Nano) + "." + d.Subject},
 		"Ao-Reason":   {short(reason)},
 		"Ao-Subject":  {d.Subject},
-	}}, patience)
+	}}, patience, subject.Rejected)
 	if err == nil {
 		_, err = verdict(r)
 	}

@@ -22,6 +22,16 @@ type Standing struct {
 	Ahead   time.Duration // by how much the server's clock is before ours
 	Doubt   time.Duration // and how little that is certain
 	Streams []StreamStanding
+
+	MaxStore uint64 // what the account may store at most, in bytes; 0: as much as the server stores, which it does not tell
+}
+
+// Limits is what the streams may hold in all.
+func (s Standing) Limits() (sum uint64) {
+	for _, one := range s.Streams {
+		sum += one.MaxBytes * uint64(max(one.Replicas, 1))
+	}
+	return sum
 }
 
 // StreamStanding is how a stream stands.
@@ -42,6 +52,9 @@ func (b *Bus) Standing(ctx context.Context) (s Standing, err error) {
 	s = Standing{
 		Version: b.nc.ConnectedServerVersion(), URL: address(b.nc.ConnectedUrlRedacted()), Cluster: b.nc.ConnectedClusterName(),
 		Open: !b.nc.AuthRequired(), TLS: b.nc.TLSRequired(),
+	}
+	if account, err := b.js.AccountInfo(ctx); err == nil { // who may not ask knows less
+		s.MaxStore = uint64(max(account.Limits.MaxStore, 0))
 	}
 	for _, name := range []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected} {
 		asked := time.Now()

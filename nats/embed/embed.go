@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,7 +29,7 @@ type Config struct {
 	StoreDir string       // required: where JetStream keeps its files; made when it is missing
 	Listen   string       // AO_NATS_LISTEN, default "127.0.0.1:4222"; "none": in-process connections only
 	Sync     string       // AO_NATS_SYNC, default "always"; or a Go duration such as "2m" between syncs
-	MaxStore int64        // bytes on disk, default three quarters of what is free
+	MaxStore int64        // bytes on disk, default what it has and three quarters of what is free, and as much as its streams may hold
 	Users    string       // AO_NATS_USERS: file of the users and their rights (users.Config), perhaps with TLS; default: nobody has to log in
 	Log      *slog.Logger // default slog.Default()
 
@@ -42,13 +43,20 @@ type Config struct {
 // cluster is the name that the servers of a cluster have in common.
 const cluster = "ao"
 
-// Server is a running NATS server.
+// Server is a running NATS server. Where its disk was full it is started anew by itself as soon as there is room (watch).
 type Server struct {
-	ns    *server.Server
-	own   map[users.Role]users.Credential // of this process, where others have to log in
-	tls   bool
-	lock  *os.File
-	close sync.Once
+	dir  string
+	opts *server.Options                 // as they were asked for, with the port that was found
+	own  map[users.Role]users.Credential // of this process, where others have to log in
+	tls  bool
+	log  *logger
+	lock *os.File
+
+	ns   atomic.Pointer[server.Server] // the one that runs, or ran last
+	sick atomic.Pointer[error]         // what Disk says
+	end  chan struct{}                 // closed by Close
+	over sync.WaitGroup                // watch
+	once sync.Once
 }
 
 // Start runs a server and returns when it takes connections.
@@ -62,35 +70,63 @@ func Start(c Config) (*Server, error) {
 		return nil, err
 	}
 	log := &logger{log: cmp.Or(c.Log, slog.Default()), fatal: make(chan string, 1)}
+	s := &Server{dir: c.StoreDir, opts: opts, own: own, tls: opts.TLSConfig != nil, log: log, lock: lock, end: make(chan struct{})}
+	if err := s.launch(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	if at, ok := s.ns.Load().Addr().(*net.TCPAddr); ok {
+		opts.Port = at.Port // the next one is found where this one was
+	}
+	if c.ClusterListen == "" {
+		s.over.Go(s.watch)
+	}
+	return s, nil
+}
+
+// launch starts a server and waits until it takes connections.
+func (s *Server) launch() error {
+	opts := s.opts.Clone()
+	if opts.JetStreamMaxStore == 0 {
+		opts.JetStreamMaxStore = storeFor(s.dir)
+	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("embedded NATS: %w", err)
+		return fmt.Errorf("embedded NATS: %w", err)
 	}
-	ns.SetLoggerV2(log, false, false, false)
-	s := &Server{ns: ns, own: own, tls: opts.TLSConfig != nil, lock: lock}
+	ns.SetLoggerV2(s.log, false, false, false)
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
 		ns.Start()
 	}()
+	if err := s.started(ns, started); err != nil {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return err
+	}
+	s.ns.Store(ns)
+	return nil
+}
+
+func (s *Server) started(ns *server.Server, started <-chan struct{}) error {
 	deadline := time.After(2 * time.Minute) // a long history is read first
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
-		case text := <-log.fatal:
-			s.Close()
-			return nil, fmt.Errorf("embedded NATS: %s", text)
+		case text := <-s.log.fatal:
+			return fmt.Errorf("embedded NATS: %s", text)
 		case <-deadline:
-			s.Close()
-			return nil, errors.New("embedded NATS: not ready after two minutes")
+			return errors.New("embedded NATS: not ready after two minutes")
+		case <-s.end:
+			return errors.New("embedded NATS: it is being ended")
 		case <-tick.C:
 		}
 		select {
 		case <-started:
 			if ns.ReadyForConnections(5*time.Millisecond) && ns.JetStreamEnabled() {
-				return s, nil
+				return nil
 			}
 		default:
 		}
@@ -208,29 +244,38 @@ func (s *Server) Dial(opts ...nats.Option) (*nats.Conn, error) {
 
 // URL is where other processes find the server; empty with Listen "none".
 func (s *Server) URL() string {
-	if s.ns.Addr() == nil {
+	at := s.ns.Load().Addr()
+	if at == nil {
 		return ""
 	}
 	scheme := "nats://"
 	if s.TLS() {
 		scheme = "tls://"
 	}
-	return scheme + s.ns.Addr().String()
+	return scheme + at.String()
 }
 
 // SyncAlways says whether every write is on disk before it is acknowledged, as the running server has it.
 func (s *Server) SyncAlways() bool {
-	js := s.ns.JetStreamConfig()
+	js := s.ns.Load().JetStreamConfig()
 	return js != nil && js.SyncAlways
 }
 
 // Close stops the server cleanly and waits until its files are closed. It may be called twice.
 func (s *Server) Close() {
-	s.close.Do(func() {
-		s.ns.Shutdown()
-		s.ns.WaitForShutdown()
+	s.once.Do(func() {
+		close(s.end)
+		s.over.Wait()
+		s.stop()
 		s.lock.Close()
 	})
+}
+
+// stop ends the server that runs.
+func (s *Server) stop() {
+	ns := s.ns.Load()
+	ns.Shutdown()
+	ns.WaitForShutdown()
 }
 
 // logger hands the server's lines to slog.

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"fmt"
+	"net"
 	"slices"
 
 	"ao/nats/users"
@@ -53,8 +54,11 @@ func (s *Server) DialAs(role users.Role, opts ...nats.Option) (*nats.Conn, error
 	if c, ok := s.own[role]; ok {
 		opts = append(opts[:len(opts):len(opts)], nats.Nkey(c.Key, c.Sign), nats.CustomInboxPrefix(c.Inbox()))
 	}
-	return nats.Connect("", append([]nats.Option{nats.InProcessServer(s.ns)}, opts...)...)
+	return nats.Connect("", append([]nats.Option{nats.InProcessServer(s)}, opts...)...)
 }
+
+// InProcessConn is a way to the server that runs now: a connection that was made before the last restart comes back through it.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.Load().InProcessConn() }
 
 // TLS says whether others must speak TLS. This process needs none to speak to itself.
 func (s *Server) TLS() bool { return s.tls }

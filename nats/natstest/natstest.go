@@ -20,6 +20,9 @@ type Option func(*embed.Config)
 // SyncAlways has every write synced to disk, as in production. Without it tests are faster.
 func SyncAlways(c *embed.Config) { c.Sync = "always" }
 
+// MaxStore has the server store so many bytes at most.
+func MaxStore(bytes int64) Option { return func(c *embed.Config) { c.MaxStore = bytes } }
+
 // Listen has the server listen on an address such as "127.0.0.1:0".
 func Listen(address string) Option { return func(c *embed.Config) { c.Listen = address } }
 

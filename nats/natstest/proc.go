@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,6 +28,7 @@ const (
 	envName    = "AO_NATSTEST_NAME"
 	envCluster = "AO_NATSTEST_CLUSTER"
 	envRoutes  = "AO_NATSTEST_ROUTES"
+	envMax     = "AO_NATSTEST_MAX_STORE"
 )
 
 func init() {
@@ -35,6 +37,7 @@ func init() {
 		return
 	}
 	c := embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync)}
+	c.MaxStore, _ = strconv.ParseInt(os.Getenv(envMax), 10, 64)
 	if c.ClusterListen = os.Getenv(envCluster); c.ClusterListen != "" {
 		c.Name, c.Routes = os.Getenv(envName), strings.Split(os.Getenv(envRoutes), ",")
 	}
@@ -52,6 +55,7 @@ func init() {
 type Process struct {
 	t      testing.TB
 	c      embed.Config
+	disk   *Disk // nil: this machine's
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	waited chan struct{}
@@ -80,6 +84,16 @@ func process(t testing.TB, opts []Option) *Process {
 // URL is where the server is, also while it isn't running.
 func (p *Process) URL() string { return "nats://" + p.c.Listen }
 
+// ProcOn is Proc with its files on a small disk.
+func ProcOn(t testing.TB, d *Disk, opts ...Option) *Process {
+	t.Helper()
+	p := process(t, opts)
+	p.disk, p.c.StoreDir = d, filepath.Join(d.Dir, "nats")
+	t.Cleanup(p.Stop)
+	p.Start()
+	return p
+}
+
 // Start starts the server again, after Kill or Stop, and waits until it takes connections.
 func (p *Process) Start() {
 	p.t.Helper()
@@ -97,7 +111,10 @@ func answers(js nats.JetStreamContext) bool {
 func (p *Process) launch() {
 	p.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envSync+"="+p.c.Sync,
+	if p.disk != nil {
+		cmd = p.disk.Command(os.Args[0])
+	}
+	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envMax+"="+strconv.FormatInt(p.c.MaxStore, 10), envSync+"="+p.c.Sync,
 		envName+"="+p.c.Name, envCluster+"="+p.c.ClusterListen, envRoutes+"="+strings.Join(p.c.Routes, ","))
 	cmd.Stderr = p.t.Output()
 	stdin, err := cmd.StdinPipe()
@@ -133,6 +150,9 @@ func (p *Process) wait(what string, ok func(nats.JetStreamContext) bool) {
 		return err == nil && ok(js)
 	})
 }
+
+// Limit has the server store so many bytes at most from its next start on.
+func (p *Process) Limit(bytes int64) { p.c.MaxStore = bytes }
 
 // Kill ends the server with SIGKILL.
 func (p *Process) Kill() {

@@ -67,7 +67,7 @@ func run(c coordinator.Config, w worker.Config) error {
 		return err
 	}
 	defer nc.Close()
-	if w.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()}); err != nil {
+	if w.Bus, err = bus.Open(nc, bus.Config{Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()}); err != nil {
 		return err
 	}
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -62,6 +62,7 @@ type program struct {
 	args []string
 	env  []string
 	dir  string
+	disk *natstest.Disk // nil: this machine's
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -92,6 +93,9 @@ func (p *program) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cmd = exec.Command(filepath.Join(bin, p.name), p.args...)
+	if p.disk != nil {
+		p.cmd = p.disk.Command(filepath.Join(bin, p.name), p.args...)
+	}
 	p.cmd.Env, p.cmd.Dir = append(os.Environ(), p.env...), p.dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -130,7 +134,13 @@ func (p *program) anew() int { return strings.Count(p.log.String(), "leases: lis
 
 func launch(t testing.TB, name, dir string, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, name: name, args: args, env: env, dir: dir}
+	return launchOn(t, nil, name, dir, env, args...)
+}
+
+// launchOn is launch on a small disk.
+func launchOn(t testing.TB, disk *natstest.Disk, name, dir string, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, name: name, args: args, env: env, dir: dir, disk: disk}
 	p.start()
 	t.Cleanup(func() {
 		p.stop()

@@ -174,7 +174,11 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 			Config *struct {
 				Always   bool          `json:"sync_always"`
 				Interval time.Duration `json:"sync_interval"`
+				MaxStore uint64        `json:"max_storage"`
 			} `json:"config"`
+			Stats struct {
+				Reserved uint64 `json:"reserved_storage"`
+			} `json:"stats"`
 		} `json:"jetstream"`
 	}
 	asks, err := client.New(client.Config{URL: c.Monitor, CA: c.CA})
@@ -190,7 +194,7 @@ func (c Config) monitor(ctx context.Context) []checkup.Finding {
 	case v.JetStream.Config == nil:
 		return []checkup.Finding{checkup.Bad("nats-sync", "start it with JetStream (nats-server -js)", "the NATS server at %s has no JetStream", c.Monitor)}
 	}
-	all := []checkup.Finding{checkup.NATS(v.Version)}
+	all := []checkup.Finding{checkup.NATS(v.Version), checkup.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
 	if j := v.JetStream.Config; !j.Always {
 		return append(all, checkup.Odd("nats-sync", "set sync_interval: always in its configuration, as nats/server.conf has", "NATS writes to disk every %v: what was accepted since then is lost when the power fails", cmp.Or(j.Interval, 2*time.Minute)))
 	}

@@ -1,0 +1,118 @@
+package bus_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+)
+
+// TestAFullDiskIsSaidSoonAndAsWhatItIs: a server whose disk got full answers everything but writes, until it is started anew. Every
+// way to write says so within two seconds, and at once from then on; reading goes on; and when the server is back so are the writes.
+func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
+	t.Parallel()
+	d := natstest.SmallDisk(t, 256<<20)
+	p := natstest.ProcOn(t, d, natstest.SyncAlways)
+	b := p.Bus(t)
+	record := func(run string) bus.Entry {
+		return bus.Entry{Subject: subject.Ended("01", run, "key"), Body: make([]byte, 8<<10)}
+	}
+	first, err := b.Append(t.Context(), record("first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CheckStorage(t.Context()); err != nil {
+		t.Fatalf("it writes: %v", err)
+	}
+	d.Fill()
+	began := time.Now()
+	if _, err := b.AppendAll(t.Context(), record("a"), record("b")); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || time.Since(began) > 4*time.Second {
+		t.Errorf("a batch: %v after %v", err, time.Since(began))
+	}
+	for name, write := range map[string]func() error{
+		"one record": func() error { _, err := b.Append(t.Context(), record("alone")); return err },
+		"a claim": func() error {
+			_, err := b.Win(t.Context(), record("won"), func([]byte) bool { return false })
+			return err
+		},
+		"a key": func() error {
+			_, err := b.Bucket(subject.Idempotency).Create(t.Context(), "k", make([]byte, 8<<10))
+			return err
+		},
+		"a definition": func() error {
+			_, err := b.Bucket(subject.Agents).Put(t.Context(), "k", make([]byte, 8<<10))
+			return err
+		},
+		"a payload": func() error { return b.PutPart(t.Context(), "large", 0, make([]byte, 300<<10)) },
+	} {
+		for try, limit := range []time.Duration{3 * time.Second, 2500 * time.Millisecond} {
+			began := time.Now()
+			err := write()
+			took := time.Since(began)
+			if !errors.Is(err, bus.ErrUnwritten) || fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Of(err).Message, "disk") || took > limit {
+				t.Errorf("%s, try %d: %v after %v; want it told within %v that the disk is full", name, try, err, took, limit)
+			}
+		}
+	}
+	if _, err := b.AppendAll(t.Context(), record("a"), record("b")); !errors.Is(err, bus.ErrUnwritten) {
+		t.Errorf("a batch, when it is known: %v", err)
+	}
+	if err := b.Storage(); !errors.Is(err, bus.ErrUnwritten) {
+		t.Errorf("Storage: %v", err)
+	}
+	if m, err := b.Get(t.Context(), first); err != nil || len(m.Body) != 8<<10 {
+		t.Errorf("reading: %v", err)
+	}
+	fresh := openOn(t, p) // has written nothing yet
+	natstest.Until(t, "who writes nothing is told, too", func() bool { return fresh.CheckStorage(t.Context()) != nil })
+	d.Leave(8 << 20) // too little for the server to be started anew by itself, as one that is embedded would be
+	if _, err := b.Append(t.Context(), record("before")); !errors.Is(err, bus.ErrUnwritten) {
+		t.Errorf("with room, before a restart: %v", err)
+	}
+	p.Stop()
+	d.Free()
+	p.Start()
+	natstest.Until(t, "it writes again", func() bool {
+		_, err := b.Append(t.Context(), record("again"))
+		return err == nil || errors.Is(err, bus.ErrTaken)
+	})
+	natstest.Until(t, "all is well", func() bool { return b.CheckStorage(t.Context()) == nil && fresh.Storage() == nil })
+	if m, err := b.Get(t.Context(), first); err != nil || len(m.Body) != 8<<10 {
+		t.Errorf("what was acknowledged: %v", err)
+	}
+}
+
+// TestASlowServerIsNotTakenForAFullDisk: one that hangs answers nothing at all, and that is another matter.
+func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	b := p.Bus(t)
+	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "first", "key")}); err != nil {
+		t.Fatal(err)
+	}
+	p.Pause()
+	defer p.Resume()
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "second", "key")})
+		wrote <- err
+	}()
+	err := <-wrote
+	if fault.KindOf(err) != fault.Unavailable || errors.Is(err, bus.ErrUnwritten) || b.Storage() != nil {
+		t.Errorf("%v, %v; want it Unavailable, and nothing said of a disk", err, b.Storage())
+	}
+}
+
+func openOn(t *testing.T, p *natstest.Process) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(p.Conn(t), bus.Config{Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,53 @@
+package embed_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+)
+
+// TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom: by itself, and not before. Connections come back, what was acknowledged is
+// there, and writes are answered again.
+func TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom(t *testing.T) {
+	t.Parallel()
+	d := natstest.SmallDisk(t, 256<<20)
+	p := natstest.ProcOn(t, d, natstest.SyncAlways)
+	b := p.Bus(t)
+	record := func(run string) bus.Entry {
+		return bus.Entry{Subject: subject.Ended("01", run, "key"), Body: make([]byte, 8<<10)}
+	}
+	for round := range 2 {
+		kept := record("kept" + string(rune('a'+round)))
+		seq, err := b.Append(t.Context(), kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Fill()
+		natstest.Until(t, "it does not write", func() bool {
+			_, err := b.Append(t.Context(), record("full"+string(rune('a'+round))))
+			return errors.Is(err, bus.ErrUnwritten)
+		})
+		before := b.Generation()
+		d.Leave(8 << 20)
+		looked := time.Now()
+		natstest.Until(t, "it was looked at several times", func() bool { return time.Since(looked) > 2*time.Second })
+		if err := b.CheckStorage(t.Context()); !errors.Is(err, bus.ErrUnwritten) || b.Generation() != before {
+			t.Errorf("with little room it is left as it is: %v, %d restarts", err, b.Generation()-before)
+		}
+		d.Free()
+		natstest.Until(t, "it writes again", func() bool {
+			_, err := b.Append(t.Context(), record("again"+string(rune('a'+round))))
+			return err == nil || errors.Is(err, bus.ErrTaken)
+		})
+		if b.Generation() != before+1 {
+			t.Errorf("%d restarts, want 1", b.Generation()-before)
+		}
+		if m, err := b.Get(t.Context(), seq); err != nil || len(m.Body) != len(kept.Body) {
+			t.Errorf("what was acknowledged: %v", err)
+		}
+	}
+}

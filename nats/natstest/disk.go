@@ -1,0 +1,132 @@
+package natstest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Disk is a small file system in memory, in a mount namespace of its own: what runs on it (Command) meets a full disk as it would a
+// real one, and no other process does. It needs no root where user namespaces are allowed.
+type Disk struct {
+	Dir   string // where the programs on it find it
+	t     testing.TB
+	pid   int
+	enter []string // the command that enters the namespace
+}
+
+// SmallDisk makes a disk of so many bytes, which ends with the test. The test is skipped where no file system may be mounted.
+func SmallDisk(t testing.TB, size int64) *Disk {
+	t.Helper()
+	d := &Disk{Dir: t.TempDir(), t: t}
+	mount := fmt.Sprintf(`mount -t tmpfs -o size=%d tmpfs "$0" && echo mounted && read end`, size)
+	var why error
+	for _, way := range []struct{ unshare, enter []string }{
+		{[]string{"-m"}, []string{"-m"}},
+		{[]string{"-r", "-m"}, []string{"--preserve-credentials", "-U", "-m"}},
+	} {
+		if why = d.mount(append(way.unshare, "sh", "-c", mount, d.Dir)); why == nil {
+			d.enter = append([]string{"nsenter", "-t", strconv.Itoa(d.pid)}, way.enter...)
+			why = d.Command("true").Run()
+		}
+		if why == nil {
+			return d
+		}
+	}
+	t.Skipf("no small disk can be mounted here: %v", why)
+	return nil
+}
+
+// mount starts the process that keeps the namespace; it ends with this one, however that ends.
+func (d *Disk) mount(args []string) error {
+	holder := exec.Command("unshare", args...)
+	var said strings.Builder
+	holder.Stderr = &said
+	stdin, err := holder.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := holder.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := holder.Start(); err != nil {
+		return err
+	}
+	line, _ := bufio.NewReader(stdout).ReadString('\n')
+	end := func() {
+		stdin.Close()
+		holder.Wait()
+	}
+	if line != "mounted\n" {
+		end()
+		return errors.New(strings.TrimSpace(said.String()))
+	}
+	d.t.Cleanup(end)
+	d.pid = holder.Process.Pid
+	return nil
+}
+
+// Command is a command that sees the disk, in whose folder it runs. It becomes the program named: signals reach it.
+func (d *Disk) Command(name string, args ...string) *exec.Cmd {
+	all := append(d.enter[1:len(d.enter):len(d.enter)], "sh", "-c", `cd "$0" && exec "$@"`, d.Dir, name)
+	return exec.Command(d.enter[0], append(all, args...)...)
+}
+
+// Path is where the test itself finds what programs know as a path below Dir.
+func (d *Disk) Path(elem ...string) string {
+	return filepath.Join(append([]string{fmt.Sprintf("/proc/%d/root", d.pid), d.Dir}, elem...)...)
+}
+
+// Left is how many bytes are free.
+func (d *Disk) Left() int64 {
+	d.t.Helper()
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(d.Path(), &s); err != nil {
+		d.t.Fatal(err)
+	}
+	return int64(s.Bavail) * int64(s.Bsize)
+}
+
+// Fill leaves no byte free.
+func (d *Disk) Fill() { d.Leave(0) }
+
+// Leave takes what is free, but for so many bytes at most, or gives back as much. What else is on the disk stays.
+func (d *Disk) Leave(free int64) {
+	d.t.Helper()
+	f, err := os.OpenFile(d.Path("ballast"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	if more := free - d.Left(); more > 0 {
+		if i, err := f.Stat(); err != nil || f.Truncate(max(i.Size()-more, 0)) != nil {
+			d.t.Fatal("the ballast cannot be made smaller", err)
+		}
+	}
+	const page = 4096
+	for left := d.Left(); left > free; left = d.Left() {
+		_, err := f.Write(make([]byte, max(min(left-free, 1<<20), page)))
+		if errors.Is(err, syscall.ENOSPC) {
+			return
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// Free gives back what Leave and Fill took.
+func (d *Disk) Free() {
+	d.t.Helper()
+	if err := os.Remove(d.Path("ballast")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.t.Fatal(err)
+	}
+}
