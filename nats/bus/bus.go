@@ -85,6 +85,7 @@ type Bus struct {
 	revival atomic.Uint64
 	calls   calls
 	sinks   map[string]*sink
+	share   float64               // of its size that a cluster's stream is made with; Setup's own
 	cramped atomic.Pointer[error] // Setup waits for room; nil: it does not
 	link    atomic.Pointer[link]
 	seen    atomic.Pointer[link] // the one in which RUNS was last seen to hold what FollowRuns has read of it

@@ -29,16 +29,23 @@ var layout = strconv.Itoa(layoutMajor) + "." + strconv.Itoa(layoutMinor)
 const least = 16 << 20
 
 // Setup makes streams, buckets and the object store, and brings older ones up to date. Any number of
-// coordinators may do it at the same time and as often as they like. While JetStream does not answer, or has no leader, it waits
-// and says so in the log, until ctx ends.
+// coordinators may do it at the same time and as often as they like. While JetStream does not answer, has no leader, or has no room
+// for what is missing, it waits and says so in the log, until ctx ends.
 func (b *Bus) Setup(ctx context.Context) error {
 	var said time.Time
 	for {
 		err := b.setup(ctx)
+		b.cramped.Store(nil)
 		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
 			return err
 		}
-		if time.Since(said) > 5*time.Second {
+		if noRoom(err) {
+			b.cramped.Store(&err)
+		}
+		if time.Since(said) > 5*time.Second && noRoom(err) {
+			b.log.ErrorContext(ctx, "waiting for room in NATS", "err", err)
+			said = time.Now()
+		} else if time.Since(said) > 5*time.Second {
 			b.log.WarnContext(ctx, "waiting for JetStream: is it switched on (`nats-server -js`), and are more than half of a cluster's servers up?", "replicas", b.cfg.Replicas, "err", err, "cause", errors.Unwrap(err))
 			said = time.Now()
 		}
@@ -83,6 +90,9 @@ func (b *Bus) try(ctx context.Context, what string, step func(context.Context) e
 	if code(err) == codeOneServer {
 		return fmt.Errorf("AO_NATS_REPLICAS %d: NATS is a single server, not a cluster; use 1: %w", b.cfg.Replicas, err)
 	}
+	if noRoom(err) {
+		return fault.Wrap(fault.Unavailable, "", "NATS has no room for "+what+": what it may store (max_file_store, or what was free when it started) is promised to other streams; make room or raise max_file_store, and restart NATS", err).After(5 * time.Second)
+	}
 	if code(err) == codeNoPeers && strings.Contains(err.Error(), "offline") {
 		return unreachable(wrap(what, err))
 	}
@@ -116,23 +126,45 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	return all
 }
 
-// stream makes one stream, or looks at the one that is there.
+// stream looks at the stream that is there, or makes it. Where it is there nothing is asked of the server's room.
 func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
-	made, err := b.js.CreateStream(ctx, want)
-	if noRoom(err) {
-		made, err = b.smaller(ctx, want)
+	one, err := b.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		one, err = b.create(ctx, want)
 	}
-	if code(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		made, err = b.js.Stream(ctx, want.Name)
+	if err == nil && one.CachedInfo().Config.Metadata[wholeKey] != "" {
+		one, err = b.part(ctx, one.CachedInfo().Config, want)
 	}
 	if err != nil {
 		return err
 	}
-	have := made.CachedInfo().Config
+	have := one.CachedInfo().Config
+	if want.Name == subject.Runs {
+		b.share = portion(have.MaxBytes, want.MaxBytes)
+	}
 	if want.AllowAtomicPublish && have.Metadata[layoutKey] == layout && !have.AllowAtomicPublish {
 		return errors.New("the server does not know atomic batches: nats-server 2.12 or newer is needed")
 	}
 	return b.migrate(ctx, have, want)
+}
+
+// create makes a stream, or takes the one that somebody else just made.
+func (b *Bus) create(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	if b.clustered() {
+		want = b.clusterSize(want)
+	}
+	made, err := b.js.CreateStream(ctx, want)
+	switch {
+	case !noRoom(err):
+	case !b.clustered():
+		made, err = b.smaller(ctx, want)
+	case want.Name == subject.Runs:
+		made, err = b.halved(ctx, want)
+	}
+	if code(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return b.js.Stream(ctx, want.Name)
+	}
+	return made, err
 }
 
 // noRoom says that the server, or too many servers of a cluster, have no room for so large a stream.
@@ -143,19 +175,67 @@ func noRoom(err error) bool {
 // smaller makes a stream on a server that has no room for the size asked for: a quarter of what it has room for,
 // since there are others to come.
 func (b *Bus) smaller(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	for {
-		want.MaxBytes = max(want.MaxBytes/2, least)
-		_, err := b.js.CreateStream(ctx, want)
-		if err == nil {
-			break
-		}
-		if !noRoom(err) || want.MaxBytes == least {
-			return nil, err
-		}
+	made, err := b.halved(ctx, want)
+	if err != nil {
+		return nil, err
 	}
-	want.MaxBytes = max(want.MaxBytes/4, least)
+	want.MaxBytes = max(made.CachedInfo().Config.MaxBytes/4, least)
 	b.log.WarnContext(ctx, "the server has little room, a stream is smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
 	return b.js.UpdateStream(ctx, want)
+}
+
+// halved makes a stream half as large, or half of that, until there is room.
+func (b *Bus) halved(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	for {
+		want.MaxBytes = max(want.MaxBytes/2, least)
+		made, err := b.js.CreateStream(ctx, want)
+		if !noRoom(err) || want.MaxBytes == least {
+			return made, err
+		}
+	}
+}
+
+// wholeKey marks a RUNS that is to find the room for all streams of a cluster, and is as large as all of them for a moment: what other
+// servers have promised is known with a delay of several seconds, so that the room for one after the other would be promised twice.
+const wholeKey = "ao.whole"
+
+// clusterSize is a stream as a cluster is asked for it: RUNS for all streams together, the others by what came of RUNS.
+func (b *Bus) clusterSize(want jetstream.StreamConfig) jetstream.StreamConfig {
+	if want.Name != subject.Runs {
+		want.MaxBytes = max(int64(float64(want.MaxBytes)*b.share), least)
+		return want
+	}
+	want.MaxBytes, want.Metadata = b.sum(), maps.Clone(want.Metadata)
+	want.Metadata[wholeKey] = strconv.FormatInt(want.MaxBytes, 10)
+	return want
+}
+
+// part gives RUNS its part of the room that was found with it: as much as is asked for where there is room for all streams, else of
+// half of it, since buckets and payloads come on top. Any coordinator may do it, as often as it likes.
+func (b *Bus) part(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	if share := portion(have.MaxBytes, b.sum()) / 2; share < 0.5 {
+		want.MaxBytes = max(int64(float64(want.MaxBytes)*share), least)
+		b.log.WarnContext(ctx, "the servers have little room, the streams are smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
+	}
+	have.MaxBytes, have.Metadata = want.MaxBytes, maps.Clone(have.Metadata)
+	delete(have.Metadata, wholeKey)
+	return b.js.UpdateStream(ctx, have)
+}
+
+// sum is what all streams are to hold together.
+func (b *Bus) sum() (bytes int64) {
+	for _, cfg := range b.streams() {
+		bytes += cfg.MaxBytes
+	}
+	return bytes
+}
+
+// portion is how much of what was asked for there is, 1 at most.
+func portion(have, want int64) float64 {
+	if have <= 0 || have >= want {
+		return 1
+	}
+	return float64(have) / float64(want)
 }
 
 // migrate is the one way from an older layout to this one, and to another number of replicas. What an operator
@@ -208,9 +288,16 @@ func (b *Bus) bucket(ctx context.Context, name string) error {
 	if name == subject.Idempotency {
 		cfg.TTL = b.cfg.KeyMaxAge
 	}
-	kv, err := b.js.CreateKeyValue(ctx, cfg)
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		kv, err = b.js.UpdateKeyValue(ctx, cfg)
+	fits, err := b.fits(ctx, "KV_"+name, cfg.Replicas, cfg.TTL)
+	var kv jetstream.KeyValue
+	switch {
+	case err != nil:
+	case fits:
+		kv, err = b.js.KeyValue(ctx, name)
+	default:
+		if kv, err = b.js.CreateKeyValue(ctx, cfg); errors.Is(err, jetstream.ErrBucketExists) {
+			kv, err = b.js.UpdateKeyValue(ctx, cfg)
+		}
 	}
 	if err == nil {
 		b.mu.Lock()
@@ -220,11 +307,31 @@ func (b *Bus) bucket(ctx context.Context, name string) error {
 	return err
 }
 
+// fits says whether the stream of a bucket is there as it is to be: then nothing is asked of the server's room.
+func (b *Bus) fits(ctx context.Context, stream string, replicas int, age time.Duration) (bool, error) {
+	s, err := b.js.Stream(ctx, stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	have := s.CachedInfo().Config
+	return have.Replicas == replicas && have.MaxAge == age, nil
+}
+
 func (b *Bus) store(ctx context.Context) error {
 	cfg := jetstream.ObjectStoreConfig{Bucket: subject.Payloads, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
-	store, err := b.js.CreateObjectStore(ctx, cfg)
-	if errors.Is(err, jetstream.ErrBucketExists) {
-		store, err = b.js.UpdateObjectStore(ctx, cfg)
+	fits, err := b.fits(ctx, "OBJ_"+subject.Payloads, cfg.Replicas, 0)
+	var store jetstream.ObjectStore
+	switch {
+	case err != nil:
+	case fits:
+		store, err = b.js.ObjectStore(ctx, subject.Payloads)
+	default:
+		if store, err = b.js.CreateObjectStore(ctx, cfg); errors.Is(err, jetstream.ErrBucketExists) {
+			store, err = b.js.UpdateObjectStore(ctx, cfg)
+		}
 	}
 	if err == nil {
 		b.mu.Lock()

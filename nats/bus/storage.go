@@ -152,8 +152,8 @@ func (s *sink) judge(ctx context.Context) error {
 
 // recovered says whether the next write may be tried. Where nothing but a write tells, one is tried every two seconds.
 func (s *sink) recovered(ctx context.Context, since time.Time) bool {
-	if s.b.cfg.Disk != nil && s.b.disk() != nil {
-		return false
+	if s.b.cfg.Disk != nil {
+		return s.b.disk() == nil
 	}
 	switch s.probe(ctx) {
 	case answered:
