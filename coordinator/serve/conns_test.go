@@ -174,6 +174,26 @@ func isProblem(t *testing.T, c net.Conn, status int, code string) {
 	}
 }
 
+// TestWhoMayIsAskedBeforeABodyIsRead: who may not gets the answer while the body has yet to come.
+func TestWhoMayIsAskedBeforeABodyIsRead(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	for _, tt := range []struct {
+		request, token string
+		status         int
+		code           string
+	}{
+		{"POST /runs", "", 401, "unauthorized"},
+		{"POST /runs", s.read + "\r\n", 403, "forbidden"},
+		{"POST /mcp", "", 401, "unauthorized"},
+		{"POST /agents", s.run + "\r\n", 403, "forbidden"},
+	} {
+		c := s.dial(tt.request + " HTTP/1.1\r\nHost: localhost\r\n" + tt.token + "Content-Length: 16000000\r\n\r\n{")
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		isProblem(t, c, tt.status, tt.code)
+	}
+}
+
 // TestMCPRefusesInJSON: also what the protocol's library refuses.
 func TestMCPRefusesInJSON(t *testing.T) {
 	t.Parallel()

@@ -137,6 +137,10 @@ func TestPorts(t *testing.T) {
 	}
 	ask := func(url, host string) (int, string) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if site, ok := strings.CutPrefix(host, "page: "); ok {
+			req.Header.Set("Sec-Fetch-Site", site)
+			host = ""
+		}
 		req.Host = host
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -152,7 +156,7 @@ func TestPorts(t *testing.T) {
 		body      string
 	}{
 		{urls[1] + "goroutine?debug=1", "", 200, "goroutine profile"}, {urls[1] + "goroutine?debug=1", "localhost:1", 200, "goroutine profile"},
-		{urls[1], "evil.example", 403, "own name"}, {urls[0] + "/more", "", 404, ""},
+		{urls[1], "evil.example", 403, "own name"}, {urls[1], "page: cross-site", 403, "own name"}, {urls[1], "page: none", 200, "profiles"}, {urls[0] + "/more", "", 404, ""},
 	} {
 		if status, body := ask(tt.url, tt.host); status != tt.status || !strings.Contains(body, tt.body) {
 			t.Errorf("%s as %q: %d %.100q", tt.url, tt.host, status, body)
