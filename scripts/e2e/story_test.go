@@ -127,16 +127,16 @@ func (s *stack) online(host string) (id string) {
 
 // runnerOf is a member of a host's runner; "" where there is none.
 func (s *stack) runnerOf(host, member string) string {
-	r := s.get("/runners")
-	for i := 0; ; i++ {
-		at := fmt.Sprintf("runners.%d.", i)
-		switch r.at(at + "hostname") {
-		case "":
-			return ""
-		case host:
-			return r.at(at + member)
+	var list struct{ Runners []json.RawMessage }
+	if json.Unmarshal([]byte(s.get("/runners").text), &list) != nil {
+		return ""
+	}
+	for _, raw := range list.Runners {
+		if r := (reply{text: string(raw)}); r.at("hostname") == host {
+			return r.at(member)
 		}
 	}
+	return ""
 }
 
 // says waits until a program has said something.

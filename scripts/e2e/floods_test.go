@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestOneCallerTakesEverything: who has one token, or none, takes all that there is of something, and keeps it. Others have theirs.
+func TestOneCallerTakesEverything(t *testing.T) {
+	t.Parallel()
+	b := siege(t, "AO_MAX_CONNECTIONS=1500")
+	for _, flood := range []struct {
+		name, who string
+		takes     func(b *besieged, who string) (release func())
+	}{
+		{"idle connections", "nobody", (*besieged).idleConnections},
+		{"live streams", "read", (*besieged).liveStreams},
+		{"what no client sends", "read", (*besieged).oddRequests},
+	} {
+		b.row(flood.name, func(b *besieged) {
+			release := flood.takes(b, flood.who)
+			b.stands(flood.name)
+			release()
+		})
+	}
+	b.lateComers()
+	b.survives()
+}
+
+// address is where the coordinator's HTTP API listens.
+func (b *besieged) address() string { return strings.TrimPrefix(b.url, "http://") }
+
+// idleConnections opens twice as many as there may be and says nothing.
+func (b *besieged) idleConnections(string) (release func()) {
+	var open []net.Conn
+	for range 3000 {
+		c, err := net.DialTimeout("tcp", b.address(), 5*time.Second)
+		if err != nil {
+			break // no more are let in
+		}
+		open = append(open, c)
+	}
+	if r := b.as("nobody", "GET", "/health", ""); r.code != 200 {
+		b.t.Errorf("with %d idle connections GET /health is %d %v", len(open), r.code, r.err)
+	}
+	return func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}
+}
+
+// liveStreams opens as many as it gets. Another token still gets twenty.
+func (b *besieged) liveStreams(who string) (release func()) {
+	var open []io.Closer
+	listen := func(who string) int {
+		req, err := http.NewRequest("GET", b.url+"/sse/sessions", nil)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+b.tokens[who])
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		open = append(open, res.Body)
+		return res.StatusCode
+	}
+	got := 0
+	for listen(who) == 200 {
+		if got++; got > 1000 {
+			b.t.Fatal("there is no end of live streams")
+		}
+	}
+	for i := range 20 {
+		if code := listen("run"); code != 200 {
+			b.t.Errorf("with %d streams of one token, stream %d of another is %d", got, i+1, code)
+			break
+		}
+	}
+	return func() {
+		for _, body := range open {
+			body.Close()
+		}
+	}
+}
+
+// oddRequests are refused in JSON, as all are.
+func (b *besieged) oddRequests(who string) (release func()) {
+	head := "\r\nHost: " + b.address() + "\r\nAuthorization: Bearer " + b.tokens[who] + "\r\nConnection: close\r\n"
+	for _, text := range []string{
+		"GET /% HTTP/1.1" + head + "\r\n",
+		"GET /runs/%00 HTTP/1.1" + head + "\r\n",
+		"GET /runs/..%2f..%2fetc%2fpasswd HTTP/1.1" + head + "\r\n",
+		"GET /runs?limit=99999999999999999999 HTTP/1.1" + head + "\r\n",
+		"GET /sse/sessions HTTP/1.1" + head + "Sec-Fetch-Site: cross-site\r\n\r\n",
+		"GET /runs HTTP/1.1" + head + "Origin: https://evil.example\r\n\r\n",
+		"GET /runs HTTP/1.1" + strings.Replace(head, b.address(), "evil.example", 1) + "\r\n",
+		"POST /mcp HTTP/1.1" + head + "Content-Length: 1\r\n\r\n{",
+		"POST /mcp HTTP/1.1" + head + "Content-Type: application/json\r\nAccept: text/html\r\nContent-Length: 2\r\n\r\n{}",
+		"BREW /runs HTTP/1.1" + head + "\r\n",
+		"POST /runs HTTP/1.1" + head + "Content-Length: -1\r\n\r\n",
+		"POST /runs HTTP/1.1" + head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"GET /runs HTTP/1.1" + head + "X: " + strings.Repeat("x", 200_000) + "\r\n\r\n",
+		"\x16\x03\x01\x02\x00\x01",
+		"CONNECT evil.example:443 HTTP/1.1" + head + "\r\n",
+	} {
+		c, err := net.Dial("tcp", b.address())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(30 * time.Second))
+		io.WriteString(c, text) // it may hang up before it has read all
+		if text[0] == '\x16' {
+			c.(*net.TCPConn).CloseWrite()
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			if text[0] != '\x16' && len(text) < 100_000 {
+				b.t.Errorf("%.60q: %v", text, err)
+			}
+			c.Close()
+			continue
+		}
+		body, err := io.ReadAll(res.Body)
+		if r := (reply{text: string(body)}); err != nil || res.StatusCode/100 != 4 && res.StatusCode/100 != 5 || res.StatusCode == 500 || r.at("error") == "" {
+			b.t.Errorf("%.60q: %d %.300s %v", text, res.StatusCode, body, err)
+		}
+		c.Close()
+	}
+	if c, err := tls.Dial("tcp", b.address(), &tls.Config{InsecureSkipVerify: true}); err == nil {
+		c.Close()
+		b.t.Error("plain HTTP speaks TLS")
+	}
+	return func() {}
+}

@@ -1,0 +1,286 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+	"ao/nats/users"
+
+	"github.com/nats-io/nats.go"
+)
+
+// shot is one hostile message.
+type shot struct{ to, body string }
+
+// wires is every subject that somebody beside coordinators may write to, as nats/users has it, who that is, and what an intruder with
+// that credential sends there. Nobody else gets a message through; and what gets through harms nobody.
+var wires = []struct {
+	subject string
+	by      []string
+	shots   func(b *besieged) []shot
+}{
+	{subject.Claimed("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Claimed) }},
+	{subject.Bound("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Bound) }},
+	{subject.Offered("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Offered) }},
+	{subject.Ended("*", "*", "*"), workers, func(b *besieged) []shot { return b.records(subject.Ended) }},
+	{subject.Event("*", "*", "*", "*"), workers, (*besieged).events},
+	{subject.RejectedRuns, workers, func(b *besieged) []shot { return each(subject.RejectedRuns, junk...) }},
+	{subject.Beats("*"), workers, (*besieged).heartbeats},
+	{subject.Fleet("*"), workers, (*besieged).asks},
+	{subject.Register("*", "*"), workers[:1], func(b *besieged) []shot { return b.registrations(subject.Register("procedural", "evil")) }},
+	{subject.Register("autonomous", "mind"), workers, func(b *besieged) []shot { return b.registrations(subject.Register("autonomous", "mind")) }},
+	{subject.Pull("*"), workers, func(b *besieged) []shot {
+		return each(subject.Pull(subject.LaneDurable(subject.Lane("autonomous", "mind", "_"))), append(junk, `{"batch":2000000000,"expires":9000000000000000000}`, `{"batch":-1}`, `{"batch":1,"idle_heartbeat":1}`)...)
+	}},
+	{subject.APIRunsCreate, publishers, func(b *besieged) []shot {
+		return each(subject.APIRunsCreate, append(junk, `{"agent_name":"nobodys"}`, `{"session_id":"ses_nobodys","prompt":"x"}`)...)
+	}},
+	{subject.APIRunsGet, publishers, func(b *besieged) []shot { return each(subject.APIRunsGet, append(junk, "run_nobodys", "*", ">")...) }},
+	{subject.APIRunsStop, publishers, func(b *besieged) []shot { return each(subject.APIRunsStop, append(junk, "run_nobodys", "*", ">")...) }},
+	{subject.APIAgentsList, publishers, func(b *besieged) []shot { return each(subject.APIAgentsList, junk...) }},
+	{subject.InboxRuns, publishers, func(b *besieged) []shot {
+		return each(subject.InboxRuns, append(junk, `{"agent_name":"nobodys"}`, `{"agent_name":"echo","mode":"sync"}`)...)
+	}},
+}
+
+// Who has a credential for NATS: "worker" may be any profile, "worker-mind" is confined to its own.
+var (
+	workers    = []string{"worker", "worker-mind"}
+	publishers = []string{"publisher"}
+)
+
+var junk = []string{``, `{`, `null`, `[]`, `{"zz":1}`, "\x00\xff", strings.Repeat("[", 50_000), strings.Repeat(`{"a":`, 50_000), strings.Repeat("x", 900_000)}
+
+func each(to string, bodies ...string) (all []shot) {
+	for _, body := range bodies {
+		all = append(all, shot{to, body})
+	}
+	return all
+}
+
+// TestEveryCredentialAtEverySubject: the server refuses what is not on a user's list, and what it lets through changes nothing of others.
+func TestEveryCredentialAtEverySubject(t *testing.T) {
+	t.Parallel()
+	b := siege(t)
+	b.everySubjectHasARow()
+	b.nobodyLogsIn()
+	for _, wire := range wires {
+		for _, user := range []string{"worker", "worker-mind", "publisher"} {
+			b.row(user+" at "+wire.subject, func(b *besieged) {
+				shots, may := wire.shots(b), slices.Contains(wire.by, user)
+				if !may {
+					shots = shots[:min(len(shots), 20)]
+				}
+				if refused := b.fire(user, shots); may && refused > 0 || !may && refused < len(shots) {
+					b.t.Errorf("%d of %d messages were refused by the server", refused, len(shots))
+				}
+				b.stands("it")
+			})
+		}
+	}
+	b.row("a worker with a run of its own", (*besieged).ownRun)
+	b.lateComers()
+	b.survives()
+}
+
+// fire sends messages as a user, each as a request, and gives how many the server refused.
+func (b *besieged) fire(user string, shots []shot) (refused int) {
+	b.t.Helper()
+	nc := b.login(user)
+	defer nc.Close()
+	no := make(chan error, len(shots))
+	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { no <- err })
+	for _, s := range shots {
+		if err := nc.PublishRequest(s.to, nc.NewInbox(), []byte(s.body)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := nc.FlushTimeout(30 * time.Second); err != nil {
+		b.t.Fatalf("%s is cut off: %v", user, err)
+	}
+	for quiet := time.After(300 * time.Millisecond); ; { // what the server refused it said before it answered
+		select {
+		case <-no:
+			refused++
+		case <-quiet:
+			return refused
+		}
+	}
+}
+
+// everySubjectHasARow fails where nats/users lets somebody write to a subject that wires says nothing of.
+func (b *besieged) everySubjectHasARow() {
+	b.t.Helper()
+	var all []users.User
+	for _, name := range []string{"coordinator", "worker", "worker-test", "worker-mind", "publisher"} {
+		file, err := os.ReadFile(filepath.Join(b.ring, name, "nats.nk"))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		c, err := users.Read(name, file)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, c.User)
+	}
+	rows := map[string][]string{}
+	for _, wire := range wires {
+		rows[wire.subject] = wire.by
+	}
+	for _, u := range all {
+		if u.Role == users.Coordinator || u.Name == "worker-test" { // the honest one's
+			continue
+		}
+		for _, to := range u.Rights(all).Publish {
+			if !slices.Contains(rows[to], u.Name) {
+				b.t.Errorf("%s may write to %s, and wires has no row for that: say what an intruder would send there", u.Name, to)
+			}
+		}
+	}
+}
+
+// nobodyLogsIn: who has no credential of this deployment gets no connection.
+func (b *besieged) nobodyLogsIn() {
+	b.t.Helper()
+	foreign := keys(b.t.(*testing.T), today)
+	for name, from := range map[string]string{"no key": "", "a key of another deployment": foreign} {
+		opts := []nats.Option{nats.RootCAs(filepath.Join(b.ring, "worker", "ca.crt")), nats.Timeout(20 * time.Second)}
+		if from != "" {
+			key, err := nats.NkeyOptionFromSeed(filepath.Join(from, "coordinator", "nats.nk"))
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			opts = append(opts, key)
+		}
+		if nc, err := nats.Connect(b.nats, opts...); err == nil {
+			nc.Close()
+			b.t.Errorf("with %s one is let in", name)
+		}
+	}
+}
+
+// records are of attempts that the intruder was not handed: what others have, and what nobody has.
+func (b *besieged) records(at func(partition, run, key string) string) (all []shot) {
+	bodies := append([]string{
+		`{"v":99}`, `{"v":2}`, `{"v":-1}`, `{"v":1e99}`,
+		`{"v":1,"session_id":"` + b.victim.holds + `","runner_id":"` + b.victim.runner + `","instance":"x","nonce":"x","attempt":1,"status":"completed","result":{"result_type":"procedural","result_text":"forged"},"at":"2026-01-01T00:00:00Z"}`,
+		`{"v":1,"session_id":"` + b.victim.session + `","attempt":100,"status":"failed","error":{"error":"forged","message":"forged"},"executor_session_id":"forged"}`,
+	}, junk...)
+	for _, run := range []string{b.victim.held, b.victim.run, "run_nobodys"} {
+		for i, body := range bodies {
+			all = append(all, shot{at(subject.Partition(b.victim.holds), run, fmt.Sprintf("%031xf", i)), body})
+		}
+	}
+	return append(all, shot{at("64", "run_a", "k"), `{"v":99}`}, shot{at("x", "_", "-"), `{"v":99}`})
+}
+
+// forged is what no reader may be shown.
+const forged = "forged-by-a-worker"
+
+// events are of others' sessions: their life cycle is told by the records alone.
+func (b *besieged) events() (all []shot) {
+	for _, kind := range []string{"run_start", "run_completed", "run_failed", "run_stopped", "result", "session_deleted", "evil"} {
+		for _, at := range [][2]string{{b.victim.holds, b.victim.held}, {b.victim.session, b.victim.run}} {
+			all = append(all, shot{subject.Event(subject.Partition(at[0]), at[0], at[1], kind),
+				fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forged)})
+		}
+	}
+	for _, body := range junk {
+		all = append(all, shot{subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, "evil"), body})
+	}
+	return all
+}
+
+// heartbeats say that others are dead, or that thousands are alive.
+func (b *besieged) heartbeats() (all []shot) {
+	for _, instance := range []string{"", "x", b.victim.instance} {
+		for _, more := range []string{"", `,"draining":true`, `,"attempts":[{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","key":"00000000000000000000000000000000"}]`, `,"idle":["` + b.victim.holds + `","` + b.victim.session + `"]`} {
+			all = append(all, shot{subject.Beats(b.victim.runner), `{"runner_id":"` + b.victim.runner + `","instance":"` + instance + `"` + more + `}`})
+		}
+	}
+	for i := range 50 {
+		sessions := make([]string, 22_000)
+		for j := range sessions {
+			sessions[j] = fmt.Sprintf(`"ses_%d_%d"`, i, j)
+		}
+		all = append(all, shot{subject.Beats(fmt.Sprintf("rnr_%d", i)), fmt.Sprintf(`{"runner_id":"rnr_%d","instance":"x","idle":[%s]}`, i, strings.Join(sessions, ","))})
+	}
+	return append(all, each(subject.Beats(b.victim.runner), junk...)...)
+}
+
+// asks are a worker's questions to coordinators, in others' names.
+func (b *besieged) asks() (all []shot) {
+	for _, op := range []string{"payload_get", "payload_put", "state_drop"} {
+		for _, name := range []string{b.victim.run + ".in", b.victim.held + ".out", b.victim.held + ".1.state", "../../x", ""} {
+			all = append(all, shot{subject.Fleet(op), `{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name + `","part":-1,"body":"eA=="}`})
+		}
+	}
+	for _, of := range []string{"ao.runs.>", "ao.runs.*.claimed." + b.victim.held + ".*", "ao.runs.*.queued.>", "$KV.secrets.attempts", subject.Session("1", b.victim.holds)} {
+		all = append(all, shot{subject.Fleet("record"), `{"subject":"` + of + `"}`})
+	}
+	for _, op := range []string{"deregister", "payload_get", "payload_put", "state_drop", "record", "nothing"} {
+		all = append(all, each(subject.Fleet(op), junk...)...)
+	}
+	return all
+}
+
+// registrations are of runners that are others', or that nobody is.
+func (b *besieged) registrations(to string) (all []shot) {
+	parts := strings.Split(to, ".")
+	kind, profile := parts[3], parts[4]
+	runner := func(host, dir, profile, more string) string {
+		return fmt.Sprintf(`{"hostname":%q,"project_dir":%q,"executor_profile":%q,"executor_type":%q,"instance":"x","max_concurrent_runs":1000,"tags":[],"agents":[]%s}`, host, dir, profile, kind, more)
+	}
+	all = each(to,
+		runner("honest", b.dir, "test", ""), // of another profile than the subject's
+		strings.Replace(runner("honest", b.dir, "test", ""), kind, "procedural", 1),
+		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[{"name":"echo","type":"procedural","command":"./evil","status":"active"}]`, 1),
+		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[`+strings.Repeat(`{"name":"a","type":"procedural","command":"x","status":"active"},`, 5000)+`{}]`, 1),
+		runner(strings.Repeat("h", 100_000), "/evil", profile, ""), runner("../../x", "\\u0000", profile, ""), runner("*", ">", profile, `,"max_concurrent_runs":-1`))
+	return append(all, each(to, junk...)...)
+}
+
+// ownRun is taken by the intruder as a worker takes one: with its key the intruder ends that run, whatever it writes, and no other.
+func (b *besieged) ownRun() {
+	b.t.Helper()
+	nc := b.login("worker-mind")
+	ask := func(to, body string) *nats.Msg {
+		b.t.Helper()
+		m, err := nc.Request(to, []byte(body), 20*time.Second)
+		if err != nil || m.Header.Get("Ao-Fault") != "" {
+			b.t.Fatalf("%s: %v %v", to, m, err)
+		}
+		return m
+	}
+	ask(subject.Register("autonomous", "mind"), `{"hostname":"evil","project_dir":"/evil","executor_profile":"mind","executor_type":"autonomous","instance":"evil","tags":[],"max_concurrent_runs":8,"agents":[]}`)
+	b.has(b.post("/agents", `{"name":"taken","executor_profile":"mind"}`), 201)
+	r := b.post("/runs", `{"agent_name":"taken","prompt":"x"}`)
+	b.has(r, 201)
+	m := ask(subject.Pull(subject.LaneDurable(subject.Lane("autonomous", "mind", "_"))), `{"batch":1,"expires":15000000000}`)
+	key, p := reply{text: string(m.Data)}.at("key"), subject.Partition(r.at("session_id"))
+	if key == "" || (reply{text: string(m.Data)}).at("run_id") != r.at("run_id") {
+		b.t.Fatalf("it was handed %s %s", m.Subject, m.Data)
+	}
+	ask(subject.Claimed(p, r.at("run_id"), key), `{"v":1,"session_id":"`+r.at("session_id")+`","runner_id":"rnr_evil","instance":"evil","nonce":"evil","attempt":1}`)
+	for _, at := range []func(p, run, key string) string{subject.Bound, subject.Offered, subject.Ended} {
+		ask(at(p, r.at("run_id"), key), `{"v":99,"session_id":"`+b.victim.session+`","status":"completed"}`)
+	}
+	b.same("the intruder's run", b.ended(r.at("run_id")).at("status"), "failed")
+	b.stands("it")
+}
+
+// lateComers: honest workers with demands of their own still register, and get their runs.
+func (b *besieged) lateComers() {
+	b.t.Helper()
+	late := b.runner("late", append(as(b.ring, b.nats, "worker-test"), "AO_TAGS=late")...)
+	b.online("late")
+	r := b.post("/runs", `{"agent_name":"echo","parameters":{"word":"late"},"additional_demands":{"tags":["late"]},"mode":"sync","wait_seconds":30}`)
+	b.has(r, 200, `"status":"completed"`, `"stdout":"late"`)
+	late.stop()
+}
