@@ -53,6 +53,7 @@ func TestStack(t *testing.T) {
 		{"a rolling restart of each service loses nothing", rolling},
 		{"the history outlives the containers", recreated},
 		{"a backup outlives everything", restored},
+		{"no program of a run reads a secret", prying},
 		{"agents by models", models},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {

@@ -69,6 +69,11 @@ func once(t *testing.T, s *stack) {
 	if after := s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "init", "-c", sums); before != after || before == "" {
 		t.Errorf("the second 'up' changed what init made:\n%s\nwas\n%s", after, before)
 	}
+	for name, profile := range map[string]string{"procedural": "procedural.procedural", "claude": "autonomous.claude-code", "llm": "autonomous.llm"} {
+		if file := s.made(t, "worker-"+name+"/nats.nk"); !strings.Contains(file, "# profiles: "+profile+"\n") {
+			t.Errorf("the credential of worker-%s is not confined to %s", name, profile)
+		}
+	}
 	if out, err := s.try("run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "worker-procedural", "-c", "ls /keys/coordinator /keys/client /keys/nats"); err == nil {
 		t.Errorf("a worker reads other programs' keys: %s", out)
 	}
