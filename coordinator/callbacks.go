@@ -259,7 +259,7 @@ func (c *Coordinator) resume(ctx context.Context, o journal.Owing, parameters js
 		spec.CreatedAt = time.Now().UTC()
 	}
 	if lastErr == nil { // what the answer must be is what it had to be before
-		spec.Contract, spec.Output, spec.Trace = last.Contract, nil, last.Trace
+		spec.Contract, spec.Output, spec.Trace, spec.Caller = last.Contract, nil, last.Trace, last.Caller
 		if last.Input != nil {
 			spec.Output = last.Output
 		}

@@ -38,7 +38,8 @@ type Config struct {
 	Keep       int             // default 1,000,000: ended runs kept at most
 	Reports    time.Duration   // default 10 min: how long callback records are kept at least, however few runs are
 	MaxPending int             // default 100,000: waiting runs
-	MaxLanes   int             // default 256: queues
+	MaxQueues  int             // default 256: queues of demands, and as many of runners' agents
+	MaxRunners int             // default 4096: registered runners
 	MaxPayload int64           // default 16 MiB: parameters with their agent, or a result
 	MaxDepth   int             // default 8: how many sessions may be above a run's own; negative: none, so no run has children
 	Retries    int             // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
@@ -65,7 +66,8 @@ func (c Config) withDefaults() Config {
 	c.Keep = cmp.Or(c.Keep, 1_000_000)
 	c.Reports = cmp.Or(c.Reports, 10*time.Minute)
 	c.MaxPending = cmp.Or(c.MaxPending, 100_000)
-	c.MaxLanes = cmp.Or(c.MaxLanes, 256)
+	c.MaxQueues = cmp.Or(c.MaxQueues, 256)
+	c.MaxRunners = cmp.Or(c.MaxRunners, 4096)
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
 	c.MaxDepth = max(cmp.Or(c.MaxDepth, 8), 0)
 	c.Retries = max(cmp.Or(c.Retries, 2), 0)
@@ -155,6 +157,8 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		g.Go(func() error { defer c.tellings.wg.Wait(); defer c.offers.wg.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
+		g.Go(func() error { return c.fleet.closeQueues(ctx) })
+		g.Go(func() error { return c.fleet.announcements(ctx) })
 		return nil
 	})
 	return g.Wait()

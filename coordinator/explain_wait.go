@@ -48,7 +48,7 @@ const (
 	WaitsForRetry       = "retry_pause"           // its attempt failed, the next one follows
 	WaitsForHost        = "session_host_gone"     // the model side of its session is on a host that has no runner
 	WaitsForMatch       = "no_matching_runner"    // no online runner has what it wants
-	WaitsForLane        = "too_many_lanes"        // AO_MAX_LANES
+	WaitsForLane        = "too_many_lanes"        // AO_MAX_QUEUES
 	WaitsForQueue       = "queueing"              // a coordinator queues it in a moment
 	WaitsForSlot        = "no_free_slot"          // the runners that match are full
 	WaitsForClaim       = "being_taken"           // one of them has a free slot
@@ -167,9 +167,9 @@ func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now t
 func (c *Coordinator) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
 		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: wanted(w)}
-		if !c.fleet.hasRoom(w) {
+		if !c.fleet.hasRoom(w, a.Spec.Caller) {
 			o.Reason = WaitsForLane
-			return o, fmt.Sprintf("It waits for room: %d different demands are in use, the most there may be (AO_MAX_LANES).", c.MaxLanes)
+			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", c.MaxQueues)
 		}
 		return o, "It is its turn, and a coordinator queues it in a moment."
 	}
@@ -236,14 +236,6 @@ func (t *turns) unmatchedSince(id, lane string) (time.Time, bool) {
 		since = w.since
 	}
 	return since, true
-}
-
-// hasRoom tells whether the queue for w exists, or may be made.
-func (r *roster) hasRoom(w fleet.Want) bool {
-	_, exists := r.want(w.Lane())
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return exists || w.Base() || len(r.lanes) < r.c.MaxLanes
 }
 
 // count is a number of things.

@@ -81,7 +81,7 @@ func (c *Coordinator) seeRuns() func(*metric.Scrape) {
 	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no runner matches."+same)
 	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where there is none."+same)
 	lanes := r.Gauge("ao_lanes", "Queues for special demands that are in use."+same)
-	most := r.Gauge("ao_lanes_limit", "How many there may be (AO_MAX_LANES); beyond it a run with yet other demands gets 503.")
+	most := r.Gauge("ao_lanes_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are free, and runners' agents have as many beside them.")
 	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+same, "status")
 	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+same)
 	at, cancel := context.WithCancel(context.Background())
@@ -100,9 +100,10 @@ func (c *Coordinator) seeRuns() func(*metric.Scrape) {
 		s.Set(unqueued, float64(now.Unqueued.Runs))
 		s.Set(apart, secondsSince(now.Unqueued.Oldest))
 		c.fleet.mu.RLock()
-		s.Set(lanes, float64(len(c.fleet.lanes)))
+		used, _ := c.fleet.queues.sharedBy(false)
+		s.Set(lanes, float64(used))
 		c.fleet.mu.RUnlock()
-		s.Set(most, float64(c.MaxLanes))
+		s.Set(most, float64(c.MaxQueues))
 		for _, status := range []string{fleet.Online, fleet.Stale, fleet.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)
 		}

@@ -36,14 +36,14 @@ func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key st
 	at := hex.EncodeToString(name[:])
 	b := c.bus.Bucket(subject.Idempotency)
 	if raw, _, err := b.Get(ctx, at); err == nil {
-		return c.repeat(ctx, body, sum[:], raw)
+		return c.repeat(ctx, body, scope, sum[:], raw)
 	} else if !errors.Is(err, bus.ErrNone) {
 		return Accepted{}, unavailable(err)
 	}
-	p, err := c.check(ctx, body) // a request that fails leaves nothing behind, not even its key
+	p, err := c.check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
 	if err != nil {
 		if raw, _, getErr := b.Get(ctx, at); getErr == nil { // it collides with itself: it was taken at this moment
-			return c.repeat(ctx, body, sum[:], raw)
+			return c.repeat(ctx, body, scope, sum[:], raw)
 		}
 		return Accepted{}, err
 	}
@@ -60,7 +60,7 @@ func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key st
 		if raw, _, err = b.Get(ctx, at); err != nil {
 			return Accepted{}, unavailable(err)
 		}
-		return c.repeat(ctx, body, sum[:], raw)
+		return c.repeat(ctx, body, scope, sum[:], raw)
 	} else if err != nil {
 		return Accepted{}, unavailable(err)
 	}
@@ -68,7 +68,7 @@ func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key st
 }
 
 // repeat gives the first answer again, and stores the run where that did not come to pass.
-func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accepted, error) {
+func (c *Coordinator) repeat(ctx context.Context, body []byte, scope string, sum, raw []byte) (Accepted, error) {
 	var first once
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return Accepted{}, err
@@ -92,7 +92,7 @@ func (c *Coordinator) repeat(ctx context.Context, body, sum, raw []byte) (Accept
 	if gone, err := c.history(ctx, first.Last); err != nil || gone {
 		return again, err
 	}
-	p, err := c.check(ctx, body)
+	p, err := c.check(ctx, body, scope)
 	if err != nil {
 		if _, getErr := c.Journal.Get(ctx, first.Run); getErr == nil {
 			return again, nil

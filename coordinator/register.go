@@ -33,27 +33,30 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	}
 	id := r.ID()
 	r.Set, r.RegisteredAt, r.Draining = fleet.AgentSet(r.Agents), time.Now().UTC(), false
+	value, err := json.Marshal(r)
+	if err != nil {
+		return fleet.Registered{}, err
+	}
+	if err := c.fleet.admit(id, r.Identity, len(value)); err != nil {
+		return fleet.Registered{}, err
+	}
 	rev, dead, err := c.takeOver(ctx, id, r.Instance)
 	if err != nil {
 		return fleet.Registered{}, err
 	}
-	if err := c.claimNames(ctx, id, r); err != nil {
-		return fleet.Registered{}, err
-	}
 	if w, ok := r.OwnWant(); ok {
-		if _, err := c.fleet.lane(ctx, w); err != nil {
+		if _, err := c.fleet.lane(ctx, w, ""); err != nil {
 			return fleet.Registered{}, err
 		}
 	}
 	if !r.RequireMatchingTags {
 		for _, w := range []fleet.Want{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
-			if _, err := c.fleet.lane(ctx, w); err != nil {
+			if _, err := c.fleet.lane(ctx, w, ""); err != nil {
 				return fleet.Registered{}, err
 			}
 		}
 	}
-	value, err := json.Marshal(r)
-	if err != nil {
+	if err := c.claimNames(ctx, id, r); err != nil { // after all else that may be refused
 		return fleet.Registered{}, err
 	}
 	if err := c.fleet.write(ctx, id, value, rev); err != nil {
@@ -67,6 +70,9 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 
 // beatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.
 func (c *Coordinator) beatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
+
+// maxAgents is how many agents a runner may announce.
+const maxAgents = 1000
 
 func checkRunner(r fleet.Runner) error {
 	for _, f := range []struct {
@@ -83,7 +89,7 @@ func checkRunner(r fleet.Runner) error {
 		{"exposes", len(r.Exposes) > 4096, "exposes must be at most 4096 characters"},
 		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
 		{"door", r.Door != "" && (subject.Check(r.Door) != nil || len(r.Door) > 64), "door must be 1 to 64 letters, digits, '-' or '_'"},
-		{"agents", len(r.Agents) > 1000, "agents: at most 1000"},
+		{"agents", len(r.Agents) > maxAgents, "agents: at most 1000"},
 		{"broken", len(r.Broken) > 100, "broken: at most 100"},
 	} {
 		if f.bad {
@@ -366,6 +372,11 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 		if !ok || as != "" && name != fleet.OpRegister {
 			return nil, fault.Newf(fault.NotFound, "no operation %q", subj)
 		}
+		if name == fleet.OpRegister {
+			if err := fewAgents(body); err != nil {
+				return nil, err
+			}
+		}
 		if as != "" {
 			if r, err := registersAs(as, body); err != nil {
 				c.record(audit.Register, r.ID(), r.Hostname, err)
@@ -379,6 +390,17 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 		return answer, err
 	})
 	return errors.Join(err, <-heard)
+}
+
+// fewAgents refuses a registration with too many agents before they are read: a few bytes each would take hundreds.
+func fewAgents(body []byte) error {
+	var in struct {
+		Agents []json.RawMessage `json:"agents"`
+	}
+	if json.Unmarshal(body, &in) == nil && len(in.Agents) > maxAgents {
+		return fault.Newf(fault.Invalid, "agents: at most %d", maxAgents).With("field", "agents")
+	}
+	return nil
 }
 
 // answer reads a request of type T and writes what f makes of it.

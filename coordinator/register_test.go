@@ -252,7 +252,7 @@ func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 
 // Nothing of a refused registration is kept (contract section 2).
 func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{MaxLanes: 1})
+	c := begin(t, natstest.Bus(t), Config{MaxQueues: 1})
 	register(t, c, runner("one", echo("a")))
 	more := runner("one", echo("b"))
 	more.Hostname = "there"

@@ -19,19 +19,18 @@ import (
 	"ao/shared/run"
 )
 
-// roster is who may take runs: the registered runners, when each was heard last, and the lanes in use.
+// roster is who may take runs: the registered runners, when each was heard last, and the queues in use.
 type roster struct {
 	c    *Coordinator
 	read atomic.Bool
 
 	mu      sync.RWMutex
 	members map[string]*member
-	lanes   map[string]fleet.Want // entries of bucket `lanes`
-	ensured map[string]bool       // lanes whose consumer this process has seen made
-	matched map[string]bool       // by lane: does an online runner match; forgotten when anything changes
-	owned   map[string]known      // runner-owned agents by name; likewise
-	looked  time.Time             // the last look for silence
-	since   time.Time             // listening without interruption
+	queues  *queues
+	matched map[string]bool  // by lane: does an online runner match; forgotten when anything changes
+	owned   map[string]known // runner-owned agents by name; likewise
+	looked  time.Time        // the last look for silence
+	since   time.Time        // listening without interruption
 	began   time.Time
 	left    map[[2]string]time.Time // by host and profile: when a runner left
 	gone    map[string]time.Time    // by the names of its agents: likewise
@@ -41,13 +40,15 @@ type member struct {
 	fleet.Runner
 	id    string
 	heard time.Time
+	own   string // the queue of its agents; empty: it has none
+	size  int    // of its registration, in bytes
 
 	ahead  time.Duration // by how much its clock is before ours: the least that its beats said of late
 	ticked time.Time     // when that was said; zero: it never was
 }
 
 func newRoster(c *Coordinator) *roster {
-	return &roster{c: c, members: map[string]*member{}, lanes: map[string]fleet.Want{}, ensured: map[string]bool{}, matched: map[string]bool{}, left: map[[2]string]time.Time{}, gone: map[string]time.Time{}, began: time.Now()}
+	return &roster{c: c, members: map[string]*member{}, queues: newQueues(), matched: map[string]bool{}, left: map[[2]string]time.Time{}, gone: map[string]time.Time{}, began: time.Now()}
 }
 
 // owners is the key in bucket `runners` that all registrations compare and set.
@@ -111,6 +112,10 @@ func (r *roster) put(id string, value []byte) {
 		r.c.log.Error("stored runner is unreadable", "runner", id, "err", err)
 		return
 	}
+	m.size = len(value)
+	if w, ok := m.OwnWant(); ok {
+		m.own = w.Lane()
+	}
 	if old, ok := r.members[id]; ok && old.Instance == m.Instance {
 		m.heard, m.ahead, m.ticked = old.heard, old.ahead, old.ticked
 	}
@@ -147,23 +152,6 @@ func (r *roster) write(ctx context.Context, id string, value []byte, rev uint64)
 	return nil
 }
 
-func (r *roster) putLane(lane string, value []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.forget()
-	if value == nil {
-		delete(r.lanes, lane)
-		delete(r.ensured, lane)
-		return
-	}
-	var w fleet.Want
-	if err := json.Unmarshal(value, &w); err != nil {
-		r.c.log.Error("stored lane is unreadable", "lane", lane, "err", err)
-		return
-	}
-	r.lanes[lane] = w
-}
-
 // forget drops what is made from members and lanes. The caller holds mu.
 func (r *roster) forget() {
 	clear(r.matched)
@@ -198,14 +186,6 @@ func (r *roster) laneMatches(lane string, w fleet.Want) bool {
 	}
 	r.matched[lane] = ok
 	return ok
-}
-
-// want is what a lane stands for.
-func (r *roster) want(lane string) (fleet.Want, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	w, ok := r.lanes[lane]
-	return w, ok
 }
 
 // agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is.
@@ -419,82 +399,4 @@ func (c *Coordinator) markDraining(ctx context.Context, id string) (r fleet.Runn
 		return r, err
 	}
 	return r, c.fleet.write(ctx, id, value, rev)
-}
-
-// lane makes sure that the queue for w exists, and gives its name.
-func (r *roster) lane(ctx context.Context, w fleet.Want) (string, error) {
-	return r.ensure(ctx, w.Lane(), w)
-}
-
-// ensure is lane for who knows its name already.
-func (r *roster) ensure(ctx context.Context, lane string, w fleet.Want) (string, error) {
-	r.mu.RLock()
-	done, count := r.ensured[lane], len(r.lanes)
-	r.mu.RUnlock()
-	if done {
-		return lane, nil
-	}
-	if !w.Base() {
-		_, exists := r.want(lane)
-		if !exists && count >= r.c.MaxLanes {
-			return "", fault.Newf(fault.Unavailable, "%d different demands are in use, the most there may be (AO_MAX_LANES); ask for less special runners", count).After(30 * time.Second)
-		}
-		value, err := json.Marshal(w)
-		if err != nil {
-			return "", err
-		}
-		if _, err := r.c.bus.Bucket(subject.Lanes).Create(ctx, lane, value); err != nil && !errors.Is(err, bus.ErrTaken) {
-			return "", unavailable(err)
-		}
-		r.putLane(lane, value)
-	}
-	if err := r.c.bus.EnsureLane(ctx, lane, r.c.Journal.Oldest()); err != nil {
-		return "", unavailable(err)
-	}
-	r.mu.Lock()
-	r.ensured[lane] = true
-	r.mu.Unlock()
-	r.announce(ctx, w)
-	return lane, nil
-}
-
-// made tells whether a lane's queue has been made, as far as is known here.
-func (r *roster) made(lane string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.ensured[lane]
-}
-
-// lanesOf are all queues that a runner takes from.
-func (r *roster) lanesOf(m fleet.Runner) []string {
-	lanes := m.BaseLanes()
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for lane, w := range r.lanes {
-		if m.Satisfies(w) {
-			lanes = append(lanes, lane)
-		}
-	}
-	slices.Sort(lanes)
-	return slices.Compact(lanes)
-}
-
-// announce tells the runners that satisfy w of their lanes, so that a new lane is served at once and not at the next beat.
-func (r *roster) announce(ctx context.Context, w fleet.Want) {
-	r.mu.RLock()
-	var told []*member
-	for _, m := range r.members {
-		if r.status(m) == fleet.Online && m.Satisfies(w) {
-			told = append(told, m)
-		}
-	}
-	r.mu.RUnlock()
-	for _, m := range told {
-		go func() {
-			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: m.Instance, Lanes: r.lanesOf(m.Runner)}
-			if _, err := r.c.command(context.WithoutCancel(ctx), m.id, cmd); err != nil {
-				r.c.log.Debug("lanes not told; the next beat does", "runner", m.id, "err", err)
-			}
-		}()
-	}
 }

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +79,7 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 	})
 	lanes, unqueued := c.Journal.Lines()
 	s.Unqueued = waitingIn(unqueued)
-	wants := c.fleet.queues()
+	wants := c.fleet.inUse()
 	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
 		w, ok := wants[l.Lane]
@@ -107,11 +106,14 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 	return s
 }
 
-// queues are the lanes that are in use, or that a runner takes from.
-func (r *roster) queues() map[string]fleet.Want {
+// inUse are the lanes that are in use, or that a runner takes from.
+func (r *roster) inUse() map[string]fleet.Want {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	all := maps.Clone(r.lanes)
+	all := make(map[string]fleet.Want, len(r.queues.all))
+	for lane, q := range r.queues.all {
+		all[lane] = q.Want
+	}
 	for _, m := range r.members {
 		if m.RequireMatchingTags {
 			continue

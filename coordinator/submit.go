@@ -56,7 +56,7 @@ func (c *Coordinator) submit(ctx context.Context, body []byte, scope, key string
 	if key != "" {
 		return c.submitOnce(ctx, body, scope, key)
 	}
-	p, err := c.check(ctx, body)
+	p, err := c.check(ctx, body, scope)
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -64,7 +64,7 @@ func (c *Coordinator) submit(ctx context.Context, body []byte, scope, key string
 }
 
 // check reads a body and makes every check; too many waiting runs are told first.
-func (c *Coordinator) check(ctx context.Context, body []byte) (plan, error) {
+func (c *Coordinator) check(ctx context.Context, body []byte, scope string) (plan, error) {
 	if waiting, _, _ := c.Journal.Counts(); waiting+c.turns.inFlight() >= c.MaxPending {
 		return plan{}, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
 	}
@@ -75,7 +75,9 @@ func (c *Coordinator) check(ctx context.Context, body []byte) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	return c.plan(ctx, req)
+	p, err := c.plan(ctx, req)
+	p.spec.Caller = c.callerOf(scope)
+	return p, err
 }
 
 // place stores a plan under these ids; the session's is for a session that has none yet.
@@ -323,7 +325,7 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 // first is the run's first record.
 func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
 	if p.spec.Type == run.Start && c.fleet.laneMatches(p.lane, p.want) {
-		lane, err := c.fleet.ensure(ctx, p.lane, p.want)
+		lane, err := c.fleet.ensure(ctx, p.lane, queue{p.want, p.spec.Caller}, false)
 		if err != nil {
 			return bus.Entry{}, err
 		}

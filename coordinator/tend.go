@@ -141,8 +141,7 @@ func (c *Coordinator) forestalled(ctx context.Context, a journal.Active) (bool, 
 	return true, c.leases.judge(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
 }
 
-// spare is how long a match lane is kept that nobody uses, and no registered runner serves; or that one does serve where lanes
-// are becoming few.
+// spare is how long a queue is kept that nobody uses, and no registered runner serves. One that is served goes when its room is needed.
 const spare = 10 * time.Minute
 
 // idleness is since when a lane's consumer has stood still, and where.
@@ -151,14 +150,8 @@ type idleness struct {
 	delivered, pending uint64
 }
 
-// prune removes match lanes that are idle for long. A run that is queued there at this moment is found by the next look at
-// what waits, and its lane made again.
+// prune removes queues that are idle for long.
 func (c *Coordinator) prune(ctx context.Context, idle map[string]idleness) {
-	needed := map[string]bool{}
-	c.Journal.Pending(func(a journal.Active) bool {
-		needed[a.Lane] = true
-		return true
-	})
 	now := time.Now()
 	spared := c.fleet.spared()
 	for lane := range idle {
@@ -172,7 +165,7 @@ func (c *Coordinator) prune(ctx context.Context, idle map[string]idleness) {
 			continue
 		}
 		at, seen := idle[lane]
-		if !seen || needed[lane] || at.delivered != s.Delivered || at.pending != s.Pending {
+		if !seen || c.Journal.Waits(lane) || at.delivered != s.Delivered || at.pending != s.Pending {
 			idle[lane] = idleness{now, s.Delivered, s.Pending}
 			continue
 		}
@@ -180,32 +173,19 @@ func (c *Coordinator) prune(ctx context.Context, idle map[string]idleness) {
 			continue
 		}
 		delete(idle, lane)
-		if err := c.bus.Bucket(subject.Lanes).Delete(ctx, lane); err != nil && !errors.Is(err, bus.ErrNone) {
-			continue
-		}
-		c.fleet.putLane(lane, nil)
-		if err := c.bus.DropLane(ctx, lane); err != nil {
+		if _, err := c.fleet.retire(ctx, lane); err != nil {
 			c.log.Warn("idle lane not removed", "lane", lane, "err", err)
 		}
 	}
 }
 
-// spared are the lanes that can go when they are idle: those that no registered runner satisfies, and where three quarters of
-// AO_MAX_LANES are in use all but the runners' own.
+// spared are the queues that no registered runner satisfies.
 func (r *roster) spared() map[string]bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	few := 4*len(r.lanes) >= 3*r.c.MaxLanes
-	own := map[string]bool{}
-	for _, m := range r.members {
-		if w, ok := m.OwnWant(); ok {
-			own[w.Lane()] = true
-		}
-	}
 	all := map[string]bool{}
-	for lane, w := range r.lanes {
-		served := slices.ContainsFunc(slices.Collect(maps.Values(r.members)), func(m *member) bool { return m.Satisfies(w) })
-		if !served || few && !own[lane] {
+	for lane, q := range r.queues.all {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(r.members)), func(m *member) bool { return m.Satisfies(q.Want) }) {
 			all[lane] = true
 		}
 	}

@@ -14,48 +14,46 @@ import (
 	"ao/shared/run"
 )
 
-// A runner with many tags satisfies more different demands than there may be lanes: those that nobody uses make room.
-func TestLanesThatNobodyUsesMakeRoom(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{MaxLanes: 4})
+// A runner with many tags satisfies more different demands than there may be queues: those that nobody uses make room at once, and those
+// in which runs wait do not.
+func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{MaxQueues: 4})
 	r := runner("one", echo("a"))
 	r.Tags = []string{"0", "1", "2", "3", "4"}
 	register(t, c, r)
-	ask := func(tag int) (Accepted, error) {
-		return c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), "test", "")
+	ask := func(tag int, caller string) (Accepted, error) {
+		return c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), caller, "")
 	}
-	var waits Accepted
-	for tag := range 3 {
-		a, err := ask(tag)
+	var all []Accepted
+	for tag := range 2 {
+		a, err := ask(tag, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if waits = a; tag < 2 {
-			finish(t, c, claim(t, c, a.RunID, r))
+		all = append(all, a)
+	}
+	if _, err := ask(2, "x"); fault.KindOf(err) != fault.Busy || fault.Of(err).Code != "too_many_queues" || fault.Of(err).RetryAfter == 0 {
+		t.Errorf("a caller with half of all queues gets another: %v", err)
+	}
+	other, err := ask(2, "y")
+	if err != nil {
+		t.Fatalf("another caller: %v", err)
+	}
+	finish(t, c, claim(t, c, all[0].RunID, r))
+	natstest.Until(t, "the queue that nobody uses makes room", func() bool {
+		a, err := ask(3, "x")
+		if err != nil && fault.KindOf(err) != fault.Busy {
+			t.Fatal(err)
 		}
-	}
-	if _, err := ask(3); fault.KindOf(err) != fault.Unavailable {
-		t.Fatalf("more lanes than there may be: %v", err)
-	}
-	idle := map[string]idleness{}
-	c.prune(t.Context(), idle)
-	finish(t, c, claim(t, c, submit(t, c, `{"agent_name":"a","additional_demands":{"tags":["1"]}}`, "").RunID, r)) // used since
-	for lane, at := range idle {
-		at.since = at.since.Add(-2 * spare)
-		idle[lane] = at
-	}
-	c.prune(t.Context(), idle)
-	c.fleet.mu.RLock()
-	lanes := len(c.fleet.lanes)
-	c.fleet.mu.RUnlock()
-	if lanes != 3 {
-		t.Errorf("%d lanes are left: the runner's own, the one where a run waits, and the one in use are needed", lanes)
-	}
-	if a, err := ask(3); err != nil {
-		t.Error(err)
-	} else {
+		if err == nil {
+			all[0] = a
+		}
+		return err == nil
+	})
+	for _, a := range append(all, other) {
 		finish(t, c, claim(t, c, a.RunID, r))
 	}
-	finish(t, c, claim(t, c, waits.RunID, r))
 }
 
 // While the fold reads the history anew it knows of no run: no body is dropped for that.

@@ -31,7 +31,7 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", MaxInline+1) + `"}`)
 	plans := make([]plan, 2)
 	for i, c := range []*Coordinator{a, b} {
-		p, err := c.check(t.Context(), body)
+		p, err := c.check(t.Context(), body, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	late := func() (plan, once) {
 		t.Helper()
-		p, err := f.c.check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`))
+		p, err := f.c.check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
 		if err != nil {
 			t.Fatal(err)
 		}

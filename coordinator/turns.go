@@ -164,7 +164,8 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok b
 	if !t.c.fleet.matches(w) {
 		return e, false
 	}
-	lane, err := t.c.fleet.lane(ctx, w)
+	lane := w.Lane()
+	lane, err := t.c.fleet.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
 	if err == nil {
 		spec := *a.Spec
 		if spec.Type == run.Resume {

@@ -121,6 +121,14 @@ func (j *Journal) Lines() (lanes []Line, apart Line) {
 	return lanes, j.fold.apart.shown()
 }
 
+// Waits tells whether runs wait in a lane.
+func (j *Journal) Waits(lane string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	l := j.fold.lanes[lane]
+	return l != nil && l.n > 0
+}
+
 // Ahead is how many runs wait before this one in its lane, and since when it waits there; not ok: it is in none.
 func (j *Journal) Ahead(id string) (n int, since time.Time, ok bool) {
 	j.mu.RLock()

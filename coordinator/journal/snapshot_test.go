@@ -289,7 +289,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{print{}, "seq time sum", ""},
 		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", ""},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract CreatedAt Trace Body Input", ""},
+		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller CreatedAt Trace Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {

@@ -29,7 +29,7 @@ func TestSettings(t *testing.T) {
 	s.story("--help lists all settings with their defaults", func(s *stack) {
 		both := []string{"AO_NATS_URL", "nats://127.0.0.1:4222", "AO_LOG_LEVEL", "AO_LOG_FORMAT", "AO_MAX_PAYLOAD", "16MiB"}
 		coordinator := []string{"AO_HTTP_ADDR", "127.0.0.1:8765", "AO_NATS_LISTEN", "AO_DATA_DIR", "AO_NATS_SYNC", "always", "AO_NATS_REPLICAS", "AGENT_ORCHESTRATOR_AGENTS_DIR", "RUN_LEASE", "RUN_NO_MATCH_TIMEOUT", "300",
-			"RUN_RETENTION", "168h", "RUN_KEEP", "1000000", "AO_MAX_PENDING", "100000", "AO_MAX_LANES", "256", "RUNNER_HEARTBEAT_INTERVAL", "RUNNER_STALE_THRESHOLD", "RUNNER_REMOVE_THRESHOLD", "600", "AO_INSECURE_LISTEN"}
+			"RUN_RETENTION", "168h", "RUN_KEEP", "1000000", "AO_MAX_PENDING", "100000", "AO_MAX_QUEUES", "256", "AO_MAX_RUNNERS", "4096", "RUNNER_HEARTBEAT_INTERVAL", "RUNNER_STALE_THRESHOLD", "RUNNER_REMOVE_THRESHOLD", "600", "AO_INSECURE_LISTEN"}
 		worker := []string{"AO_PROFILES_DIR", "AO_PROFILES", "-x, --profiles", "AO_PROJECT_DIR", "AO_HOSTNAME", "AO_TAGS", "AO_REQUIRE_MATCHING_TAGS", "AO_DRAIN_GRACE"}
 		for name, all := range map[string][]string{
 			"coordinator": slices.Concat(both, coordinator), "worker": slices.Concat(both, worker), "allinone": slices.Concat(both, coordinator, worker),
@@ -66,7 +66,9 @@ func TestSettings(t *testing.T) {
 			{"coordinator", "", []string{"--run-lease", "x"}, []string{`--run-lease (RUN_LEASE): "x" is no duration`}},
 			{"coordinator", "RUN_LEASE=x", []string{"--run-lease=y"}, []string{`--run-lease (RUN_LEASE): "y"`}}, // a flag beats its variable
 			{"worker", "AO_PROFILE=test", []string{"--drain-grace=x"}, []string{"worker: warning: AO_PROFILE is set and is no setting; is it to be AO_PROFILES?"}},
-			{"coordinator", "RUN_LEASE=x", []string{"--max-lanes=y"}, []string{`RUN_LEASE: "x"`, `(AO_MAX_LANES): "y"`}},
+			{"coordinator", "RUN_LEASE=x", []string{"--max-queues=y"}, []string{`RUN_LEASE: "x"`, `(AO_MAX_QUEUES): "y"`}},
+			{"coordinator", "AO_MAX_LANES=256", nil, []string{`AO_MAX_LANES=256 has another name now: set AO_MAX_QUEUES instead`}},
+			{"allinone", "", []string{"--max-lanes=8"}, []string{`--max-lanes (AO_MAX_LANES)=8 has another name now: set AO_MAX_QUEUES instead`}},
 			{"coordinator", "", []string{"--colour"}, []string{"there is no flag -colour", "--help lists all settings"}},
 			{"coordinator", "", []string{"start"}, []string{`unexpected argument "start"`}},
 			{"worker", "AO_PROFILES_DIR=/no/such/folder", nil, []string{`AO_PROFILES_DIR: "/no/such/folder" cannot be used`, "for example AO_PROFILES_DIR=worker/profiles"}},

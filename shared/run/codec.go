@@ -66,6 +66,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.Model = wire.Text(v)
 		case "after_run_id":
 			s.After = wire.Text(v)
+		case "caller":
+			s.Caller = name(wire.Inside(v))
 		case "created_at":
 			s.CreatedAt = Instant(v)
 		case "trace":

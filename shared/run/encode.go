@@ -51,6 +51,7 @@ func (s *Spec) write(o *wire.Builder) {
 	o.Some("executor_session_id", s.Model)
 	o.Some("after_run_id", s.After)
 	o.True("contract", s.Contract)
+	o.Some("caller", s.Caller)
 	o.Time("created_at", s.CreatedAt)
 	if s.Trace != nil {
 		o.Open("trace")

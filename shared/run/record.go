@@ -40,6 +40,7 @@ type Spec struct {
 	Model      string    `json:"executor_session_id,omitempty"` // queued: what an earlier run of the session bound
 	After      string    `json:"after_run_id,omitempty"`        // queued, a resume: the session's run that was begun before it
 	Contract   bool      `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
+	Caller     string    `json:"caller,omitempty"`              // whose share of queues it counts to; opaque
 	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
 	Trace      *Trace    `json:"trace,omitempty"`               // whose trace it is a part of; nil: nobody's
 	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large

@@ -68,6 +68,16 @@ func NotYet(env, why string) Bound {
 	}}
 }
 
+// Renamed is a setting's old name: a program that uses this row refuses to start when it is set, and says the new one.
+func Renamed(env, flag, now string) Bound {
+	return Bound{env: env, short: flag, read: func(raw string) error {
+		if raw == "" {
+			return nil
+		}
+		return fmt.Errorf("has another name now: set %s instead", now)
+	}}
+}
+
 // Program is what --help says of a program besides its settings.
 type Program struct {
 	Name  string
@@ -124,7 +134,7 @@ func Parse(p Program, args []string, lookup func(string) (string, bool), setting
 			raw, from = env, s.env
 		}
 		if s.raw != nil {
-			raw, from = *s.raw, "--"+s.flag+" ("+s.env+")"
+			raw, from = *s.raw, "--"+cmp.Or(s.flag, s.short)+" ("+s.env+")"
 		}
 		if err := s.read(raw); err != nil {
 			wrong = append(wrong, s.explain(cmp.Or(from, s.env), raw, err))

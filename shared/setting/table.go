@@ -52,12 +52,14 @@ var (
 		Doc: "folders of coordinator-owned agents, separated by ':'"}
 	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000", Read: Int(1, math.MaxInt32),
 		Doc: "waiting runs at most; beyond it new ones get 429"}
-	MaxLanes = Setting[int]{Env: "AO_MAX_LANES", Flag: "max-lanes", Default: "256", Read: Int(1, 1000),
-		Doc: "queues at most"}
 	BodyMemory = Setting[int64]{Env: "AO_BODY_MEMORY", Flag: "body-memory", Example: "512MiB", Read: Bytes(1<<20, 1<<40),
 		Doc: "memory for bodies of requests that are under way, and as much for large answers; beyond it 503; default an eighth of GOMEMLIMIT, else 256MiB"}
 	MaxDepth = Setting[int]{Env: "AO_MAX_DEPTH", Flag: "max-depth", Default: "8", Read: negativeZero(Int(0, 250)),
 		Doc: "how many sessions may be above a run's own: children of children of …; deeper ones get 400 too_deep; 0: no run has children"}
+	MaxQueues = Setting[int]{Env: "AO_MAX_QUEUES", Flag: "max-queues", Default: "256", Read: Int(1, 1000),
+		Doc: "queues of special demands at most, and as many of runners' own agents; a caller, or a profile, may have as many as are free"}
+	MaxRunners = Setting[int]{Env: "AO_MAX_RUNNERS", Flag: "max-runners", Default: "4096", Read: Int(1, 100_000),
+		Doc: "registered runners at most; a profile may have as many as places are free"}
 	MaxPayload = Setting[int64]{Env: "AO_MAX_PAYLOAD", Flag: "max-payload", Default: "16MiB", Read: Bytes(1<<10, 1<<30),
 		Doc: "largest parameters or result of a run"}
 	MaxConnections = Setting[int]{Env: "AO_MAX_CONNECTIONS", Flag: "max-connections", Example: "2000", Read: Int(16, 1_000_000),

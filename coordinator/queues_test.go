@@ -1,0 +1,174 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// taking plays the worker of a runner that is there: it begins and ends what it is handed, from the queues that the coordinators name.
+func taking(t *testing.T, b *bus.Bus, r fleet.Runner) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	t.Cleanup(cancel)
+	taker := b.Taker(func() int { return 8 }, func(ctx context.Context, d bus.Delivery) {
+		var q run.Queued
+		if err := json.Unmarshal(d.Body, &q); err != nil {
+			t.Error(err)
+			return
+		}
+		part := subject.Partition(q.SessionID)
+		for _, e := range []struct {
+			subject string
+			record  any
+		}{
+			{subject.Claimed(part, q.ID, q.Key), run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: q.Attempt, At: time.Now()}},
+			{subject.Ended(part, q.ID, q.Key), run.Ended{V: run.Version, SessionID: q.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: q.Attempt, Status: run.Completed, At: time.Now()}},
+		} {
+			body, _ := json.Marshal(e.record)
+			if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: e.subject, Body: body}); err != nil && !errors.Is(err, bus.ErrTaken) { // it may have been handed over twice
+				t.Error(err)
+			}
+		}
+		d.Done()
+	})
+	open := map[string]context.CancelFunc{}
+	var mu sync.Mutex
+	serves := func(lanes []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := map[string]bool{}
+		for _, lane := range lanes {
+			if now[lane] = true; open[lane] == nil && ctx.Err() == nil {
+				take, stop := context.WithCancel(ctx)
+				open[lane] = stop
+				wg.Go(func() { _ = taker.Take(take, lane) })
+			}
+		}
+		for lane, stop := range open {
+			if !now[lane] {
+				stop()
+				delete(open, lane)
+			}
+		}
+	}
+	commands, err := b.Open(subject.Commands(r.ID()), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wg.Go(func() {
+		_ = commands.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
+			var c fleet.Command
+			if json.Unmarshal(body, &c) == nil && c.Type == fleet.CommandLanes {
+				serves(c.Lanes)
+			}
+			return json.Marshal(fleet.CommandReply{Instance: r.Instance})
+		})
+	})
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			ask, _ := json.Marshal(fleet.Beat{RunnerID: r.ID(), Instance: r.Instance})
+			var reply fleet.BeatReply
+			if answer, err := b.Request(ctx, subject.Beats(r.ID()), ask); err == nil && json.Unmarshal(answer, &reply) == nil && reply.Known {
+				serves(reply.Lanes)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(300 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// stuck ends a test with what the coordinators think of a run that nobody begins.
+func stuck(t *testing.T, all []*Coordinator, id string) {
+	t.Helper()
+	for i, c := range all {
+		a, ok := c.Journal.Active(id)
+		s, err := c.bus.LaneState(t.Context(), a.Lane)
+		_, _, entry := c.bus.Bucket(subject.Lanes).Get(t.Context(), a.Lane)
+		c.fleet.mu.RLock()
+		_, known := c.fleet.queues.all[a.Lane]
+		t.Errorf("coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
+			i, ok, a.Claim != nil, a.Lane, a.QueuedSeq, s, err, entry, known, c.fleet.queues.made[a.Lane] != nil, c.fleet.queues.closing)
+		c.fleet.mu.RUnlock()
+	}
+	t.FailNow()
+}
+
+// Two coordinators make and remove queues at once: each demand makes another queue go, perhaps at the moment in which the other
+// coordinator queues a run there. Every run is begun within seconds.
+func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	cfg := Config{MaxQueues: 8}
+	both := []*Coordinator{begin(t, natstest.Open(t, s), cfg), begin(t, natstest.Open(t, s), cfg)}
+	r := runner("one", echo("a"))
+	r.Tags = []string{"0", "1", "2", "3", "4", "5"}
+	register(t, both[0], r)
+	taking(t, natstest.Open(t, s), r)
+	natstest.Until(t, "both know the agent", func() bool {
+		_, a := both[0].agents.find("a")
+		_, b := both[1].agents.find("a")
+		return a && b
+	})
+	var slowest time.Duration
+	for round := range 40 {
+		var mu sync.Mutex
+		var ids []string
+		began := time.Now()
+		var wg sync.WaitGroup
+		for i, c := range both {
+			wg.Go(func() {
+				for tag := range 6 { // one upwards, one downwards: they meet
+					if i == 1 {
+						tag = 5 - tag
+					}
+					lane := fleet.Want{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.Lane()
+					if (round+tag+i)%2 == 0 { // as if its room were needed now
+						if _, err := c.fleet.retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
+							t.Error(err)
+						}
+						continue
+					}
+					a, err := c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), fmt.Sprint(tag), "")
+					if err != nil {
+						if k := fault.KindOf(err); k != fault.Busy && k != fault.Unavailable {
+							t.Error(err)
+						}
+						continue
+					}
+					mu.Lock()
+					ids = append(ids, a.RunID)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		for _, id := range ids {
+			for end := time.Now().Add(20 * time.Second); !both[0].Journal.Ended(id); time.Sleep(2 * time.Millisecond) {
+				if time.Now().After(end) {
+					stuck(t, both, id)
+				}
+			}
+		}
+		slowest = max(slowest, time.Since(began))
+	}
+	if slowest > 15*time.Second { // the reconciliation would have found it after 30
+		t.Errorf("a run waited for %v", slowest)
+	}
+	t.Logf("the slowest round took %v", slowest)
+}

@@ -1,0 +1,189 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// What many share and nobody may use up has one rule: a sharer may have as many as are free. One alone so gets half of all, two a third
+// each, and there is always room for another. Callers share the queues that their runs' demands make, profiles those of their runners'
+// agents, and the places of runners.
+
+// has tells whether who has mine of all that are taken may have one more.
+func has(room, all, mine int) bool { return mine < room-all }
+
+// callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to whoever its run
+// counts to.
+func (c *Coordinator) callerOf(scope string) string {
+	if session, ok := strings.CutPrefix(scope, "session:"); ok {
+		for _, a := range c.Journal.Open(session) {
+			if a.Claim != nil {
+				return a.Spec.Caller
+			}
+		}
+		scope = "session:"
+	}
+	sum := sha256.Sum256([]byte(scope))
+	return hex.EncodeToString(sum[:8])
+}
+
+// sharer is who a queue counts to, in the pool of its kind.
+func (q queue) sharer() string {
+	if q.ofRunners() {
+		return q.Type + "." + q.Profile
+	}
+	return q.Caller
+}
+
+// sharedBy counts a pool's queues by sharer, those included that are being made. The caller holds the roster's mutex.
+func (s *queues) sharedBy(ofRunners bool) (all int, by map[string]int) {
+	by = map[string]int{}
+	count := func(lane string, q queue) {
+		if q.ofRunners() == ofRunners {
+			all++
+			by[q.sharer()]++
+		}
+	}
+	for lane, q := range s.all {
+		count(lane, q)
+	}
+	for lane, q := range s.making {
+		if _, ok := s.all[lane]; !ok {
+			count(lane, q)
+		}
+	}
+	return all, by
+}
+
+// maxClosing is how many consumers may outlive their entries: so many queues can be made anew within the grace.
+const maxClosing = 128
+
+// reserve takes a place for a queue out of its sharer's share; where there is none, a queue that nobody uses goes. unreserve follows.
+func (r *roster) reserve(ctx context.Context, lane string, q queue, again bool) error {
+	for try := 1; ; try++ {
+		r.mu.Lock()
+		s := r.queues
+		_, exists := s.all[lane]
+		all, by := s.sharedBy(q.ofRunners())
+		mine := by[q.sharer()]
+		if exists || again || has(r.c.MaxQueues, all, mine) {
+			s.making[lane] = q
+			r.mu.Unlock()
+			return nil
+		}
+		victim, closing := r.unused(q, by), len(s.closing)
+		r.mu.Unlock()
+		if victim == "" || closing >= maxClosing || try > 20 {
+			return r.usedUp(q, all, mine)
+		}
+		if _, err := r.retire(ctx, victim); err != nil {
+			return unavailable(err)
+		}
+	}
+}
+
+func (r *roster) unreserve(lane string) {
+	r.mu.Lock()
+	delete(r.queues.making, lane)
+	r.mu.Unlock()
+}
+
+// warm is how long a queue counts as used that was asked for here: the run may be on its way.
+const warm = 2 * time.Second
+
+// unused is the queue that can go for q: in which no run waits, which no registered runner has for its agents, and that was not used for
+// longest; one of q's own sharer first, else of somebody who has more. Empty: there is none. The caller holds mu.
+func (r *roster) unused(q queue, by map[string]int) (found string) {
+	own := map[string]bool{}
+	for _, m := range r.members {
+		own[m.own] = true
+	}
+	mine := by[q.sharer()]
+	var ours bool
+	var oldest int64
+	for lane, other := range r.queues.all {
+		same := other.sharer() == q.sharer()
+		if other.ofRunners() != q.ofRunners() || own[lane] || !same && by[other.sharer()] <= mine || r.c.Journal.Waits(lane) {
+			continue
+		}
+		var used int64
+		if at := r.queues.made[lane]; at != nil {
+			used = at.Load()
+		}
+		if time.Since(time.Unix(0, used)) < warm || found != "" && (ours && !same || ours == same && used >= oldest) {
+			continue
+		}
+		found, ours, oldest = lane, same, used
+	}
+	return found
+}
+
+// usedUp says whose share is used up, and what to do.
+func (r *roster) usedUp(q queue, all, mine int) error {
+	room := r.c.MaxQueues
+	free := max(room-all, 0)
+	f := fault.Newf(fault.Busy, "your share of queues is used up: runs of yours wait in %d different ones, and %d of %d are free (AO_MAX_QUEUES); a caller may have as many as are free. "+
+		"Wait until some of these runs were taken, or ask for fewer different demands", mine, free, room)
+	switch {
+	case q.ofRunners() && free > 0:
+		f = fault.Newf(fault.Busy, "the share of profile %s is used up: its runners announced %d different sets of agents, and %d of %d queues for such are free (AO_MAX_QUEUES); a profile may have as many as are free. "+
+			"Announce the same agents, or end runners of that profile", q.sharer(), mine, free, room)
+	case q.ofRunners():
+		f = fault.Newf(fault.Unavailable, "the runners of all profiles announced %d different sets of agents, the most there may be (AO_MAX_QUEUES); profile %s has %d of them. End runners that are not needed", all, q.sharer(), mine)
+	case free == 0:
+		f = fault.Newf(fault.Unavailable, "runs of several callers wait in %d different queues, the most there may be (AO_MAX_QUEUES); %d of them are your share. Wait until some were taken, or ask for fewer different demands", all, mine)
+	}
+	f.Code = "too_many_queues"
+	return f.With("limit", "AO_MAX_QUEUES").After(5 * time.Second)
+}
+
+// hasRoom tells whether the queue for w exists, or may be made for this caller.
+func (r *roster) hasRoom(w fleet.Want, caller string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	q := queue{w, caller}
+	_, exists := r.queues.all[w.Lane()]
+	all, by := r.queues.sharedBy(q.ofRunners())
+	return exists || w.Base() || has(r.c.MaxQueues, all, by[q.sharer()])
+}
+
+// registryBytes bounds what all registrations hold, agents first.
+const registryBytes = 256 << 20
+
+// admit tells whether there is room for a runner with a registration of that size: in number and in bytes its profile may have as much as
+// is free. Who is registered already keeps its place.
+func (r *roster) admit(id string, who fleet.Identity, size int) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all, mine, bytes, own int
+	there := false
+	for _, m := range r.members {
+		if m.id == id {
+			there = true
+			continue
+		}
+		all, bytes = all+1, bytes+m.size
+		if m.ExecutorProfile == who.ExecutorProfile && m.ExecutorType == who.ExecutorType {
+			mine, own = mine+1, own+m.size
+		}
+	}
+	kind, say := fault.Busy, "a profile may have as many as are free"
+	if all >= r.c.MaxRunners {
+		kind, say = fault.Unavailable, "that is the most there may be"
+	}
+	switch {
+	case !there && !has(r.c.MaxRunners, all, mine):
+		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; who is silent goes by itself",
+			who.ExecutorType, who.ExecutorProfile, mine, all, max(r.c.MaxRunners-all, 0), say).After(30 * time.Second)
+	case own+size > registryBytes-bytes:
+		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners",
+			who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).After(30 * time.Second)
+	}
+	return nil
+}
