@@ -3,10 +3,12 @@ package e2e
 import (
 	"bufio"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -19,6 +21,7 @@ func TestOneCallerTakesEverything(t *testing.T) {
 		name, who string
 		takes     func(b *besieged, who string) (release func())
 	}{
+		{"slow bodies", "read", (*besieged).slowBodies},
 		{"idle connections", "nobody", (*besieged).idleConnections},
 		{"live streams", "read", (*besieged).liveStreams},
 		{"what no client sends", "read", (*besieged).oddRequests},
@@ -35,6 +38,34 @@ func TestOneCallerTakesEverything(t *testing.T) {
 
 // address is where the coordinator's HTTP API listens.
 func (b *besieged) address() string { return strings.TrimPrefix(b.url, "http://") }
+
+// slowBodies begins sixty requests with bodies of 16 MiB, sends most of each, and waits.
+func (b *besieged) slowBodies(who string) (release func()) {
+	part := make([]byte, 12<<20)
+	for i := range part {
+		part[i] = ' '
+	}
+	var wg sync.WaitGroup
+	var open []net.Conn
+	for range 60 {
+		c, err := net.Dial("tcp", b.address())
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		open = append(open, c)
+		wg.Go(func() {
+			c.SetWriteDeadline(time.Now().Add(10 * time.Second)) // whom it does not read any more
+			fmt.Fprintf(c, "POST /runs/validate HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", b.address(), b.tokens[who], 16<<20)
+			c.Write(part)
+		})
+	}
+	wg.Wait()
+	return func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}
+}
 
 // idleConnections opens twice as many as there may be and says nothing.
 func (b *besieged) idleConnections(string) (release func()) {

@@ -85,6 +85,7 @@ func TestEveryCredentialAtEverySubject(t *testing.T) {
 		}
 	}
 	b.row("a worker with a run of its own", (*besieged).ownRun)
+	b.nothingForged()
 	b.lateComers()
 	b.survives()
 }
@@ -244,6 +245,18 @@ func (b *besieged) registrations(to string) (all []shot) {
 		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[`+strings.Repeat(`{"name":"a","type":"procedural","command":"x","status":"active"},`, 5000)+`{}]`, 1),
 		runner(strings.Repeat("h", 100_000), "/evil", profile, ""), runner("../../x", "\\u0000", profile, ""), runner("*", ">", profile, `,"max_concurrent_runs":-1`))
 	return append(all, each(to, junk...)...)
+}
+
+// nothingForged: readers of others' sessions are shown what the records say.
+func (b *besieged) nothingForged() {
+	b.t.Helper()
+	for _, session := range []string{b.victim.session, b.victim.holds} {
+		for _, path := range []string{"", "/status", "/result", "/events?limit=1000"} {
+			if r := b.get("/sessions/" + session + path); strings.Contains(r.text, "forged") {
+				b.t.Errorf("GET /sessions/%s%s shows what a worker made up: %.2000s", session, path, r.text)
+			}
+		}
+	}
 }
 
 // ownRun is taken by the intruder as a worker takes one: with its key the intruder ends that run, whatever it writes, and no other.
