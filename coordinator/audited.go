@@ -1,25 +1,39 @@
 package coordinator
 
 import (
+	"context"
+
 	"ao/coordinator/audit"
+	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 )
 
-// record writes the line of what a worker asked over NATS. Who it is, is what it says; NATS let it in.
-func (c *Coordinator) record(action, runner, host string, err error) {
+// claimed is as whom somebody speaks; nothing of it is proven.
+type claimed struct{ runner, host string }
+
+// record writes the line of what a worker asked over NATS. Who did it is the credential that the server names, and the runner
+// whose process proved to be it; the rest is only claimed.
+func (c *Coordinator) record(ctx context.Context, action, proven string, as claimed, err error) {
 	if c.Audit == nil {
 		return
 	}
-	runner, host = runner[:min(len(runner), 80)], host[:min(len(host), 255)]
-	e := audit.Entry{Door: audit.Fleet, Actor: &audit.Actor{Kind: audit.Runner, Name: host, Runner: runner}, Action: action, Targets: audit.Targets{Runner: runner}}
+	as = claimed{as.runner[:min(len(as.runner), 80)], as.host[:min(len(as.host), 255)]}
+	who := &audit.Actor{Kind: audit.Publisher, Credential: bus.CallerOf(ctx).Credential, Runner: proven}
+	if who.Credential != "" || proven != "" {
+		who.Kind = audit.Runner
+	}
+	if as != (claimed{}) {
+		who.Claimed = &audit.Claim{Runner: as.runner, Host: as.host}
+	}
+	e := audit.Entry{Door: audit.Fleet, Actor: who, Action: action, Targets: audit.Targets{Runner: as.runner}}
 	e.Status, e.Error = audit.Outcome(200, err)
 	c.Audit.Note(e)
 }
 
 // recordRefusal writes the line of a worker that asked for what is not its own; which worker it is, nobody knows then.
-func (c *Coordinator) recordRefusal(op string, err error) {
+func (c *Coordinator) recordRefusal(ctx context.Context, op string, err error) {
 	if kind := fault.KindOf(err); err == nil || kind != fault.Forbidden && kind != fault.Unauthorized {
 		return
 	}
@@ -27,5 +41,5 @@ func (c *Coordinator) recordRefusal(op string, err error) {
 	if op == fleet.OpGetPart || op == subject.OpRecord {
 		action = audit.Read
 	}
-	c.record(action, "", "", err)
+	c.record(ctx, action, "", claimed{}, err)
 }

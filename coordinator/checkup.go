@@ -96,7 +96,7 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 }
 
 func (c *Coordinator) checkRunners() (all []checkup.Finding) {
-	online, silent, open, versions := 0, []string{}, []string{}, map[string]int{}
+	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
 	c.fleet.mu.RLock()
 	for _, m := range c.fleet.byAge() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.id)
@@ -107,6 +107,9 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding) {
 		online++
 		if m.Exposes != "" {
 			open = append(open, fmt.Sprintf("%q of runner %s", m.Exposes, name))
+		}
+		if m.unnamed {
+			unnamed = append(unnamed, name)
 		}
 		if v := cmp.Or(m.Version, version.Unknown); v != version.Of() {
 			versions[v]++
@@ -132,6 +135,9 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding) {
 		all = append(all, checkup.Odd("runners", "start a worker: nobody takes runs", "there are no runners"))
 	default:
 		all = append(all, checkup.Good("runners", "%d online, none silent", online))
+	}
+	if len(unnamed) > 0 {
+		all = append(all, checkup.OlderUsers("heartbeats of "+some(unnamed)))
 	}
 	if len(versions) > 0 {
 		var other []string

@@ -34,6 +34,9 @@ func (c *Coordinator) command(ctx context.Context, runner string, cmd fleet.Comm
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var reply fleet.CommandReply
+	if err := fleet.CheckID(runner); err != nil { // a claim may name anything
+		return reply, err
+	}
 	body, err := json.Marshal(cmd)
 	if err != nil {
 		return reply, err

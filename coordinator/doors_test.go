@@ -118,8 +118,8 @@ func TestRefusedWorkersAreRecorded(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"action":"runner.register","runner_id":"` + r.ID() + `","status":403,"error":"forbidden"`,
-		`"actor":{"kind":"runner"},"action":"read","status":403,"error":"forbidden"`,
-		`"actor":{"kind":"runner"},"action":"request","status":403,"error":"forbidden"`,
+		`"actor":{"kind":"nats"},"action":"read","status":403,"error":"forbidden"`,
+		`"actor":{"kind":"nats"},"action":"request","status":403,"error":"forbidden"`,
 	} {
 		if strings.Count(string(raw), want) != 1 {
 			t.Errorf("not one line with %s:\n%s", want, raw)

@@ -22,7 +22,7 @@ func TestIdleIsShown(t *testing.T) {
 	r := runner("one", echo("e"))
 	id := register(t, c, r).RunnerID
 	beat := func(sessions ...string) fleet.BeatReply {
-		return c.leases.beat(t.Context(), fleet.Beat{RunnerID: id, Instance: "one", Idle: sessions})
+		return heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "one", Idle: sessions})
 	}
 	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""), submit(t, c, `{"agent_name":"e","parameters":{}}`, "")
 	shows := func(session string) (all []string) {
@@ -61,7 +61,7 @@ func TestIdleIsShown(t *testing.T) {
 	is(good.SessionID, "finished")
 	beat(good.SessionID)
 	is(good.SessionID, "idle")
-	c.leases.beat(t.Context(), fleet.Beat{RunnerID: id, Instance: "another process", Idle: nil})
+	heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "another process", Idle: nil})
 	is(good.SessionID, "idle")
 	natstest.Until(t, "a silent runner has nothing idle", func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })
 	if reply := beat(good.SessionID, "ses_unknown"); reply.Forget != nil {

@@ -80,7 +80,7 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	active(t, a, id, "is queued again", func(at journal.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
 	beat := func(key string) []string {
-		return b.leases.beat(t.Context(), fleet.Beat{RunnerID: r.ID(), Instance: r.Instance, Attempts: []fleet.Attempt{{RunID: id, Key: key}}}).GivenUp
+		return heartbeat(t, b, fleet.Beat{RunnerID: r.ID(), Instance: r.Instance, Attempts: []fleet.Attempt{{RunID: id, Key: key}}}).GivenUp
 	}
 	if gone := beat(second.Key); len(gone) > 0 {
 		t.Error("an attempt that runs was given up")

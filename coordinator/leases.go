@@ -40,16 +40,19 @@ func newLeases(c *Coordinator) *leases {
 	return l
 }
 
-// beat notes the attempts alive, and tells the worker what it does not know.
-func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
+// beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is refused.
+func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error) {
 	now := time.Now()
-	r, known, superseded := l.c.fleet.beat(b.RunnerID, b.Instance)
+	r, known, superseded, err := l.c.fleet.beat(ctx, b)
 	if superseded { // or it is the successor, and that is not known here yet: who is sent away wrongly ends
-		if _, err := l.c.fleet.refresh(ctx, b.RunnerID); err == nil {
-			r, known, superseded = l.c.fleet.beat(b.RunnerID, b.Instance)
+		if _, unread := l.c.fleet.refresh(ctx, b.RunnerID); unread == nil {
+			r, known, superseded, err = l.c.fleet.beat(ctx, b)
 		} else {
 			superseded = false
 		}
+	}
+	if err != nil {
+		return fleet.BeatReply{}, err
 	}
 	if known && !superseded {
 		l.c.fleet.tick(b.RunnerID, b.At)
@@ -95,7 +98,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) fleet.BeatReply {
 			}
 		}
 	}
-	return reply
+	return reply, nil
 }
 
 // another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is
@@ -215,7 +218,7 @@ func (l *leases) judge(ctx context.Context, a journal.Active, why string) error 
 	if ctx.Err() != nil { // who asks is ending
 		return ctx.Err()
 	}
-	if err == nil && reply.Has && reply.Instance == a.Claim.Instance {
+	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && l.c.fleet.proven(a.Claim.RunnerID, reply) {
 		l.mu.Lock()
 		l.seen[a.Key] = time.Now()
 		l.mu.Unlock()

@@ -31,6 +31,9 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	if err := checkRunner(r); err != nil {
 		return fleet.Registered{}, err
 	}
+	if err := ownDoor(ctx, &r); err != nil {
+		return fleet.Registered{}, err
+	}
 	id := r.ID()
 	r.Set, r.RegisteredAt, r.Draining = fleet.AgentSet(r.Agents), time.Now().UTC(), false
 	value, err := json.Marshal(r)
@@ -40,7 +43,7 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	if err := c.fleet.admit(id, r.Identity, len(value)); err != nil {
 		return fleet.Registered{}, err
 	}
-	rev, dead, err := c.takeOver(ctx, id, r.Instance)
+	rev, dead, err := c.takeOver(ctx, id, r)
 	if err != nil {
 		return fleet.Registered{}, err
 	}
@@ -62,7 +65,7 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	if err := c.fleet.write(ctx, id, value, rev); err != nil {
 		return fleet.Registered{}, err
 	}
-	c.fleet.beat(id, r.Instance) // it is there
+	c.fleet.heard(id, r.Instance) // it is there
 	c.endOld(ctx, r, dead)
 	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
 	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.fleet.lanesOf(r), APIURL: c.PublicURL}, nil
@@ -115,28 +118,29 @@ func checkRunner(r fleet.Runner) error {
 }
 
 // takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was registered, 0
-// where nothing was, and the instance of the process that was it and is dead.
-func (c *Coordinator) takeOver(ctx context.Context, id, instance string) (rev uint64, dead string, err error) {
+// where nothing was, and the instance of the process that was it and is dead. A reply that the registered process has not proved to be
+// its own counts as silence: neither does it keep an identity for ever, nor free it.
+func (c *Coordinator) takeOver(ctx context.Context, id string, r fleet.Runner) (rev uint64, dead string, err error) {
 	if rev, err = c.fleet.refresh(ctx, id); err != nil {
 		return 0, "", unavailable(err)
 	}
 	c.fleet.mu.RLock()
 	m, ok := c.fleet.members[id]
-	var there string
-	var registered time.Time
+	var there fleet.Runner
 	var silent time.Duration
 	if ok {
-		there, registered, silent = m.Instance, m.RegisteredAt, time.Since(m.heard)
+		there, silent = m.Runner, time.Since(m.heard)
 	}
 	c.fleet.mu.RUnlock()
-	if !ok || there == instance {
+	if !ok || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there) {
 		return rev, "", nil
 	}
-	reply, err := c.insistent(ctx, id, registered, fleet.Command{Type: fleet.CommandPing})
+	reply, err := c.insistent(ctx, id, there.RegisteredAt, fleet.Command{Type: fleet.CommandPing})
+	alive := err == nil && there.Answered(reply)
 	switch {
 	case errors.Is(err, bus.ErrNobody):
-		return rev, there, nil
-	case err == nil && reply.Instance == instance, err != nil && silent >= c.Lease: // or it hangs, and its leases are over
+		return rev, there.Instance, nil
+	case alive && there.Proof == "" && reply.Instance == r.Instance, !alive && silent >= c.Lease: // or it hangs, and its leases are over
 		return rev, "", nil
 	}
 	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
@@ -249,32 +253,53 @@ func (c *Coordinator) changeOwners(ctx context.Context, change func(map[string]o
 	return fault.New(fault.Unavailable, "", "Many runners register at once; try again").After(time.Second)
 }
 
-// Deregister takes a runner out at once (SIGTERM); its running attempts keep their leases.
+// Deregister takes a runner out at once, for its own process alone; its running attempts keep their leases. One that is not registered is
+// out already.
 func (c *Coordinator) Deregister(ctx context.Context, f fleet.Farewell) error {
+	if err := fleet.CheckID(f.RunnerID); err != nil {
+		return err
+	}
+	r, rev, err := c.fleet.stored(ctx, f.RunnerID)
+	if err != nil || rev == 0 {
+		return err
+	}
+	if err := mayLeave(ctx, r, f); err != nil {
+		return err
+	}
 	c.log.Info("runner deregisters", "runner", f.RunnerID)
-	return c.fleet.remove(ctx, f.RunnerID, f.Instance)
+	return c.fleet.take(ctx, f.RunnerID, r, rev)
 }
 
 // remove forgets a runner and frees the names that no replica of it has. A given instance must be the one that is stored: a
 // successor may have registered elsewhere a moment ago.
 func (r *roster) remove(ctx context.Context, id, instance string) error {
-	b := r.c.bus.Bucket(subject.Runners)
-	raw, rev, err := b.Get(ctx, id)
-	if errors.Is(err, bus.ErrNone) {
-		r.put(id, nil)
-		return nil
-	} else if err != nil {
-		return unavailable(err)
-	}
-	var gone fleet.Runner
-	if err := json.Unmarshal(raw, &gone); err != nil {
+	gone, rev, err := r.stored(ctx, id)
+	if err != nil || rev == 0 || instance != "" && gone.Instance != instance {
 		return err
 	}
-	if instance != "" && gone.Instance != instance {
-		r.put(id, raw)
-		return nil
+	return r.take(ctx, id, gone, rev)
+}
+
+// stored reads a registration, and notes what it read. Revision 0: there is none.
+func (r *roster) stored(ctx context.Context, id string) (is fleet.Runner, rev uint64, err error) {
+	raw, rev, err := r.c.bus.Bucket(subject.Runners).Get(ctx, id)
+	switch {
+	case errors.Is(err, bus.ErrNone):
+		r.put(id, nil)
+		return is, 0, nil
+	case err != nil:
+		return is, 0, unavailable(err)
 	}
-	if err := b.DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
+	if err := json.Unmarshal(raw, &is); err != nil {
+		return is, 0, err
+	}
+	r.put(id, raw)
+	return is, rev, nil
+}
+
+// take removes the registration that was read with this revision, and frees its names. One that changed meanwhile stays.
+func (r *roster) take(ctx context.Context, id string, gone fleet.Runner, rev uint64) error {
+	if err := r.c.bus.Bucket(subject.Runners).DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
 		return nil
 	} else if err != nil {
 		return unavailable(err)
@@ -342,13 +367,21 @@ func (c *Coordinator) openFleet() (serve func(context.Context) error, err error)
 func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) error {
 	ops := map[string]func(context.Context, []byte) ([]byte, error){
 		fleet.OpRegister: answer(func(ctx context.Context, r fleet.Registration) (any, error) {
-			done, err := c.Register(ctx, r.Runner)
-			c.record(audit.Register, r.ID(), r.Hostname, err)
+			runner, err := r.Admitted()
+			var done fleet.Registered
+			if err == nil {
+				done, err = c.Register(ctx, runner)
+			}
+			c.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
 			return done, err
 		}),
 		fleet.OpDeregister: answer(func(ctx context.Context, f fleet.Farewell) (any, error) {
 			err := c.Deregister(ctx, f)
-			c.record(audit.Deregister, f.RunnerID, "", err)
+			proven := ""
+			if f.Secret != "" && err == nil {
+				proven = f.RunnerID
+			}
+			c.record(ctx, audit.Deregister, proven, claimed{runner: f.RunnerID}, err)
 			return struct{}{}, err
 		}),
 		fleet.OpGetPart:   bytesOf(c.getPart),
@@ -358,13 +391,7 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 	}
 	heard := make(chan error, 1)
 	go func() {
-		heard <- beats.Serve(ctx, func(ctx context.Context, _ string, body []byte) ([]byte, error) {
-			b, err := fleet.ReadBeat(body)
-			if err != nil {
-				return nil, err
-			}
-			return json.Marshal(c.leases.beat(ctx, b))
-		})
+		heard <- beats.Serve(ctx, c.hearBeat)
 	}()
 	err := asks.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
 		name, as, _ := strings.Cut(strings.TrimPrefix(subj, subject.Fleet("")), ".")
@@ -379,13 +406,13 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 		}
 		if as != "" {
 			if r, err := registersAs(as, body); err != nil {
-				c.record(audit.Register, r.ID(), r.Hostname, err)
+				c.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
 				return nil, err
 			}
 		}
 		answer, err := op(ctx, body)
 		if name != fleet.OpRegister && name != fleet.OpDeregister {
-			c.recordRefusal(name, err)
+			c.recordRefusal(ctx, name, err)
 		}
 		return answer, err
 	})

@@ -119,6 +119,16 @@ func claim(t testing.TB, c *Coordinator, id string, r fleet.Runner) journal.Acti
 	return active(t, c, id, "is claimed", func(a journal.Active) bool { return a.Claim != nil })
 }
 
+// heartbeat is one that is not refused.
+func heartbeat(t testing.TB, c *Coordinator, b fleet.Beat) fleet.BeatReply {
+	t.Helper()
+	reply, err := c.leases.beat(t.Context(), b)
+	if err != nil {
+		t.Errorf("heartbeat: %v", err)
+	}
+	return reply
+}
+
 // finish says the last word of a claimed run.
 func finish(t testing.TB, c *Coordinator, a journal.Active) {
 	t.Helper()

@@ -43,8 +43,9 @@ type member struct {
 	own   string // the queue of its agents; empty: it has none
 	size  int    // of its registration, in bytes
 
-	ahead  time.Duration // by how much its clock is before ours: the least that its beats said of late
-	ticked time.Time     // when that was said; zero: it never was
+	unnamed bool          // its last heartbeat came from a NATS that does not say with whose credential
+	ahead   time.Duration // by how much its clock is before ours: the least that its beats said of late
+	ticked  time.Time     // when that was said; zero: it never was
 }
 
 func newRoster(c *Coordinator) *roster {
@@ -94,7 +95,7 @@ func follow(ctx context.Context, b *bus.Bucket, have map[string]bus.Value, put f
 }
 
 func (r *roster) put(id string, value []byte) {
-	if id == ownersKey {
+	if !fleet.IsID(id) { // the table of owners
 		return
 	}
 	r.mu.Lock()
@@ -117,7 +118,7 @@ func (r *roster) put(id string, value []byte) {
 		m.own = w.Lane()
 	}
 	if old, ok := r.members[id]; ok && old.Instance == m.Instance {
-		m.heard, m.ahead, m.ticked = old.heard, old.ahead, old.ticked
+		m.heard, m.ahead, m.ticked, m.unnamed = old.heard, old.ahead, old.ticked, old.unnamed
 	}
 	r.members[id] = &m
 	r.c.turns.poke()
@@ -251,24 +252,6 @@ func (r *roster) agents() map[string]agent.Blueprint {
 	return all
 }
 
-// beat notes that a runner was heard, and tells whether it is known.
-func (r *roster) beat(id, instance string) (m fleet.Runner, known, superseded bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.members[id]
-	if !ok {
-		return m, false, false
-	}
-	if at.Instance != instance {
-		return at.Runner, true, true
-	}
-	if r.status(at) != fleet.Online {
-		r.forget()
-	}
-	at.heard = time.Now()
-	return at.Runner, true, false
-}
-
 // tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference counts.
 func (r *roster) tick(id string, at time.Time) {
 	if at.IsZero() {
@@ -365,8 +348,10 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.insistent(ctx, id, runner.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: runner.Instance})
+		reply, err := c.insistent(ctx, id, runner.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: runner.Instance})
 		switch {
+		case err == nil && !runner.Answered(reply) && try < 3: // somebody else answered
+			continue
 		case errors.Is(err, bus.ErrNobody): // nobody is there to drain
 			if err := c.fleet.remove(ctx, id, runner.Instance); err != nil {
 				return err
@@ -384,14 +369,15 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 
 // markDraining notes that a runner is to go, and gives its registration. ErrTaken: it has changed meanwhile.
 func (c *Coordinator) markDraining(ctx context.Context, id string) (r fleet.Runner, err error) {
-	raw, rev, err := c.bus.Bucket(subject.Runners).Get(ctx, id)
-	if errors.Is(err, bus.ErrNone) || id == ownersKey {
-		return r, fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
-	} else if err != nil {
-		return r, unavailable(err)
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := fleet.CheckID(id); err != nil {
 		return r, err
+	}
+	r, rev, err := c.fleet.stored(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	if rev == 0 {
+		return r, fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
 	}
 	r.Draining = true
 	value, err := json.Marshal(r)

@@ -73,7 +73,7 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 }
 
 func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Attempts: attempts, Idle: firstOf(w.idle(), fleet.MaxBeatIdle), Draining: w.leaving.Load(), At: time.Now().UTC()})
+	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Attempts: attempts, Idle: firstOf(w.idle(), fleet.MaxBeatIdle), Draining: w.leaving.Load(), At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (w *Worker) serveCommands(ctx context.Context) {
 
 // do does what a command says.
 func (w *Worker) do(c fleet.Command) (fleet.CommandReply, error) {
-	reply := fleet.CommandReply{Instance: w.me.Instance}
+	reply := fleet.CommandReply{Instance: w.me.Instance, Secret: w.secret}
 	if (c.Type == fleet.CommandLanes || c.Type == fleet.CommandDrain) && c.Instance != w.me.Instance {
 		return reply, fault.Newf(fault.Forbidden, "The command %s names another process than this one; the answer to the next heartbeat says it too", c.Type)
 	}

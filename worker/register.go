@@ -54,7 +54,7 @@ func (w *Worker) sayWhy(err error) {
 
 // registerOnce asks once. It does not stop in the middle: an answer that nobody waits for would leave a runner behind.
 func (w *Worker) registerOnce() error {
-	ask, err := json.Marshal(fleet.Registration{Runner: w.me})
+	ask, err := json.Marshal(fleet.Registration{Runner: w.me, Secret: w.secret})
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (w *Worker) die(err error) {
 // deregister frees the names of the runner's agents at once. The worker is leaving, so no registration begins any more.
 func (w *Worker) deregister() {
 	w.joins.Wait()
-	ask, err := json.Marshal(fleet.Farewell{RunnerID: w.id, Instance: w.me.Instance})
+	ask, err := json.Marshal(fleet.Farewell{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret})
 	if err != nil {
 		return
 	}
@@ -146,7 +146,7 @@ func (w *Worker) deregister() {
 		ctx, cancel := context.WithTimeout(w.dead, 2*time.Second)
 		_, err = w.bus.Request(ctx, subject.Fleet(fleet.OpDeregister), ask)
 		cancel()
-		if err == nil || w.dead.Err() != nil || errors.Is(err, bus.ErrNobody) {
+		if err == nil || w.dead.Err() != nil || errors.Is(err, bus.ErrNobody) || fault.KindOf(err) == fault.Forbidden {
 			break
 		}
 		wait(w.dead, 200*time.Millisecond)

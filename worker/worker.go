@@ -82,6 +82,8 @@ type Worker struct {
 	id    string // the runner's
 	slots int
 
+	secret string // of this process: coordinators know it, and nobody else
+
 	serves   map[string]string // its own agents' names and hashes
 	env      []string          // what all runs' programs inherit
 	taker    *bus.Taker
@@ -147,7 +149,7 @@ func New(cfg Config) (*Worker, error) {
 		}
 	}
 	w := &Worker{
-		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), serves: fleet.AgentSet(cfg.Agents), env: cfg.Profile.Inherited(os.LookupEnv),
+		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), secret: fleet.NewSecret(), serves: fleet.AgentSet(cfg.Agents), env: cfg.Profile.Inherited(os.LookupEnv),
 		ready: make(chan struct{}), fatal: make(chan error, 1), drain: make(chan struct{}), now: make(chan struct{}), poke: make(chan struct{}, 1),
 		next: make(chan bus.Delivery), attempts: map[string]*attempt{},
 	}

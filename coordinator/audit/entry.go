@@ -29,6 +29,7 @@ const (
 	SchemaCreate = "schema.create"
 	Register     = "runner.register"
 	Deregister   = "runner.deregister"
+	Heartbeat    = "runner.heartbeat" // only where it was refused
 	Removed      = "runner.removed"
 	Read         = "read"       // only where it was refused
 	Lost         = "audit.lost" // lines are missing here
@@ -37,11 +38,20 @@ const (
 // Actor is who did it, as far as the door knows.
 type Actor struct {
 	Kind    string `json:"kind"`
-	Name    string `json:"name,omitempty"`  // of an API token; as whom a runner registers: its hostname
+	Name    string `json:"name,omitempty"`  // of an API token
 	Scope   string `json:"scope,omitempty"` // of an API token
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
-	Runner  string `json:"runner_id,omitempty"` // as it says
+	Runner  string `json:"runner_id,omitempty"` // whose process has proved to be it
+
+	Credential string `json:"credential,omitempty"` // at NATS, as its server names it: the first 20 characters of the public key
+	Claimed    *Claim `json:"claimed,omitempty"`
+}
+
+// Claim is as whom somebody speaks over NATS. Nothing has shown that it is true.
+type Claim struct {
+	Runner string `json:"runner_id,omitempty"`
+	Host   string `json:"hostname,omitempty"`
 }
 
 // The kinds of actors.
@@ -51,7 +61,7 @@ const (
 	Anonymous   = "anonymous"   // no tokens are asked for
 	Unknown     = "unknown"     // nobody whom the door knows: refused
 	Publisher   = "nats"        // NATS let it in, and does not tell us as whom
-	Runner      = "runner"      // a worker
+	Runner      = "runner"      // a worker, by its credential or the secret of its process
 	Coordinator = "coordinator" // this process by itself
 )
 
@@ -125,6 +135,11 @@ func (e Entry) attrs() []slog.Attr {
 		add("by_session", a.Session)
 		add("by_run", a.Run)
 		add("by_runner", a.Runner)
+		add("credential", a.Credential)
+		if a.Claimed != nil {
+			add("claimed_runner", a.Claimed.Runner)
+			add("claimed_host", a.Claimed.Host)
+		}
 	}
 	add("from", e.From)
 	add("action", e.Action)

@@ -63,6 +63,12 @@ func Not(check, advice, format string, args ...any) Finding {
 	return Finding{check, Skip, fmt.Sprintf(format, args...), advice}
 }
 
+// OlderUsers is what users.conf of an older version lacks; where says which it is.
+func OlderUsers(where string) Finding {
+	return Odd("nats-users", "'ao init --dir' with the folder of its keys renews nats/users.conf and keeps every key; then have NATS reload it, or restart an embedded one",
+		"users.conf is of an older version: NATS does not tell coordinators whose credential a worker's request comes with (%s)", where)
+}
+
 // Secret looks whether others than its owner can read a file of secrets; setting is what names it. A folder: whether others can look
 // into it.
 func Secret(setting, path string) Finding {

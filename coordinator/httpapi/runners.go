@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"regexp"
 
 	"ao/coordinator"
 	"ao/coordinator/audit"
@@ -20,12 +19,10 @@ func (a *API) listRunners(*gin.Context, query) (any, error) {
 	return map[string][]coordinator.RunnerView{"runners": orEmpty(a.c.Runners())}, nil
 }
 
-var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
-
 func (a *API) drainRunner(g *gin.Context, _ query) (any, error) {
 	id := g.Param("id")
-	if !runnerID.MatchString(id) {
-		return nil, fault.Newf(fault.Invalid, "runner_id %.80q: a runner's id is rnr_ and letters and digits", id).With("field", "runner_id")
+	if err := fleet.CheckID(id); err != nil {
+		return nil, err
 	}
 	if err := a.noBody(g); err != nil {
 		return nil, err
@@ -45,6 +42,7 @@ type registration struct {
 	Executor            executor        `json:"executor"`      // "executor":{"type":…}: an alias
 	DottedType          string          `json:"executor.type"` // likewise
 	Instance            string          `json:"instance"`
+	Secret              string          `json:"secret"`
 	Tags                []string        `json:"tags"`
 	RequireMatchingTags bool            `json:"require_matching_tags"`
 	MaxConcurrentRuns   int             `json:"max_concurrent_runs"`
@@ -92,9 +90,12 @@ func readRunner(raw []byte) (fleet.Runner, error) {
 			return fleet.Runner{}, fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one of them").With("field", "executor_type")
 		}
 	}
-	runner := fleet.Runner{
+	runner, err := fleet.Registration{Secret: r.Secret, Runner: fleet.Runner{
 		Identity: fleet.Identity{Hostname: r.Hostname, ProjectDir: r.ProjectDir, ExecutorProfile: r.ExecutorProfile, ExecutorType: kind},
 		Instance: r.Instance, Tags: r.Tags, RequireMatchingTags: r.RequireMatchingTags, MaxConcurrentRuns: r.MaxConcurrentRuns, TimeoutSeconds: r.TimeoutSeconds,
+	}}.Admitted()
+	if err != nil {
+		return runner, err
 	}
 	if len(r.Agents) == 0 || string(r.Agents) == "null" {
 		return runner, nil

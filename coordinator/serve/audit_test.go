@@ -133,7 +133,9 @@ func TestWhoDidWhat(t *testing.T) {
 		{"nats", "nats", "", "run.stop", 200, "", func(e audit.Entry) bool { return e.Run == created["run_id"] }},
 		{"nats", "nats", "", "run.create", 404, "not_found", nil},
 		{"inbox", "nats", "", "run.create", 201, "", func(e audit.Entry) bool { return e.Run != "" }},
-		{"fleet", "runner", "brain", "runner.register", 200, "", func(e audit.Entry) bool { return strings.HasPrefix(e.Runner, "rnr_") }},
+		{"fleet", "nats", "", "runner.register", 200, "", func(e audit.Entry) bool {
+			return strings.HasPrefix(e.Runner, "rnr_") && *e.Actor.Claimed == audit.Claim{Runner: e.Runner, Host: "brain"}
+		}},
 	} {
 		var found []audit.Entry
 		natstest.Until(t, "a line "+tt.door+" "+tt.kind+" "+tt.action+" "+tt.code, func() bool {

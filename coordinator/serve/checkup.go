@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/nats/bus"
 	"ao/nats/embed"
+	"ao/nats/users"
 	"ao/shared/setting"
 	"ao/shared/version"
 )
@@ -84,6 +85,9 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 	switch {
 	case n.Users != "":
 		all = append(all, checkup.Good("nats-users", "the embedded NATS asks for a login"))
+		if text, err := os.ReadFile(n.Users); err == nil && !users.Named(string(text)) {
+			all = append(all, checkup.OlderUsers("AO_NATS_USERS "+n.Users))
+		}
 	case local(n.Listen):
 		all = append(all, checkup.Good("nats-users", "the embedded NATS asks nobody who they are; only this machine reaches it"))
 	default:

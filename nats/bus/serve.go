@@ -102,7 +102,7 @@ func (d *Door) Serve(ctx context.Context, f func(ctx context.Context, subject st
 		size := load.take(max(len(m.Data), servingBytes/serving))
 		wg.Go(func() {
 			defer load.give(size)
-			body, err := f(under, m.Subject, m.Data)
+			body, err := f(d.b.withCaller(under, m), m.Subject, m.Data)
 			d.b.answer(m, body, err)
 		})
 	}

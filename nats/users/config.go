@@ -31,11 +31,20 @@ const (
 // TLS is where a server finds its certificate, as its configuration has it. No Cert: no TLS.
 type TLS struct{ Cert, Key, CA string }
 
+// The first line of the configuration, as it is and as it was.
+const (
+	title    = "# The users of Agent Orchestrator and what each may do. 'ao init' renews it: add lines of your own, change none of these.\n"
+	oldTitle = "# The users of Agent Orchestrator and what each may do. Made by 'ao init', which makes it anew: write nothing here.\n"
+)
+
+// share has a server name the user whose requests an account imports.
+const share = ", share: true"
+
 // Config is the configuration of a NATS server with these users: to be included into a server's configuration, or read by an
 // embedded one (AO_NATS_USERS). It holds public keys only.
 func Config(all []User, tls TLS) string {
 	var b strings.Builder
-	b.WriteString("# The users of Agent Orchestrator and what each may do. Made by 'ao init', which makes it anew: write nothing here.\n# It holds no secrets. Why three accounts: shared/docs/decisions/0018-nats-users.md\n\n")
+	b.WriteString(title + "# It holds no secrets. Why three accounts: shared/docs/decisions/0018-nats-users.md\n\n")
 	if tls.Cert != "" {
 		fmt.Fprintf(&b, "tls {\n  cert_file: %q\n  key_file: %q\n  min_version: \"1.2\"\n}\n\n", tls.Cert, tls.Key)
 	}
@@ -119,7 +128,11 @@ func imports(role Role, all []User) (lines []string) {
 		return []string{fmt.Sprintf("{service: {account: %s, subject: %q}}", Workers, subject.AllCommands)}
 	}
 	for _, s := range services[role] {
-		lines = append(lines, fmt.Sprintf("{service: {account: %s, subject: %q}}", Own, s.subject))
+		more := ""
+		if s.named {
+			more = share
+		}
+		lines = append(lines, fmt.Sprintf("{service: {account: %s, subject: %q}%s}", Own, s.subject, more))
 	}
 	for _, u := range all {
 		if role == Publisher && u.Role == Publisher {

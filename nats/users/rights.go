@@ -66,14 +66,15 @@ type service struct {
 	stream    bool   // more than one answer
 	threshold string // how long the server keeps the way back for an answer; default two minutes
 	indirect  bool   // sent only as an answer: no permission to publish
+	named     bool   // the server tells coordinators whose credential sent it
 }
 
 // services are what each role may do, beside having an inbox: this list is the whole of it.
 var services = map[Role][]service{
 	Worker: {
-		{subject: subject.Fleet("*")}, // registration excepted: see rights
-		{subject: subject.Register("*", "*")},
-		{subject: subject.Beats("*")},
+		{subject: subject.Fleet("*"), named: true}, // registration excepted: see rights
+		{subject: subject.Register("*", "*"), named: true},
+		{subject: subject.Beats("*"), named: true},
 		{subject: subject.Claimed("*", "*", "*")},
 		{subject: subject.Bound("*", "*", "*")},
 		{subject: subject.Offered("*", "*", "*")},

@@ -33,8 +33,9 @@ func (i Identity) ID() string {
 // Runner is a worker process with one profile, as it announced itself.
 type Runner struct {
 	Identity
-	Instance            string            `json:"instance"`       // the process; a new one takes over from a dead one
-	Door                string            `json:"door,omitempty"` // the token of its NATS user, where it logged in: there it is told commands
+	Instance            string            `json:"instance"`              // the process; a new one takes over from a dead one
+	Proof               string            `json:"secret_hash,omitempty"` // of the process's secret; made by the coordinator, empty for a worker that sent none
+	Door                string            `json:"door,omitempty"`        // the token of its NATS user, where it logged in: there it is told commands
 	Tags                []string          `json:"tags"`
 	RequireMatchingTags bool              `json:"require_matching_tags"`
 	MaxConcurrentRuns   int               `json:"max_concurrent_runs"`

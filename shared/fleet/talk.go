@@ -13,8 +13,11 @@ const (
 	OpDropState  = "state_drop"  // PartRequest that names a state the session is no longer bound to → nothing
 )
 
-// Registration is a worker's word about itself; over HTTP the same (contract section 5).
-type Registration struct{ Runner }
+// Registration is what a worker announces; over HTTP the same. The embedded Runner has no Proof yet: see Admitted.
+type Registration struct {
+	Runner
+	Secret string `json:"secret,omitempty"` // of this process; workers before it send none
+}
 
 // Registered is the answer: who the runner is, how often it is to beat, and where its runs wait.
 type Registered struct {
@@ -26,16 +29,18 @@ type Registered struct {
 	APIURL           string        `json:"api_url,omitempty"` // where the coordinator that answered has its HTTP API, as workers reach it
 }
 
-// Farewell is a worker's end: SIGTERM deregisters at once (contract section 2).
+// Farewell deregisters a worker process, at once at SIGTERM.
 type Farewell struct {
 	RunnerID string `json:"runner_id"`
 	Instance string `json:"instance"`
+	Secret   string `json:"secret,omitempty"` // as it registered
 }
 
 // Beat says that a worker is alive and which attempts it has. It is a request on ao.beats.<runner>.
 type Beat struct {
 	RunnerID string    `json:"runner_id"`
 	Instance string    `json:"instance"`
+	Secret   string    `json:"secret,omitempty"` // as it registered
 	Attempts []Attempt `json:"attempts"`
 	Idle     []string  `json:"idle,omitempty"` // sessions that have a process which waits for their next turn
 	Draining bool      `json:"draining,omitempty"`
@@ -84,7 +89,8 @@ type Command struct {
 // CommandReply answers every command.
 type CommandReply struct {
 	Instance string `json:"instance"`
-	Has      bool   `json:"has,omitempty"` // probe, stop: the attempt is here
+	Secret   string `json:"secret,omitempty"` // as it registered: the reply is that process's
+	Has      bool   `json:"has,omitempty"`    // probe, stop: the attempt is here
 }
 
 // PartRequest asks for, or brings, one part of a payload; the attempt's key proves that the worker may.

@@ -95,7 +95,23 @@ func Make(w Wish) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.derive("nats/users.conf", "who may do what at NATS: AO_NATS_USERS, or included by the server's configuration", users.Config(all, tls))
+	return r, r.rights(all, tls)
+}
+
+// rights renews the configuration of NATS in its place: what an operator added to it stays.
+func (r *Ring) rights(all []users.User, tls users.TLS) error {
+	const name = "nats/users.conf"
+	text := users.Config(all, tls)
+	have, err := r.read(name)
+	if err != nil {
+		return err
+	}
+	if have != nil {
+		if text, err = users.Renew(string(have), all, tls); err != nil {
+			return fmt.Errorf("%s: %w", r.at(name), err)
+		}
+	}
+	return r.derive(name, "who may do what at NATS: AO_NATS_USERS, or included by the server's configuration", text)
 }
 
 // at is where a file is.

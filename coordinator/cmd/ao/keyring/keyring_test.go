@@ -221,3 +221,50 @@ func TestLater(t *testing.T) {
 		})
 	}
 }
+
+// TestAFolderOfAnOlderVersion: 'ao init' renews the rights in it and keeps the keys, and touches nothing that it would lose. The folder
+// was made by the program of commit 073a48e.
+func TestAFolderOfAnOlderVersion(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../../../nats/users/testdata/keys")); err != nil {
+		t.Fatal(err)
+	}
+	before := contents(t, dir)
+	const conf = "nats/users.conf"
+	text := before[conf][strings.Index(before[conf], "\n")+1:]
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, conf), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(strings.Replace(text, "jetstream: enabled", "jetstream: {max_file: 1G}", 1))
+	changed := contents(t, dir)
+	if _, err := Make(Wish{Dir: dir, Now: now}); err == nil || !strings.Contains(err.Error(), "nats/users.conf") || !strings.Contains(err.Error(), "jetstream: enabled") {
+		t.Errorf("changed by hand: %v", err)
+	}
+	if got := contents(t, dir); got[conf] != changed[conf] {
+		t.Errorf("what could not be kept was written over:\n%s", got[conf])
+	}
+	write(text + "system_account: SYS\n")
+	for _, want := range []string{Changed, Kept} {
+		r, err := Make(Wish{Dir: dir, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range r.Files {
+			if f.Path == conf && f.State != want || strings.HasSuffix(f.Path, ".nk") && f.State != Kept {
+				t.Errorf("%s is %s", f.Path, f.State)
+			}
+		}
+	}
+	after := contents(t, dir)
+	if got := after[conf]; !users.Named(got) || !strings.HasSuffix(got, "}\nsystem_account: SYS\n") {
+		t.Errorf("renewed:\n%s", got)
+	}
+	for name := range before {
+		if name != conf && after[name] != before[name] {
+			t.Errorf("%s was changed", name)
+		}
+	}
+}
