@@ -142,7 +142,7 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	if err != nil {
 		return 0, err
 	}
-	record := run.Callback{V: run.Version, RunID: spec.ID, At: spec.CreatedAt}
+	record := run.Callback{V: c.versions.now(), RunID: spec.ID, At: spec.CreatedAt}
 	for _, child := range o.Children[:told] {
 		record.Children = append(record.Children, child.RunID)
 	}
@@ -150,7 +150,7 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	if err := c.offload(ctx, &spec); err != nil {
 		return 0, err
 	}
-	turn, err := run.Accepted{V: run.Version, Spec: spec}.Encode()
+	turn, err := run.Accepted{V: c.versions.now(), Spec: spec}.Encode()
 	if err != nil {
 		return 0, err
 	}

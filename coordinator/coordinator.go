@@ -96,6 +96,7 @@ type Coordinator struct {
 	hooks    *hooks
 	tellings *tellings
 	offers   *offers
+	versions *versions
 	meters   *meters     // nil: nothing is counted
 	started  atomic.Bool // keys and registries are read
 	full     atomic.Bool // the history has no room for new runs
@@ -110,7 +111,7 @@ func New(cfg Config) *Coordinator {
 	c.leases = newLeases(c)
 	c.turns = newTurns(c)
 	c.hooks, c.tellings = newHooks(c), newTellings()
-	c.offers = newOffers(c)
+	c.offers, c.versions = newOffers(c), newVersions(c)
 	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
 		Log: cfg.Log, Dir: cfg.DataDir, Measure: measure, Version: cfg.RecordVersion,
@@ -159,6 +160,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		g.Go(func() error { return c.tend(ctx) })
 		g.Go(func() error { return c.fleet.closeQueues(ctx) })
 		g.Go(func() error { return c.fleet.announcements(ctx) })
+		g.Go(func() error { return c.versions.watch(ctx) })
 		return nil
 	})
 	return g.Wait()

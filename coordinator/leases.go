@@ -57,7 +57,9 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error
 	if known && !superseded {
 		l.c.fleet.tick(b.RunnerID, b.At)
 	}
-	reply := fleet.BeatReply{Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL}
+	reply := fleet.BeatReply{
+		Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL, RecordVersion: l.c.versions.told(),
+	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
 		reply.Lanes = l.c.fleet.lanesOf(r)
 		l.c.Journal.Idle(b.RunnerID, b.Idle)
@@ -421,7 +423,7 @@ func (c *Coordinator) ended(ctx context.Context, a journal.Active, status run.St
 			c.log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
 		}
 	}
-	body, err := run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
+	body, err := run.Ended{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 

@@ -135,7 +135,7 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 
 // checked is the last word on an offer. An error says that it cannot be made yet.
 func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
-	word = run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
+	word = run.Ended{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
 	offer, res, err := c.Journal.Offer(ctx, a)
 	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
 	unreadable := func(what string, err error) (run.Ended, error) {

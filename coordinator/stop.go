@@ -59,7 +59,7 @@ func unbegun(a journal.Active) *fault.Fault {
 // ErrTaken: somebody has.
 func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	attempt, key := c.attempt(a)
-	claim, err := run.Claim{V: run.Version, SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC()}.Encode()
+	claim, err := run.Claim{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC()}.Encode()
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (c *Coordinator) lastOr(ctx context.Context, subj string) (bus.Message, err
 
 // wishStop makes the wish durable and tells the runner; the leases repeat it until the end comes.
 func (c *Coordinator) wishStop(ctx context.Context, a journal.Active) error {
-	body, err := json.Marshal(run.Stop{V: run.Version, SessionID: a.Spec.SessionID, At: time.Now().UTC()})
+	body, err := json.Marshal(run.Stop{V: c.versions.now(), SessionID: a.Spec.SessionID, At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 	if err := c.undelete(ctx, part, id); err != nil {
 		return err
 	}
-	body, err := json.Marshal(run.Deleted{V: run.Version, At: time.Now().UTC()})
+	body, err := json.Marshal(run.Deleted{V: c.versions.now(), At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}

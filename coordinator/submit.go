@@ -293,7 +293,7 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 	if !p.ownID {
 		return c.appendRecord(ctx, entry)
 	}
-	begun, err := json.Marshal(run.Begun{V: run.Version, RunID: p.spec.ID, At: p.spec.CreatedAt})
+	begun, err := json.Marshal(run.Begun{V: c.versions.now(), RunID: p.spec.ID, At: p.spec.CreatedAt})
 	if err != nil {
 		return err
 	}
@@ -331,13 +331,13 @@ func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry
 		}
 		return c.queued(part, lane, p.spec, 1)
 	}
-	body, err := run.Accepted{V: run.Version, Spec: p.spec}.Encode()
+	body, err := run.Accepted{V: c.versions.now(), Spec: p.spec}.Encode()
 	return bus.Entry{Subject: subject.Accepted(part, p.spec.SessionID, p.spec.ID), Body: body}, err
 }
 
 // queued is the record that lets a worker take the attempt.
 func (c *Coordinator) queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
-	body, err := run.Queued{V: run.Version, Attempt: attempt, Key: c.keys.of(s.ID, attempt), Spec: s}.Encode()
+	body, err := run.Queued{V: c.versions.now(), Attempt: attempt, Key: c.keys.of(s.ID, attempt), RecordVersion: c.versions.told(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
 }
 

@@ -101,6 +101,7 @@ func firstOf(all []string, most int) []string { return all[:min(len(all), most)]
 
 // obey does what the answer to a beat says.
 func (w *Worker) obey(r fleet.BeatReply) {
+	w.allowed.Store(int64(r.RecordVersion))
 	w.reachAt(r.APIURL)
 	leaving := w.leaving.Load() // then a successor may be there already, and what is to be killed is named
 	for _, key := range r.GivenUp {

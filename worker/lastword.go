@@ -100,7 +100,7 @@ func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, r
 	started := a.started
 	w.mu.Unlock()
 	r = run.Ended{
-		V: run.Version, SessionID: a.SessionID, RunnerID: w.id, Nonce: w.nonce(), Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result,
+		V: w.version(a), SessionID: a.SessionID, RunnerID: w.id, Nonce: w.nonce(), Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result,
 		Events: events, StartedAt: started, At: time.Now().UTC(),
 	}
 	if r.Error != nil && len(r.Error.Message) > maxMessage {

@@ -81,6 +81,7 @@ func (w *Worker) registerOnce() error {
 	if r.Lease > 0 {
 		w.lease.Store(int64(r.Lease))
 	}
+	w.allowed.Store(int64(r.RecordVersion))
 	w.reachAt(r.APIURL)
 	if w.commands == nil { // before it takes runs, so that each can be stopped and asked after; not before it is the runner
 		door, err := w.bus.Open(subject.CommandsAt(w.bus.Door(), w.id), "")

@@ -86,6 +86,11 @@ func (w *Worker) serve(d bus.Delivery) {
 // begin brings a delivery to an attempt's end: refused, another's, or its last word.
 func (w *Worker) begin(d bus.Delivery) {
 	q, partition, err := read(d)
+	if q.V > w.RecordVersion { // a newer worker may take it
+		w.log.Warn("a queued run is of a newer version than this worker; it comes again", "run", q.ID, "version", q.V, "reads", w.RecordVersion)
+		d.Later(again)
+		return
+	}
 	if err != nil {
 		w.log.Error("a queued run cannot be read; it is put aside in "+subject.Rejected, "subject", d.Subject, "err", err)
 		d.Reject(w.dead, err.Error())
@@ -134,8 +139,8 @@ func read(d bus.Delivery) (q run.Queued, partition string, err error) {
 		return q, "", fmt.Errorf("queued record: %w", err)
 	}
 	switch {
-	case q.V < 1 || q.V > run.Version:
-		return q, "", fmt.Errorf("queued record of version %d; this worker reads up to %d", q.V, run.Version)
+	case q.V < 1:
+		return q, "", fmt.Errorf("queued record of version %d", q.V)
 	case r.Kind != subject.QueuedKind || q.ID != r.Run || q.Attempt != r.N || q.Attempt < 1:
 		return q, "", fmt.Errorf("queued record of run %.80q, attempt %d, under another's subject", q.ID, q.Attempt)
 	case subject.Check(q.Key) != nil, subject.Check(q.SessionID) != nil:

@@ -67,6 +67,10 @@ type Config struct {
 
 	Metrics *metric.Registry // default nil: nothing is counted
 
+	// RecordVersion is the newest version of records that is read and written, default run.Version. Tests of several
+	// versions in one process raise it.
+	RecordVersion int
+
 	broken []agent.Bad // files of the profile that could not be used; readers are told of them
 }
 
@@ -108,6 +112,7 @@ type Worker struct {
 	nonces  atomic.Uint64
 	beat    atomic.Int64 // nanoseconds between beats
 	lease   atomic.Int64
+	allowed atomic.Int64 // the newest record version that coordinators allow; 0: 1
 	heard   atomic.Int64 // when a coordinator last answered a beat of ours, nanoseconds since 1970
 	counts  counts
 	meter   meter
@@ -143,6 +148,7 @@ func New(cfg Config) (*Worker, error) {
 	cfg.Grace = max(cmp.Or(cfg.Grace, 30*time.Second), 0)
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, 16<<20)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	cfg.RecordVersion = cmp.Or(cfg.RecordVersion, run.Version)
 	if cfg.Executor == nil {
 		if cfg.Executor, cfg.Agents, cfg.broken, err = builtin(cfg.Profile, cfg.MaxPayload, cfg.Log); err != nil {
 			return nil, err
@@ -271,6 +277,11 @@ func (w *Worker) Counts() Counts {
 
 // nonce is random per process and different per append: it tells an own record from another's.
 func (w *Worker) nonce() string { return fmt.Sprintf("%s.%d", w.me.Instance, w.nonces.Add(1)) }
+
+// version is that of an attempt's records: what the attempt allows, and what all coordinators read that are online now.
+func (w *Worker) version(a *attempt) int {
+	return min(w.RecordVersion, max(int(w.allowed.Load()), 1), a.MostVersion())
+}
 
 // mine says whether a record that was read back has this nonce.
 func mine(nonce string) func([]byte) bool {

@@ -416,7 +416,7 @@ func TestUnreadableIsPutAside(t *testing.T) {
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	})
-	s.queue(func(q *run.Queued) { q.V = run.Version + 1 })
+	s.queue(func(q *run.Queued) { q.V = -1 })
 	s.queue(func(q *run.Queued) { q.Key = "a.b" })
 	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued("1", lane, "run_x", 1), Body: []byte("{")}); err != nil {
 		t.Fatal(err)

@@ -44,8 +44,10 @@ const (
 	InboxDurable = "inbox"
 )
 
-// The public micro service, and the queue group of coordinators that answer requests.
+// The public micro service, and the queue group of coordinators that answer requests. Each coordinator answers the ping.
 const (
+	APIService    = "ao"
+	APIPing       = "$SRV.PING." + APIService
 	APIRunsCreate = "ao.api.runs.create"
 	APIRunsGet    = "ao.api.runs.get"
 	APIRunsStop   = "ao.api.runs.stop"

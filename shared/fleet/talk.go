@@ -27,6 +27,8 @@ type Registered struct {
 	HeartbeatSeconds int           `json:"heartbeat_interval_seconds"`
 	Lanes            []string      `json:"lanes"`
 	APIURL           string        `json:"api_url,omitempty"` // where the coordinator that answered has its HTTP API, as workers reach it
+	// RecordVersion is the newest version of records that the worker may write; 0: 1. Every coordinator that is online reads it.
+	RecordVersion int `json:"record_version,omitempty"`
 }
 
 // Farewell deregisters a worker process, at once at SIGTERM.
@@ -65,6 +67,8 @@ type BeatReply struct {
 	Drain      bool     `json:"drain"`             // take no more, finish, go
 	Lanes      []string `json:"lanes"`             // all queues the runner takes from
 	APIURL     string   `json:"api_url,omitempty"` // where the coordinator that answers has its HTTP API
+	// RecordVersion is the newest version of records that the worker may write from now on; 0: 1.
+	RecordVersion int `json:"record_version,omitempty"`
 }
 
 // What a coordinator asks of one worker, on ao.commands.<runner>.

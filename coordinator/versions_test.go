@@ -1,0 +1,63 @@
+package coordinator
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+)
+
+// What all coordinators read rises slowly and falls at once; one that says nothing of it reads version 1, and so does everybody of
+// whom nothing is known.
+func TestTheVersionOfAllCoordinators(t *testing.T) {
+	const silent = `{"name":"ao","id":"x","version":"1.0.0","type":"io.nats.micro.v1.ping_response"}`
+	says := func(versions ...int) (all [][]byte) {
+		for _, n := range versions {
+			if n == 0 {
+				all = append(all, []byte(silent))
+				continue
+			}
+			all = append(all, []byte(strings.Replace(silent, `{`, `{"metadata":{"`+VersionKey+`":"`+strconv.Itoa(n)+`"},`, 1)))
+		}
+		return all
+	}
+	c := New(Config{RecordVersion: 3})
+	now := c.versions.since
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		told  []int
+		want  int
+	}{
+		{"at the start", 0, []int{3}, 1},
+		{"an older one goes", 5 * time.Minute, []int{3, 2}, 1},
+		{"not yet", 9 * time.Minute, []int{3}, 1},
+		{"the lowest of the time counts", 10 * time.Minute, []int{3}, 2},
+		{"and again", 15 * time.Minute, []int{3, 3}, 2},
+		{"all are new", 20 * time.Minute, []int{3, 3}, 3},
+		{"a later one's is not ours to write", 21 * time.Minute, []int{3, 4}, 3},
+		{"an older one comes", 22 * time.Minute, []int{3, 0}, 1},
+		{"it goes", 23 * time.Minute, []int{3, 3}, 1},
+		{"nothing is heard", 29 * time.Minute, nil, 1},
+		{"so it begins anew", 38 * time.Minute, []int{3, 3}, 1},
+		{"until it is sure", 39 * time.Minute, []int{3, 3}, 3},
+		{"nonsense is 1", 40 * time.Minute, []int{3, -7}, 1},
+	} {
+		if got := c.versions.heard(says(tt.told...), now.Add(tt.after)); got != tt.want || c.versions.now() != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Under an attempt's key coordinators write what the attempt allows, and what all read now.
+func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
+	c := New(Config{RecordVersion: 3})
+	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3}, {3, 2, 2, 3}} {
+		c.versions.lowest.Store(int64(tt.all))
+		if of, told := c.versions.of(journal.Active{RecordVersion: tt.bound}), c.versions.told(); of != tt.of || told != tt.told {
+			t.Errorf("%+v: got %d, told %d", tt, of, told)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package bus_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+)
+
+// A survey has the answer of everybody, and none where nobody is.
+func TestSurvey(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	b := natstest.Open(t, s)
+	if got, err := b.Survey(t.Context(), "who", 5*time.Second); err != nil || len(got) != 0 {
+		t.Errorf("nobody: %q, %v", got, err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		ctx, cancel := context.WithCancel(context.Background())
+		door, err := natstest.Open(t, s).Open("who", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			door.Serve(ctx, func(context.Context, string, []byte) ([]byte, error) { return []byte(name), nil })
+		}()
+		t.Cleanup(func() { cancel(); <-ended })
+	}
+	natstest.Until(t, "all three answer", func() bool {
+		got, err := b.Survey(t.Context(), "who", 500*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(got) == 3
+	})
+}

@@ -1,0 +1,63 @@
+package worker
+
+import (
+	"context"
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/shared/executor"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// A worker writes records of the newest version that it knows, that all coordinators read by the last answer, and that the attempt allows.
+func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ own, told, beat, attempt, want int }{
+		{1, 0, 0, 0, 1}, // today
+		{2, 0, 0, 0, 1}, // coordinators of before
+		{2, 0, 0, 2, 1}, // an older one came since the run was queued
+		{2, 2, 2, 0, 1}, // … queued it
+		{2, 2, 2, 2, 2},
+		{2, 3, 3, 3, 2}, // newer coordinators
+		{1, 2, 2, 2, 1}, // a worker of before
+	} {
+		b := natstest.Bus(t)
+		s := newBoss(t, b)
+		s.with(func() {
+			s.allows = tt.told
+			s.answer = func(beat fleet.Beat) fleet.BeatReply {
+				r := known(beat)
+				r.RecordVersion = tt.beat
+				return r
+			}
+		})
+		w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return done("1") }, func(c *Config) { c.RecordVersion = tt.own })
+		q := s.queue(func(q *run.Queued) { q.RecordVersion = tt.attempt })
+		e := s.ended(q)
+		if c, ok := s.claim(q); !ok || c.V != tt.want || e.V != tt.want || e.Status != run.Completed {
+			t.Errorf("%+v: claimed in version %d, ended in %d as %s", tt, c.V, e.V, e.Status)
+		}
+		w.end(t)
+	}
+}
+
+// A queued run that only a newer worker can read is left to one.
+func TestANewerQueuedRunComesAgain(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	does := func(context.Context, executor.Invocation, executor.Host) run.Outcome { return done("1") }
+	start(t, b, does)
+	newer := s.queue(func(q *run.Queued) { q.V = run.Version + 1 })
+	if e := s.ended(s.queue()); e.Status != run.Completed {
+		t.Errorf("the next one: %s", e.Status)
+	}
+	if st, err := b.StreamState(t.Context(), "REJECTED"); err != nil || st.Msgs != 0 {
+		t.Errorf("%d are put aside, %v", st.Msgs, err)
+	}
+	start(t, b, does, func(c *Config) { c.RecordVersion, c.ProjectDir = run.Version+1, t.TempDir() })
+	if e := s.ended(newer); e.Status != run.Completed {
+		t.Errorf("got %s", e.Status)
+	}
+}
