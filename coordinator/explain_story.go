@@ -59,6 +59,10 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	for _, seq := range whole {
 		n.read(g, func() (bus.Message, error) { return n.c.bus.Get(ctx, seq) }, n.whole)
 	}
+	overstepped := r.Error != nil && r.Error.Code == journal.CodeOverstep // from that record on nothing is read
+	if overstepped {
+		n.read(g, func() (bus.Message, error) { return n.c.bus.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, StepFailed, say(r.Error)) })
+	}
 	attempts := make([]int, max(1, r.Attempt))
 	for i := range attempts {
 		attempts[i] = i + 1
@@ -67,7 +71,11 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	for _, at := range kept {
 		key := n.c.keys.of(r.ID, at)
 		last := func(subj string, say func(bus.Message)) {
-			n.read(g, func() (bus.Message, error) { return n.c.bus.Last(ctx, subj) }, say)
+			n.read(g, func() (bus.Message, error) { return n.c.bus.Last(ctx, subj) }, func(m bus.Message) {
+				if !overstepped || m.Seq < n.t.End {
+					say(m)
+				}
+			})
 		}
 		last(subject.Claimed(part, r.ID, key), func(m bus.Message) { n.claim(at, m) })
 		if n.t.AgentType == run.Autonomous {

@@ -76,9 +76,9 @@ func (f *fold) current(rec subject.Record) *row {
 	return nil
 }
 
-// codeOverstep is the code of the error of a run whose worker wrote a record above its attempt's version.
-const codeOverstep = "record_version"
+// CodeOverstep is the code of the error of a run whose worker wrote a record above its attempt's version.
+const CodeOverstep = "record_version"
 
 func errOverstep() *fault.Fault {
-	return fault.New(fault.Internal, codeOverstep, "The runner wrote a record of this run in a newer version than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker in their version")
+	return fault.New(fault.Internal, CodeOverstep, "The runner wrote a record of this run in a newer version than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker in their version")
 }

@@ -190,7 +190,7 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 				t.Fatal(err)
 			}
 			r, err := j.Get(t.Context(), a.spec.ID)
-			if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != codeOverstep || r.EndedAt == nil {
+			if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != CodeOverstep || r.EndedAt == nil {
 				t.Fatalf("got %+v, %v", r, err)
 			}
 			if res, _, err := j.Result(t.Context(), a.spec.ID); err == nil {

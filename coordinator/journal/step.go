@@ -64,7 +64,7 @@ func (ch *Change) step(at time.Time) (s Step) {
 	case subject.EndedKind:
 		s.Kind, s.Retried = Ended, ch.After == run.Pending
 		if ch.overstep {
-			s.Reason = codeOverstep
+			s.Reason = CodeOverstep
 		}
 		if s.Whole = time.Duration(now - r.created); s.Retried {
 			s.Status, s.RunnerID = run.Failed, ch.runner

@@ -122,3 +122,44 @@ func TestARecordThatIsTakenAwayByHand(t *testing.T) {
 	take(newer)
 	s.another().get("/ready").want(200)
 }
+
+// A worker that writes a newer record under its attempt's key than that allows ends the attempt, as failed, for every coordinator and the
+// ledger alike; it stops nobody.
+func TestARecordAboveItsAttemptIsAFailedEnd(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	other := s.another()
+	s.work(func(q run.Queued) run.Outcome {
+		part := subject.Partition(q.SessionID)
+		for name, subj := range map[string]string{"bound": subject.Bound(part, q.ID, q.Key), "ended": subject.Ended(part, q.ID, q.Key), "offered": subject.Offered(part, q.ID, q.Key)} {
+			if strings.Contains(string(q.Parameters), name) && q.Attempt == 1 {
+				if _, err := s.bus.Append(t.Context(), bus.Entry{Subject: subj, Body: []byte(`{"v":2,"session_id":"` + q.SessionID + `","attempt":1,"status":"completed"}`)}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return done(`{}`)
+	}, echo("tool"))
+	for _, kind := range []string{"bound", "ended", "offered"} {
+		failed := s.submit(`{"agent_name":"tool","parameters":{"x":"` + kind + `"}}`).RunID
+		again := s.submit(`{"agent_name":"tool","parameters":{"x":"` + kind + `"},"max_attempts":2}`).RunID
+		for _, at := range []*stack{s, other} {
+			r := at.until(failed, run.Failed)
+			if r.Error == nil || r.Error.Code != "record_version" {
+				t.Errorf("%s: %+v", kind, r.Error)
+			}
+			if story := at.get("/runs/" + failed + "/explain"); story.status != 200 || strings.Count(story.body, `"what":"failed"`) != 1 || strings.Contains(story.body, "follows after") {
+				t.Errorf("%s: the story is %s", kind, story.body)
+			}
+			if r := at.until(again, run.Completed); r.Attempt != 2 {
+				t.Errorf("%s: attempt %d", kind, r.Attempt)
+			}
+			at.get("/ready").want(200)
+		}
+	}
+	for _, at := range []*stack{s, other} {
+		if r := into[ledger.Report](at.get("/ledger"), 200); !r.OK || r.Foreign != 0 || r.Runs.Ended != 6 || r.Runs.Failed != 3 || r.Attempts.Retried != 3 {
+			t.Errorf("the ledger: %+v", r)
+		}
+	}
+}
