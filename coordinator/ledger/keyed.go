@@ -11,6 +11,9 @@ func (b *Book) isForeign(rec subject.Record) bool {
 	if b.Key == nil {
 		return false
 	}
+	if at, _ := b.find(rec.Run); at != 0 && b.live[at].key == rec.Key { // a coordinator has said so
+		return false
+	}
 	for n := 1; n <= run.MaxAttempts; n++ {
 		if b.Key(rec.Run, n) == rec.Key {
 			return false

@@ -283,9 +283,10 @@ func (j *judge) again(ctx context.Context) error {
 
 // audit is what GET /ledger says.
 type audit struct {
-	OK    bool     `json:"ok"`
-	Count int      `json:"wrong_count"`
-	Wrong []defect `json:"wrong"`
+	OK      bool     `json:"ok"`
+	Count   int      `json:"wrong_count"`
+	Foreign int      `json:"foreign_records"`
+	Wrong   []defect `json:"wrong"`
 }
 
 // defect is a thing that the ledger says is wrong.
@@ -308,6 +309,9 @@ func (j *judge) audits(ctx context.Context) (all []audit, ok bool) {
 		case a.code != http.StatusOK || a.decode(&l) != nil:
 			j.b.complain(nil, "the ledger of %s: %d %.400s %v", at, a.code, a.body, a.err)
 			return nil, false
+		}
+		if l.Foreign > 0 { // nobody here writes without a key
+			j.b.complain(nil, "the ledger of %s calls %d records foreign", at, l.Foreign)
 		}
 		all = append(all, l)
 	}
