@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,12 +17,17 @@ type slow struct {
 	*httptest.ResponseRecorder
 	begun, returned, set chan struct{}
 	late                 bool // it was set on a connection that was the next request's by then
+	hooked               atomic.Bool
+	cut                  bool // reading was ended, although the body was there
 }
 
-func (s *slow) SetWriteDeadline(time.Time) error { return nil }
-
 func (s *slow) SetReadDeadline(at time.Time) error {
-	if at != past {
+	s.cut = s.cut || at == past
+	return nil
+}
+
+func (s *slow) SetWriteDeadline(at time.Time) error {
+	if at != past || s.hooked.Swap(true) { // the answer hurries, too
 		return nil
 	}
 	close(s.begun)
@@ -57,6 +63,9 @@ func TestTheEndOfARunIsOverWithItsRequests(t *testing.T) {
 		t.Fatalf("the run's end was not met: %d %s", w.Code, w.Body)
 	}
 	<-w.set
+	if w.cut {
+		t.Error("a request's body was there, and reading was ended: the server cancels all later requests of that connection")
+	}
 	if w.late {
 		t.Error("a request was over, and the connection's deadline was set after it")
 	}

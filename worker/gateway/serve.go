@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"ao/shared/fault"
@@ -157,11 +158,17 @@ func (d *Door) do(w http.ResponseWriter, r *http.Request, path []string, t route
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	conn.SetWriteDeadline(time.Time{}) // that of an earlier request of the connection
+	var mu sync.Mutex
+	reading := true // the body; the server reads on behind it, and a deadline there cancels all later requests of the connection
 	hooked := make(chan struct{})
 	unhook := context.AfterFunc(d.ctx, func() { // nobody is waited for any more, not even one who does not read
 		defer close(hooked)
 		cancel()
-		conn.SetReadDeadline(past)
+		mu.Lock()
+		defer mu.Unlock()
+		if reading {
+			conn.SetReadDeadline(past)
+		}
 		conn.SetWriteDeadline(past)
 	})
 	defer func() {
@@ -196,8 +203,13 @@ func (d *Door) do(w http.ResponseWriter, r *http.Request, path []string, t route
 		refuse(w, err)
 		return
 	}
+	mu.Lock()
+	reading = false
+	mu.Unlock()
 	if d.ctx.Err() == nil {
 		conn.SetReadDeadline(time.Time{}) // or its end would look like the client's
+	} else {
+		w.Header().Set("Connection", "close") // its read deadline may be over
 	}
 	c := call{Door: d, w: w, r: r, ctx: ctx, path: path, body: body}
 	v, err := t.do(c)
