@@ -16,7 +16,7 @@ import (
 // TestOneCallerTakesEverything: who has one token, or none, takes all that there is of something, and keeps it. Others have theirs.
 func TestOneCallerTakesEverything(t *testing.T) {
 	t.Parallel()
-	b := siege(t, "AO_MAX_CONNECTIONS=1500")
+	b := siege(t, "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
 	for _, flood := range []struct {
 		name, who string
 		takes     func(b *besieged, who string) (release func())
@@ -24,6 +24,8 @@ func TestOneCallerTakesEverything(t *testing.T) {
 		{"slow bodies", "read", (*besieged).slowBodies},
 		{"idle connections", "nobody", (*besieged).idleConnections},
 		{"live streams", "read", (*besieged).liveStreams},
+		{"queues", "run", (*besieged).tagSubsets},
+		{"an agent that starts itself", "run", (*besieged).startsItself},
 		{"what no client sends", "read", (*besieged).oddRequests},
 	} {
 		b.row(flood.name, func(b *besieged) {
@@ -120,6 +122,40 @@ func (b *besieged) liveStreams(who string) (release func()) {
 			body.Close()
 		}
 	}
+}
+
+// tagSubsets asks for runs with every set of the honest runner's tags, each of which is a queue of its own.
+func (b *besieged) tagSubsets(who string) (release func()) {
+	for set := 1; set < 1<<len(honestTags); set++ {
+		var tags []string
+		for i, tag := range honestTags {
+			if set&(1<<i) != 0 {
+				tags = append(tags, `"`+tag+`"`)
+			}
+		}
+		r := b.as(who, "POST", "/runs", `{"agent_name":"echo","parameters":{"word":"x"},"additional_demands":{"tags":[`+strings.Join(tags, ",")+`]}}`)
+		if r.code != 201 && r.code != 429 && r.code != 503 {
+			b.t.Errorf("set %d: %d %s", set, r.code, r.text)
+		}
+	}
+	b.lateComers()
+	return func() {}
+}
+
+// startsItself runs an agent that starts itself, which is to start itself.
+func (b *besieged) startsItself(who string) (release func()) {
+	b.write("profiles/mind.json", `{"type":"autonomous","command":"ao-test-exec","max_concurrent_runs":8}`)
+	mind := b.runner("mind", append(as(b.ring, b.nats, "worker-mind"), "AO_PROFILES=mind")...)
+	b.online("mind")
+	b.has(b.post("/agents", `{"name":"again","executor_profile":"mind"}`), 201)
+	r := b.as(who, "POST", "/runs", `{"agent_name":"again","parameters":`+prompted(strings.Repeat("@child again async_poll ", 40)+"@say I am the last")+`}`)
+	b.has(r, 201)
+	b.until("one of them is refused its child", func() bool { return b.runs("agent_name=again&status=failed") == 1 })
+	b.has(b.get("/runs?agent_name=again&status=failed"), 200, "too_deep")
+	if n := b.runs("agent_name=again"); n > 9 {
+		b.t.Errorf("an agent that starts itself went %d deep, and AO_MAX_DEPTH is 8", n)
+	}
+	return mind.stop
 }
 
 // oddRequests are refused in JSON, as all are.

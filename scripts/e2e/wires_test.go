@@ -244,6 +244,9 @@ func (b *besieged) registrations(to string) (all []shot) {
 		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[{"name":"echo","type":"procedural","command":"./evil","status":"active"}]`, 1),
 		strings.Replace(runner("evil", "/evil", profile, ""), `"agents":[]`, `"agents":[`+strings.Repeat(`{"name":"a","type":"procedural","command":"x","status":"active"},`, 5000)+`{}]`, 1),
 		runner(strings.Repeat("h", 100_000), "/evil", profile, ""), runner("../../x", "\\u0000", profile, ""), runner("*", ">", profile, `,"max_concurrent_runs":-1`))
+	for i := range 300 {
+		all = append(all, shot{to, strings.Replace(runner(fmt.Sprintf("made-up-%d", i), "/evil", profile, ""), `"agents":[]`, fmt.Sprintf(`"agents":[{"name":"evil-%d","type":"procedural","command":"./evil","status":"active"}]`, i), 1)})
+	}
 	return append(all, each(to, junk...)...)
 }
 
