@@ -50,6 +50,13 @@ type known struct {
 	profileTimeout int               // and the profile's upper bound, seconds
 	raw            json.RawMessage   // the blueprint as a run carries it, where it was made before
 	lane           string            // of runs that ask for nothing beyond it; likewise
+	online         bool              // likewise: a runner that has it is online
+}
+
+// shown is the definition as readers see it, with how many online runners have it.
+func (k known) shown(runners int) agent.Blueprint {
+	k.Runners = &runners
+	return k.Blueprint
 }
 
 // snapshot is the blueprint as a run carries it.
@@ -293,6 +300,9 @@ func (c *Coordinator) BrokenAgents() []agent.Bad {
 	c.fleet.mu.RLock()
 	defer c.fleet.mu.RUnlock()
 	for _, m := range c.fleet.byAge() {
+		if !m.LeftAt.IsZero() {
+			continue
+		}
 		for _, b := range m.Broken {
 			b.RunnerID, b.Status = m.id, agent.Broken
 			all = append(all, b)
@@ -306,6 +316,11 @@ func (c *Coordinator) Agent(ctx context.Context, name string) (agent.Blueprint, 
 	k, ok := c.agents.look(ctx, name)
 	if !ok {
 		return k.Blueprint, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
+	}
+	if k.owners != nil {
+		c.fleet.mu.RLock()
+		defer c.fleet.mu.RUnlock()
+		return k.shown(c.fleet.serving(name, k.ownerHash())), nil
 	}
 	return k.Blueprint, nil
 }
@@ -346,8 +361,8 @@ func readOwn(raw []byte) (agent.Blueprint, error) {
 		return b, err
 	case b.Type == run.Procedural:
 		return b, fault.New(fault.Invalid, "", procedural).With("field", "type")
-	case b.RunnerID != "" || b.CreatedAt != nil || b.ModifiedAt != nil:
-		return b, fault.New(fault.Invalid, "", "runner_id, created_at and modified_at are set by the coordinator; leave them out").With("field", "runner_id")
+	case b.RunnerID != "" || b.Runners != nil || b.CreatedAt != nil || b.ModifiedAt != nil:
+		return b, fault.New(fault.Invalid, "", "runner_id, runners, created_at and modified_at are set by the coordinator; leave them out").With("field", "runner_id")
 	}
 	return b, nil
 }

@@ -99,6 +99,9 @@ func (c *Coordinator) candidates(w fleet.Want) (all crowd) {
 	c.fleet.mu.RLock()
 	defer c.fleet.mu.RUnlock()
 	for _, m := range c.fleet.byAge() {
+		if c.fleet.status(m) == fleet.Left {
+			continue
+		}
 		held := holders[m.id]
 		one := Candidate{ID: m.id, Identity: m.Identity, Status: c.fleet.status(m), Slots: m.MaxConcurrentRuns, Running: len(held), Mismatches: mismatches(m.Runner, w)}
 		if one.Status != fleet.Online {

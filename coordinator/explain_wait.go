@@ -83,7 +83,7 @@ func (c *Coordinator) obstacle(r run.Run, a journal.Active, inside bool) (o *Obs
 		until := a.NotBefore.UTC()
 		return &Obstacle{Reason: WaitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
 	}
-	w := c.turns.want(a.Spec)
+	w := c.turns.want(a)
 	if !c.fleet.matches(w) {
 		return c.unmatched(r, a, w, now, inside)
 	}
@@ -154,6 +154,7 @@ func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now t
 			say += fmt.Sprintf(" (closest: %s, but its %s)", near.ID, differs(near.Mismatches))
 		}
 	}
+	say += c.parted(a.Spec)
 	if since, ok := c.turns.unmatchedSince(r.ID, w.Lane()); ok {
 		until := since.Add(c.NoMatch).UTC()
 		since = since.UTC()

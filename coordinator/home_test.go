@@ -73,7 +73,7 @@ func TestWhichAgentsMayCome(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	id := register(t, c, runner("one", echo("back"))).RunnerID
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+	if err := c.fleet.remove(t.Context(), id, is("one")); err != nil { // it was silent for long
 		t.Fatal(err)
 	}
 	may := func(agent string) bool {

@@ -79,7 +79,7 @@ func (r *roster) beat(ctx context.Context, b fleet.Beat) (m fleet.Runner, known,
 		}
 		at.unnamed = bus.CallerOf(ctx).Unnamed
 	}
-	m, known, superseded = r.heardNow(b.RunnerID, b.Instance)
+	m, known, superseded = r.heardNow(b.RunnerID, b.Instance, b.Draining)
 	return m, known, superseded, nil
 }
 
@@ -87,22 +87,27 @@ func (r *roster) beat(ctx context.Context, b fleet.Beat) (m fleet.Runner, known,
 func (r *roster) heard(id, instance string) (m fleet.Runner, known, superseded bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.heardNow(id, instance)
+	return r.heardNow(id, instance, false)
 }
 
-// heardNow is heard for who holds mu.
-func (r *roster) heardNow(id, instance string) (m fleet.Runner, known, superseded bool) {
+// heardNow is heard for who holds mu. A runner that left is known no more, also where it still finishes.
+func (r *roster) heardNow(id, instance string, draining bool) (m fleet.Runner, known, superseded bool) {
 	at, ok := r.members[id]
-	if !ok {
+	switch {
+	case !ok:
 		return m, false, false
+	case at.Instance != instance:
+		return at.Runner, at.LeftAt.IsZero(), at.LeftAt.IsZero()
+	case !at.LeftAt.IsZero():
+		if draining {
+			at.heard = time.Now()
+		}
+		return at.Runner, false, false
 	}
-	if at.Instance != instance {
-		return at.Runner, true, true
-	}
-	if r.status(at) != fleet.Online {
+	if r.status(at) != fleet.Online || draining != at.going {
 		r.forget()
 	}
-	at.heard = time.Now()
+	at.heard, at.going = time.Now(), draining
 	return at.Runner, true, false
 }
 

@@ -35,7 +35,8 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 		return fleet.Registered{}, err
 	}
 	id := r.ID()
-	r.Set, r.RegisteredAt, r.Draining = fleet.AgentSet(r.Agents), time.Now().UTC(), false
+	r.Set, r.RegisteredAt = fleet.AgentSet(r.Agents), time.Now().UTC()
+	r.Draining, r.Leaving, r.LeftAt = false, false, time.Time{}
 	value, err := json.Marshal(r)
 	if err != nil {
 		return fleet.Registered{}, err
@@ -128,11 +129,12 @@ func (c *Coordinator) takeOver(ctx context.Context, id string, r fleet.Runner) (
 	m, ok := c.fleet.members[id]
 	var there fleet.Runner
 	var silent time.Duration
+	var left bool
 	if ok {
-		there, silent = m.Runner, time.Since(m.heard)
+		there, silent, left = m.Runner, time.Since(m.heard), m.Leaving || !m.LeftAt.IsZero()
 	}
 	c.fleet.mu.RUnlock()
-	if !ok || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there) {
+	if !ok || left || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there) {
 		return rev, "", nil
 	}
 	reply, err := c.insistent(ctx, id, there.RegisteredAt, fleet.Command{Type: fleet.CommandPing})
@@ -166,7 +168,10 @@ func (c *Coordinator) claimNames(ctx context.Context, id string, r fleet.Runner)
 				continue // a replica
 			}
 			if ok && (o.Hash != hash || o.Profile != r.ExecutorProfile) {
-				if rival := c.rival(name, o, id); rival != "" {
+				if _, err := c.fleet.refresh(ctx, o.Runner); err != nil {
+					return false, unavailable(err)
+				}
+				if rival := c.rival(name, o, id, r.ExecutorProfile); rival != "" {
 					return false, collision(name, rival, "runner "+rival)
 				}
 			}
@@ -182,26 +187,20 @@ func collision(name string, runner any, who string) error {
 		With("agent_name", name).With("existing_runner_id", runner)
 }
 
-// rival is another runner that owns a name online; only those collide. A registration so young that its runner may not be known
-// here yet counts.
-func (c *Coordinator) rival(name string, o owner, id string) string {
-	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second {
+// rival is another runner that holds a name against this one and its profile: any that is online; against other profiles also one
+// that drains, or left and is within its grace. A registration so young that its runner is not stored yet counts.
+func (c *Coordinator) rival(name string, o owner, id, profile string) string {
+	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second && !c.fleet.has(o.Runner, name, o.Hash) {
 		return o.Runner
 	}
 	c.fleet.mu.RLock()
 	defer c.fleet.mu.RUnlock()
-	for _, m := range c.fleet.members {
-		if s := c.fleet.status(m); m.id != id && m.Set[name] == o.Hash && s != fleet.Stale && s != fleet.Removed {
+	for _, m := range c.fleet.byAge() {
+		if m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile && c.fleet.holds(m, profile) {
 			return m.id
 		}
 	}
 	return ""
-}
-
-func (r *roster) there(id string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.members[id] != nil
 }
 
 // has tells whether a runner announced this definition.
@@ -251,87 +250,6 @@ func (c *Coordinator) changeOwners(ctx context.Context, change func(map[string]o
 		}
 	}
 	return fault.New(fault.Unavailable, "", "Many runners register at once; try again").After(time.Second)
-}
-
-// Deregister takes a runner out at once, for its own process alone; its running attempts keep their leases. One that is not registered is
-// out already.
-func (c *Coordinator) Deregister(ctx context.Context, f fleet.Farewell) error {
-	if err := fleet.CheckID(f.RunnerID); err != nil {
-		return err
-	}
-	r, rev, err := c.fleet.stored(ctx, f.RunnerID)
-	if err != nil || rev == 0 {
-		return err
-	}
-	if err := mayLeave(ctx, r, f); err != nil {
-		return err
-	}
-	c.log.Info("runner deregisters", "runner", f.RunnerID)
-	return c.fleet.take(ctx, f.RunnerID, r, rev)
-}
-
-// remove forgets a runner and frees the names that no replica of it has. A given instance must be the one that is stored: a
-// successor may have registered elsewhere a moment ago.
-func (r *roster) remove(ctx context.Context, id, instance string) error {
-	gone, rev, err := r.stored(ctx, id)
-	if err != nil || rev == 0 || instance != "" && gone.Instance != instance {
-		return err
-	}
-	return r.take(ctx, id, gone, rev)
-}
-
-// stored reads a registration, and notes what it read. Revision 0: there is none.
-func (r *roster) stored(ctx context.Context, id string) (is fleet.Runner, rev uint64, err error) {
-	raw, rev, err := r.c.bus.Bucket(subject.Runners).Get(ctx, id)
-	switch {
-	case errors.Is(err, bus.ErrNone):
-		r.put(id, nil)
-		return is, 0, nil
-	case err != nil:
-		return is, 0, unavailable(err)
-	}
-	if err := json.Unmarshal(raw, &is); err != nil {
-		return is, 0, err
-	}
-	r.put(id, raw)
-	return is, rev, nil
-}
-
-// take removes the registration that was read with this revision, and frees its names. One that changed meanwhile stays.
-func (r *roster) take(ctx context.Context, id string, gone fleet.Runner, rev uint64) error {
-	if err := r.c.bus.Bucket(subject.Runners).DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
-		return nil
-	} else if err != nil {
-		return unavailable(err)
-	}
-	r.put(id, nil)
-	return r.c.changeOwners(ctx, func(owners map[string]owner) (bool, error) {
-		changed := false
-		for name, hash := range gone.Set {
-			if o, ok := owners[name]; !ok || o.Hash != hash {
-				continue
-			}
-			if heir := r.heir(name, hash); heir != "" {
-				owners[name] = owner{hash, gone.ExecutorProfile, heir, time.Now().UTC()}
-			} else {
-				delete(owners, name)
-			}
-			changed = true
-		}
-		return changed, nil
-	})
-}
-
-// heir is another runner that announced the same definition.
-func (r *roster) heir(name, hash string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, m := range r.byAge() {
-		if m.Set[name] == hash {
-			return m.id
-		}
-	}
-	return ""
 }
 
 // endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing what it has: where it

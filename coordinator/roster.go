@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,9 @@ type member struct {
 	heard time.Time
 	own   string // the queue of its agents; empty: it has none
 	size  int    // of its registration, in bytes
+
+	left  time.Time // when it left, by this process; zero: it did not
+	going bool      // it said in a beat that it takes no more
 
 	unnamed bool          // its last heartbeat came from a NATS that does not say with whose credential
 	ahead   time.Duration // by how much its clock is before ours: the least that its beats said of late
@@ -102,7 +106,7 @@ func (r *roster) put(id string, value []byte) {
 	defer r.mu.Unlock()
 	defer r.forget()
 	if value == nil {
-		if m := r.members[id]; m != nil {
+		if m := r.members[id]; m != nil && m.LeftAt.IsZero() {
 			r.leaves(m)
 		}
 		delete(r.members, id)
@@ -117,9 +121,11 @@ func (r *roster) put(id string, value []byte) {
 	if w, ok := m.OwnWant(); ok {
 		m.own = w.Lane()
 	}
-	if old, ok := r.members[id]; ok && old.Instance == m.Instance {
-		m.heard, m.ahead, m.ticked, m.unnamed = old.heard, old.ahead, old.ticked, old.unnamed
+	old, ok := r.members[id]
+	if ok && old.Instance == m.Instance {
+		m.heard, m.ahead, m.ticked, m.unnamed, m.going = old.heard, old.ahead, old.ticked, old.unnamed, old.going
 	}
+	m.leaveSince(old)
 	r.members[id] = &m
 	r.c.turns.poke()
 }
@@ -160,8 +166,14 @@ func (r *roster) forget() {
 }
 
 func (r *roster) status(m *member) string {
+	if !m.LeftAt.IsZero() {
+		if time.Since(m.heard) < r.c.Lease {
+			return fleet.Draining
+		}
+		return fleet.Left
+	}
 	s := r.c.Patience.Status(time.Since(m.heard))
-	if s == fleet.Online && m.Draining {
+	if s == fleet.Online && (m.Draining || m.going) {
 		return fleet.Draining
 	}
 	return s
@@ -189,7 +201,8 @@ func (r *roster) laneMatches(lane string, w fleet.Want) bool {
 	return ok
 }
 
-// agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is.
+// agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where none is online, the
+// one that came last.
 func (r *roster) agent(name string) (known, bool) {
 	r.mu.RLock()
 	owned := r.owned
@@ -207,12 +220,15 @@ func (r *roster) agent(name string) (known, bool) {
 func (r *roster) ownedNow() map[string]known {
 	owned := map[string]known{}
 	for _, m := range r.byAge() {
+		if r.over(m) {
+			continue
+		}
 		for _, a := range m.Agents {
 			if _, ok := owned[a.Name]; ok {
 				continue
 			}
 			a.RunnerID = m.id
-			k := known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds}
+			k := known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds, online: r.status(m) == fleet.Online}
 			k.raw, _ = k.snapshot() // it was read from JSON
 			k.lane = k.want(k.demands(run.Demands{})).Lane()
 			owned[a.Name] = k
@@ -221,23 +237,22 @@ func (r *roster) ownedNow() map[string]known {
 	return owned
 }
 
-// byAge are the members, online ones first, then by age: the order in which they speak for an agent. The caller holds mu.
+// voice is the order of statuses in which runners speak for an agent.
+var voice = []string{fleet.Online, fleet.Draining, fleet.Left, fleet.Stale, fleet.Removed}
+
+// byAge are the members in the order in which they speak for an agent: online ones first, the oldest of them first, then the others, the
+// youngest first. The caller holds mu.
 func (r *roster) byAge() []*member {
 	return slices.SortedFunc(maps.Values(r.members), func(a, b *member) int {
-		onlineA, onlineB := r.status(a) == fleet.Online, r.status(b) == fleet.Online
-		if onlineA != onlineB {
-			if onlineA {
-				return -1
-			}
-			return 1
-		}
-		if c := a.RegisteredAt.Compare(b.RegisteredAt); c != 0 {
+		status := r.status(a)
+		if c := cmp.Compare(slices.Index(voice, status), slices.Index(voice, r.status(b))); c != 0 {
 			return c
 		}
-		if a.id < b.id {
-			return -1
+		age := a.RegisteredAt.Compare(b.RegisteredAt)
+		if status != fleet.Online {
+			age = -age
 		}
-		return 1
+		return cmp.Or(age, cmp.Compare(a.id, b.id))
 	})
 }
 
@@ -247,7 +262,7 @@ func (r *roster) agents() map[string]agent.Blueprint {
 	defer r.mu.RUnlock()
 	all := map[string]agent.Blueprint{}
 	for name, k := range r.owned {
-		all[name] = k.Blueprint
+		all[name] = k.shown(r.serving(name, k.ownerHash()))
 	}
 	return all
 }
@@ -272,8 +287,8 @@ func (r *roster) tick(id string, at time.Time) {
 // deaf is how long nobody may have listened before silence proves nothing any more.
 const deaf = 5 * time.Second
 
-// silence drops runners that were silent for too long while somebody listened, and what is remembered of who matches. It is
-// called once a second.
+// silence drops runners that were silent for too long while somebody listened, what is held of those that left and is over, and what is
+// remembered of who matches. It is called once a second.
 func (r *roster) silence(ctx context.Context) {
 	gone := map[string]string{}
 	now := time.Now()
@@ -287,11 +302,13 @@ func (r *roster) silence(ctx context.Context) {
 			gone[id] = m.Instance
 		}
 	}
+	ended, over := r.parted(now.Sub(r.since))
 	r.forget()
 	r.mu.Unlock()
+	r.part(ctx, ended, over)
 	for id, instance := range gone {
 		r.c.log.Warn("runner removed: no heartbeat", "runner", id, "after", r.c.Patience.Remove)
-		if err := r.remove(ctx, id, instance); err != nil {
+		if err := r.remove(ctx, id, is(instance)); err != nil {
 			r.c.log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
 			continue
 		}
@@ -318,13 +335,16 @@ type RunnerView struct {
 	LastHeartbeat       time.Time `json:"last_heartbeat"`
 }
 
-// Runners lists the registered runners.
+// Runners lists the registered runners that are there, or may come back by themselves.
 func (c *Coordinator) Runners() []RunnerView {
 	running := c.leases.count()
 	c.fleet.mu.RLock()
 	defer c.fleet.mu.RUnlock()
 	list := make([]RunnerView, 0, len(c.fleet.members))
 	for _, m := range c.fleet.byAge() {
+		if c.fleet.status(m) == fleet.Left {
+			continue
+		}
 		tags := m.Tags
 		if tags == nil {
 			tags = []string{}
@@ -333,56 +353,4 @@ func (c *Coordinator) Runners() []RunnerView {
 			c.fleet.status(m), running[m.id], m.RegisteredAt, m.heard.UTC()})
 	}
 	return list
-}
-
-// Drain tells a runner to take no more, finish and go; the process that has just taken its place, too.
-func (c *Coordinator) Drain(ctx context.Context, id string) error {
-	for try := 1; ; try++ {
-		runner, err := c.markDraining(ctx, id)
-		if errors.Is(err, bus.ErrTaken) && try < 5 {
-			continue
-		}
-		if try > 1 && fault.KindOf(err) == fault.NotFound { // it has gone meanwhile, as it was to
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		reply, err := c.insistent(ctx, id, runner.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: runner.Instance})
-		switch {
-		case err == nil && !runner.Answered(reply) && try < 3: // somebody else answered
-			continue
-		case errors.Is(err, bus.ErrNobody): // nobody is there to drain
-			if err := c.fleet.remove(ctx, id, runner.Instance); err != nil {
-				return err
-			}
-			if c.fleet.there(id) && try < 5 { // another process has begun meanwhile
-				continue
-			}
-			return nil
-		case err != nil && (fault.KindOf(err) == fault.Forbidden && try < 5 || try < 3): // it is another process now, or may be: it did not answer
-			continue
-		}
-		return nil
-	}
-}
-
-// markDraining notes that a runner is to go, and gives its registration. ErrTaken: it has changed meanwhile.
-func (c *Coordinator) markDraining(ctx context.Context, id string) (r fleet.Runner, err error) {
-	if err := fleet.CheckID(id); err != nil {
-		return r, err
-	}
-	r, rev, err := c.fleet.stored(ctx, id)
-	if err != nil {
-		return r, err
-	}
-	if rev == 0 {
-		return r, fault.Newf(fault.NotFound, "There is no runner %.80q; GET /runners lists them", id).With("runner_id", id)
-	}
-	r.Draining = true
-	value, err := json.Marshal(r)
-	if err != nil {
-		return r, err
-	}
-	return r, c.fleet.write(ctx, id, value, rev)
 }

@@ -168,9 +168,13 @@ func (r *roster) admit(id string, who fleet.Identity, size int) error {
 			there = true
 			continue
 		}
-		all, bytes = all+1, bytes+m.size
+		place := 1
+		if !m.LeftAt.IsZero() { // it left; its agents are held
+			place = 0
+		}
+		all, bytes = all+place, bytes+m.size
 		if m.ExecutorProfile == who.ExecutorProfile && m.ExecutorType == who.ExecutorType {
-			mine, own = mine+1, own+m.size
+			mine, own = mine+place, own+m.size
 		}
 	}
 	kind, say := fault.Busy, "a profile may have as many as are free"

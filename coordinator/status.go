@@ -98,6 +98,9 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 	defer c.fleet.mu.RUnlock()
 	for _, m := range c.fleet.members {
 		status := c.fleet.status(m)
+		if status == fleet.Left {
+			continue
+		}
 		if s.Runners[status]++; status == fleet.Online {
 			s.Slots.All += m.MaxConcurrentRuns
 			s.Slots.Taken += min(busy[m.id], m.MaxConcurrentRuns)

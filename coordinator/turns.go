@@ -82,18 +82,6 @@ func (t *turns) watch(ctx context.Context) error {
 	}
 }
 
-// want is what a run wants now: the owner of its agent may be another runner than when it was accepted, the definition may not.
-func (t *turns) want(s *run.Spec) fleet.Want {
-	var set map[string]string
-	if s.Owner != "" {
-		set = map[string]string{s.Agent: s.Owner}
-		if k, ok := t.c.agents.find(s.Agent); ok && k.ownerHash() == s.Owner {
-			set = k.owners
-		}
-	}
-	return fleet.WantOf(s.AgentType, t.demands(s), set)
-}
-
 // demands are the run's; one that resumes goes where its session is, which is sure only when its turn has come.
 func (t *turns) demands(s *run.Spec) run.Demands {
 	if s.Type != run.Resume {
@@ -119,7 +107,10 @@ func (t *turns) queue(ctx context.Context, due []journal.Active) {
 			vain = append(vain, doomed{a, f})
 			continue
 		}
-		e, ok := t.record(ctx, a)
+		e, f, ok := t.record(ctx, a)
+		if f != nil {
+			vain = append(vain, doomed{a, f})
+		}
 		if !ok {
 			continue
 		}
@@ -154,20 +145,29 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 	}
 }
 
-// record is a run's queued record, if an online runner would take it. a may be old: what has begun since is left alone.
-func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok bool) {
+// record is a run's queued record, if an online runner would take it, or why the run fails. a may be old: what has begun since is left
+// alone.
+func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain *fault.Fault, ok bool) {
 	a, ok = t.c.Journal.Active(a.Spec.ID)
 	if !ok || a.Claim != nil || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
-		return e, false
+		return e, nil, false
 	}
-	w := t.want(a.Spec)
+	w := t.want(a)
 	if !t.c.fleet.matches(w) {
-		return e, false
+		return e, nil, false
+	}
+	spec := *a.Spec
+	var err error
+	if k, changed := t.successor(a); changed {
+		if spec, err = t.c.renewed(ctx, spec, k); err != nil && fault.KindOf(err) != fault.Unavailable {
+			return e, fault.Of(err), false
+		}
 	}
 	lane := w.Lane()
-	lane, err := t.c.fleet.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
 	if err == nil {
-		spec := *a.Spec
+		lane, err = t.c.fleet.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
+	}
+	if err == nil {
 		if spec.Type == run.Resume {
 			spec.Model, spec.Demands = t.c.Journal.Model(spec.SessionID), t.demands(a.Spec)
 			spec.After = t.c.Journal.LastBegun(spec.SessionID, spec.ID)
@@ -177,7 +177,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, ok b
 	if err != nil {
 		t.c.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
 	}
-	return e, err == nil
+	return e, nil, err == nil
 }
 
 // stopped ends a run whose attempt failed at the moment somebody wanted it stopped: no other follows.
@@ -254,14 +254,14 @@ func (t *turns) sweep(ctx context.Context) {
 		w := t.waits[a.Spec.ID]
 		t.mu.Unlock()
 		if w == nil {
-			want := t.want(a.Spec)
+			want := t.want(a)
 			w = &wait{want, want.Lane(), now}
 		}
 		waits[a.Spec.ID] = w
 		matched := t.c.fleet.laneMatches(w.lane, w.want)
 		if !matched {
-			// Perhaps another runner has announced the agent since, beside other agents.
-			if want := t.want(a.Spec); want.Lane() != w.lane {
+			// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
+			if want := t.want(a); want.Lane() != w.lane {
 				w.want, w.lane = want, want.Lane()
 				matched = t.c.fleet.laneMatches(w.lane, want)
 			}
@@ -326,8 +326,8 @@ func (c *Coordinator) waitingFor(r run.Run) string {
 	if a.NotBefore.After(time.Now()) {
 		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
-	if w := c.turns.want(a.Spec); !c.fleet.matches(w) {
-		why := ""
+	if w := c.turns.want(a); !c.fleet.matches(w) {
+		why := c.parted(a.Spec)
 		if home := c.Journal.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
 			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)
 		}

@@ -28,12 +28,16 @@ func (w *Worker) leave(told context.Context, why string) {
 	}
 	w.log.Info("takes no more", "why", why, "running", w.used.Load())
 	w.beatNow()
+	defer w.deregister(false)
 	var bye sync.WaitGroup
 	defer bye.Wait()
-	farewell := sync.OnceFunc(func() { bye.Go(w.deregister) })
-	defer farewell()
+	notice := sync.OnceFunc(func() { // at once; the leases of what runs go on
+		if w.used.Load() > 0 {
+			bye.Go(func() { w.deregister(true) })
+		}
+	})
 	if told.Err() != nil {
-		farewell() // at once; the leases of what runs go on
+		notice()
 	}
 	w.lanes.close()
 	over := make(chan struct{})
@@ -53,7 +57,7 @@ func (w *Worker) leave(told context.Context, why string) {
 			w.log.Info("waiting for runs to end", "runs", w.running())
 		case <-end:
 			end, patience = nil, time.After(w.Grace)
-			farewell()
+			notice()
 			if w.used.Load() > 0 {
 				w.log.Info("waiting for runs to end", "runs", w.running(), "grace", w.Grace)
 			}

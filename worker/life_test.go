@@ -282,7 +282,10 @@ func TestToldToEnd(t *testing.T) {
 			q := s.queue()
 			natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 			w.stop()
-			natstest.Until(t, "it deregistered at once", func() (ok bool) { s.with(func() { ok = len(s.byes) == 1 }); return ok })
+			natstest.Until(t, "it said at once that it finishes", func() (ok bool) {
+				s.with(func() { ok = len(s.byes) == 1 && s.byes[0].Finishing })
+				return ok
+			})
 			if tt.now {
 				w.StopNow()
 			}
@@ -305,6 +308,11 @@ func TestToldToEnd(t *testing.T) {
 			if got := fmt.Sprintf("%s %s", e.Status, code(e)); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
+			s.with(func() {
+				if len(s.byes) != 2 || s.byes[1].Finishing {
+					t.Errorf("farewells: %+v", s.byes)
+				}
+			})
 		})
 	}
 }
@@ -359,8 +367,8 @@ func TestToldToEndWhileDraining(t *testing.T) {
 		t.Errorf("got %s %s", e.Status, code(e))
 	}
 	s.with(func() {
-		if len(s.byes) != 1 {
-			t.Errorf("%d farewells", len(s.byes))
+		if len(s.byes) != 2 || !s.byes[0].Finishing || s.byes[1].Finishing {
+			t.Errorf("farewells: %+v", s.byes)
 		}
 	})
 }

@@ -136,10 +136,11 @@ func (w *Worker) die(err error) {
 	}
 }
 
-// deregister frees the names of the runner's agents at once. The worker is leaving, so no registration begins any more.
-func (w *Worker) deregister() {
+// deregister says farewell: that the worker finishes what it has and another process may be this runner, or that it goes. It is leaving,
+// so no registration begins any more.
+func (w *Worker) deregister(finishing bool) {
 	w.joins.Wait()
-	ask, err := json.Marshal(fleet.Farewell{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret})
+	ask, err := json.Marshal(fleet.Farewell{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Finishing: finishing})
 	if err != nil {
 		return
 	}

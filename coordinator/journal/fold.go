@@ -156,7 +156,7 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 		ch.before(r)
 	}
 	if rec.Kind == subject.QueuedKind {
-		f.queue(ch, r, rec, q, m.Time)
+		f.queue(ch, r, rec, &q, m.Time)
 		if q.Model != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
 			r.session.bound = bondOf(&q.Spec)
 		}
@@ -214,7 +214,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 }
 
 // queue makes an attempt the current one.
-func (f *fold) queue(ch *Change, r *row, rec subject.Record, q run.Queued, at time.Time) {
+func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, at time.Time) {
 	if r.live == nil || rec.N < r.live.snap.Attempt {
 		return
 	}
@@ -222,6 +222,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q run.Queued, at ti
 		if now.Claim == nil && now.Key != "" && rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
 			a, l := f.change(r), f.lane(rec.Lane)
 			l.into(r, at.UnixNano())
+			r.renew(a, &q.Spec)
 			a.Lane, a.QueuedSeq = l.lane, ch.Seq
 			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been handed either
 			f.past[r] = append(f.past[r], past{r.whole, false})
@@ -238,6 +239,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q run.Queued, at ti
 		r.session.open++
 	}
 	l.into(r, at.UnixNano())
+	r.renew(a, &q.Spec)
 	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, q.Key, rec.N, ch.Seq, time.Time{}
 	a.RecordVersion = q.RecordVersion
 	r.whole = ch.Seq

@@ -125,6 +125,16 @@ type live struct {
 // reach notes that the run has come to its attempt n.
 func (r *row) reach(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
 
+// renew gives a run that nobody has begun the definition of its agent that it is queued with, where that is another than it was accepted
+// with (decision 0032).
+func (r *row) renew(a *Active, s *run.Spec) {
+	if s.Owner == a.Spec.Owner {
+		return
+	}
+	s.ID, s.SessionID = a.Spec.ID, a.Spec.SessionID
+	a.Spec, r.timeout = s, int32(min(s.Timeout, 1<<30))
+}
+
 func (r *row) runID() string { return r.id.text(runPrefix) }
 
 func (r *row) base() run.Status { return run.Statuses[r.status] }

@@ -300,5 +300,12 @@ func TestRunners(t *testing.T) {
 	}
 	s.call("PATCH", "/agents/echo", `{"description":"x"}`).want(409)
 	s.call("DELETE", "/runners/"+m["runner_id"].(string), "").want(202)
-	natstest.Until(t, "the runner is gone, and its agent", func() bool { return s.get("/agents/echo").status == 404 })
+	if list := into[struct{ Runners []coordinator.RunnerView }](s.get("/runners"), 200); len(list.Runners) != 0 {
+		t.Errorf("%+v", list)
+	}
+	if a := s.get("/agents/echo").want(200); a["status"] != "active" || a["runners"] != 0. { // for a grace
+		t.Errorf("%v", a)
+	}
+	s.call("DELETE", "/runners/"+m["runner_id"].(string), "").want(202)
+	natstest.Until(t, "its agent is gone, too", func() bool { return s.get("/agents/echo").status == 404 })
 }

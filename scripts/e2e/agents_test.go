@@ -180,7 +180,7 @@ func TestOwners(t *testing.T) {
 	first := s.runner("a")
 	a := s.online("a")
 	s.story("a runner's agents are there, and its broken files are named", func(s *stack) {
-		const tool = `{"name":"tool","description":"of a story","type":"procedural","parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"status":"active","command":"./run","runner_id":"rnr_ID"}`
+		const tool = `{"name":"tool","description":"of a story","type":"procedural","parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"status":"active","command":"./run","runner_id":"rnr_ID","runners":1}`
 		s.same("the list", bare(s.get("/agents").text), `{"agents":[`+tool+`]}`)
 		s.same("the owner", s.get("/agents/tool").at("runner_id"), a)
 		s.contains(first.log.String(), "agents/syntax/agent.json", "agents/schema/agent.json", "Schema validation error at $.required", "nothing-there", "agents/plain")
@@ -208,7 +208,7 @@ func TestOwners(t *testing.T) {
 		s.has(s.sync("tool", `{}`), 200, `"status":"completed"`)
 	})
 
-	s.story("the first one wins, and the other takes over when it goes", func(s *stack) {
+	s.story("the first one wins, and the other takes over when it is gone and its grace is over", func(s *stack) {
 		s.write("other/tool/agent.json", `{"name":"tool","description":"another","command":"./run"}`)
 		s.write("other/tool/run", "#!/bin/sh\necho '{\"of\":\"other\"}'\n")
 		s.write("other/more/agent.json", `{"name":"more","command":"./run"}`)
@@ -233,13 +233,22 @@ func TestOwners(t *testing.T) {
 		}
 
 		second.stop()
+		if s.runnerOf("c", "status") != "" {
+			t.Error("another profile came within the grace")
+		}
+		s.has(s.post("/runs/validate", `{"agent_name":"tool"}`), 200, `"runner_available":false`)
+		s.is(s.do("DELETE", "/runners/"+b, ""), 202, `{"runner_id":"`+b+`","status":"draining"}`) // which ends the grace
+		s.is(s.do("DELETE", "/runners/"+a, ""), 202, `{"runner_id":"`+a+`","status":"draining"}`)
 		s.online("c")
 		s.has(s.sync("tool", `{}`), 200, `"result_data":{"of":"other"}`)
 		s.has(s.sync("more", `{}`), 200, `"result_data":1`)
 		third.stop()
+		c := s.get("/agents/tool").at("runner_id")
+		s.has(s.get("/agents/tool"), 200, `"status":"active"`, `"runners":0`)
+		s.is(s.do("DELETE", "/runners/"+c, ""), 202, `{"runner_id":"`+c+`","status":"draining"}`)
 		s.has(s.get("/agents"), 200, `"name":"mine"`)
 		if s.get("/agents/tool").code != 404 {
-			t.Error("the agent stays although its last runner went")
+			t.Error("the agent stays although the grace of its last runner was ended")
 		}
 		s.has(s.post("/runs", `{"agent_name":"tool"}`), 404)
 	})

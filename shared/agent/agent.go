@@ -46,6 +46,7 @@ type Blueprint struct {
 	Status          string          `json:"status"`
 	Command         string          `json:"command,omitempty"`   // runner-owned procedural agents
 	RunnerID        string          `json:"runner_id,omitempty"` // likewise: its owner, set by the coordinator
+	Runners         *int            `json:"runners,omitempty"`   // likewise: how many online runners have it; shown, never stored
 	CreatedAt       *time.Time      `json:"created_at,omitempty"`
 	ModifiedAt      *time.Time      `json:"modified_at,omitempty"`
 }
@@ -199,7 +200,7 @@ func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
 // Hash tells definitions apart: two runners that announce the same one share the agent. Who owns it and when it was
 // made do not count.
 func (b Blueprint) Hash() string {
-	b.RunnerID, b.CreatedAt, b.ModifiedAt = "", nil, nil
+	b.RunnerID, b.Runners, b.CreatedAt, b.ModifiedAt = "", nil, nil, nil
 	raw, err := json.Marshal(b)
 	if err != nil { // every member was read from JSON
 		panic(err)

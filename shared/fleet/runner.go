@@ -47,6 +47,8 @@ type Runner struct {
 	Exposes             string            `json:"exposes,omitempty"`   // a secret file of the worker's that its programs can read; for people
 	RegisteredAt        time.Time         `json:"registered_at"`
 	Draining            bool              `json:"draining"`
+	Leaving             bool              `json:"leaving,omitempty"` // its process was told to end and finishes its runs: another may be this runner
+	LeftAt              time.Time         `json:"left_at,omitzero"`  // its process is gone; the names of its agents are held for a grace
 }
 
 // AgentSet is these agents, each with the hash of its definition; nil where there are none.
@@ -67,6 +69,7 @@ const (
 	Stale    = "stale"
 	Removed  = "removed"
 	Draining = "draining" // takes no more, finishes, goes
+	Left     = "left"     // gone, and its agents' names are held; readers are not shown it
 )
 
 // Patience is how long a runner may be silent (contract section 5).

@@ -31,11 +31,13 @@ type Registered struct {
 	RecordVersion int `json:"record_version,omitempty"`
 }
 
-// Farewell deregisters a worker process, at once at SIGTERM.
+// Farewell is the end of a worker process. One that was told to end (SIGTERM) says it at once where it has runs to finish, and again when
+// it goes.
 type Farewell struct {
-	RunnerID string `json:"runner_id"`
-	Instance string `json:"instance"`
-	Secret   string `json:"secret,omitempty"` // as it registered
+	RunnerID  string `json:"runner_id"`
+	Instance  string `json:"instance"`
+	Secret    string `json:"secret,omitempty"`    // as it registered
+	Finishing bool   `json:"finishing,omitempty"` // it takes no more and is still there
 }
 
 // Beat says that a worker is alive and which attempts it has. It is a request on ao.beats.<runner>.

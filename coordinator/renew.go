@@ -1,0 +1,117 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// A runner-owned agent may come back with another definition while runs of it wait (decision 0032). Those that nobody has begun go on with
+// the new one where they fit it.
+
+// want is what a run wants now: the owner of its agent may be another runner than when it was accepted, and where nobody is online who has
+// the definition that it was accepted with, another definition counts that the same profile has now.
+func (t *turns) want(a journal.Active) fleet.Want {
+	if k, changed := t.successor(a); changed {
+		return k.want(k.demands(t.demands(a.Spec)))
+	}
+	return t.exactly(a.Spec)
+}
+
+// exactly is what a run wants with the definition that it was accepted with.
+func (t *turns) exactly(s *run.Spec) fleet.Want {
+	var set map[string]string
+	if s.Owner != "" {
+		set = map[string]string{s.Agent: s.Owner}
+		if k, ok := t.c.agents.find(s.Agent); ok && k.ownerHash() == s.Owner {
+			set = k.owners
+		}
+	}
+	return fleet.WantOf(s.AgentType, t.demands(s), set)
+}
+
+// successor is the definition with which a run that nobody has begun is to go on: that of an online runner of the same profile, where
+// none is online that has the run's.
+func (t *turns) successor(a journal.Active) (k known, ok bool) {
+	s := a.Spec
+	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
+		return k, false
+	}
+	k, ok = t.c.agents.find(s.Agent)
+	changed := ok && k.online && k.ownerHash() != s.Owner && k.profile == s.Demands.ExecutorProfile
+	return k, changed && !t.c.fleet.matches(t.exactly(s))
+}
+
+// renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. How
+// its answer is looked for stays as it was accepted.
+func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spec, error) {
+	s, err := c.Journal.Spec(ctx, s.ID)
+	if err != nil {
+		return s, unavailable(err)
+	}
+	in := run.Input{}
+	if s.Input != nil {
+		in = *s.Input
+	}
+	takes, err := k.InputSchema(s.Type)
+	if err != nil {
+		return s, agent.InvalidSchema("parameters_schema", err)
+	}
+	if wrong := takes.Check(in.Parameters); len(wrong) > 0 {
+		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do not match its new parameters_schema", k.Name)
+		return s, fault.New(fault.Invalid, "parameter_validation_failed", say).
+			With("agent_name", k.Name).With("validation_errors", wrong).With("parameters_schema", takes.Raw())
+	}
+	var before agent.Blueprint
+	_ = json.Unmarshal(in.Blueprint, &before) // else nothing is known of it
+	if s.Attempts == attempts(before.MaxAttempts) {
+		s.Attempts = attempts(k.MaxAttempts)
+	}
+	var asked run.Request
+	if s.TimeoutBy == "request" {
+		asked.TimeoutSeconds = &s.Timeout
+	}
+	s.Timeout, s.TimeoutBy = timeout(asked, k)
+	if was := in.Output; was == nil || was.Source == run.SourceBlueprint {
+		if in.Output, err = c.output(ctx, run.Request{}, k); err != nil {
+			return s, err
+		}
+		if was != nil && in.Output != nil {
+			in.Output.Strict, in.Output.Retries = was.Strict, was.Retries
+		}
+	}
+	if in.Blueprint, err = k.snapshot(); err != nil {
+		return s, err
+	}
+	s.AgentType, s.Owner, s.Demands, s.Contract = k.Type, k.ownerHash(), k.demands(s.Demands), in.Output != nil
+	s.Input, s.Body = &in, nil
+	if err := c.tooLarge(&in); err != nil {
+		return s, err
+	}
+	return s, c.offload(ctx, &s)
+}
+
+// attempts is how often a run may be begun, as its record says it: 0 is once.
+func attempts(n int) int {
+	if n == 1 {
+		return 0
+	}
+	return n
+}
+
+// parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.
+func (c *Coordinator) parted(s *run.Spec) string {
+	left, until, ok := c.fleet.parting(s.Agent)
+	if s.Owner == "" || !ok {
+		return ""
+	}
+	now := time.Now()
+	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)", s.Agent, span(now.Sub(left)), span(until.Sub(now)))
+}

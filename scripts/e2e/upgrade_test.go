@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The upgrade of operating.md while callers go on: NATS, coordinators, workers, one after the other. Nobody is refused, no run is lost or
+// fails for want of a runner, each begins once.
+func TestAnUpgradeRefusesNobody(t *testing.T) {
+	t.Parallel()
+	s := up(t, "RUN_LEASE=10s")
+	other := s.another()
+	define := func(schema string) {
+		t.Helper()
+		s.agent("tool", note+`sleep 0.02; echo '{"ok":true}'`, `"parameters_schema":{"type":"object","properties":{"n":`+schema+`}}`)
+	}
+	define(`{"type":"integer"}`)
+	s.agent("gate", gate, "")
+	one, two := s.runner("a"), s.runner("b")
+	s.online("a")
+	s.online("b")
+	all := callers(t, `{"agent_name":"tool","parameters":{"n":1}}`, s, other)
+
+	s.whole.Kill()
+	s.whole.Start()
+	all.more(s, 20)
+	for _, c := range []*stack{s, other} {
+		c.coordinator.stop()
+		c.coordinator.start()
+		c.ready()
+		all.more(s, 20)
+	}
+
+	s.run(`{"agent_name":"gate","parameters":{"n":"long"},"additional_demands":{"hostname":"a"}}`)
+	s.began("long")
+	one.signal(syscall.SIGTERM)
+	for _, c := range []*stack{s, other} {
+		c.until("it drains", func() bool { return c.runnerOf("a", "status") == "draining" })
+		c.has(c.get("/metrics"), 200, `ao_runners{status="draining"} 1`)
+	}
+	s.has(s.get("/agents/gate"), 200, `"status":"active"`, `"runners":1`)
+	s.open("long")
+	if code := one.ends(s); code != 0 {
+		t.Errorf("the worker ended with %d", code)
+	}
+	s.until("it is gone", func() bool { return s.runnerOf("a", "status") == "" })
+	one.start()
+	s.online("a")
+	all.more(s, 20)
+	two.stop()
+	two.start()
+	s.online("b")
+	all.more(s, 20)
+
+	define(`{"type":"integer","maximum":9}`) // a definition that changes: the first worker waits for the last of the old ones
+	one.stop()
+	one.start()
+	one.says(s, "agent_name_collision")
+	all.more(s, 20)
+	two.stop()
+	s.online("a")
+	two.start()
+	s.online("b")
+	s.has(s.get("/agents/tool"), 200, `"maximum":9`, `"runners":2`)
+	all.more(s, 20)
+	two.stop()
+
+	one.stop() // a single worker: there is none for a while, and the next one is on another host
+	all.more(s, 40)
+	s.has(s.get("/agents/tool"), 200, `"status":"active"`, `"runners":0`)
+	s.has(other.post("/runs/validate", `{"agent_name":"tool"}`), 200, `"valid":true`, `"runner_available":false`)
+	misfit := s.run(`{"agent_name":"tool","parameters":{"n":9}}`)
+	s.has(s.get("/runs/"+misfit+"/explain"), 200, `the last runner of agent \"tool\" left `)
+	define(`{"type":"integer","maximum":5}`)
+	s.runner("c")
+	s.online("c")
+	all.more(s, 20)
+	ids := all.end()
+	s.has(s.ended(misfit), 200, `"status":"failed"`, `"error":{"error":"parameter_validation_failed","message":"Agent \"tool\" was given another definition while this run waited`)
+	if statuses := s.judge(ids); statuses["completed"] != len(ids) {
+		t.Errorf("statuses %v of %d", statuses, len(ids))
+	}
+	if begun := s.begun(); len(begun) != len(ids) || begun[misfit] != 0 {
+		t.Errorf("%d executors were begun for %d accepted runs", len(begun), len(ids))
+	}
+}
+
+// calling is some callers that start one run after the other until they are told to end.
+type calling struct {
+	stop chan struct{}
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	ids  []string
+}
+
+func callers(t testing.TB, body string, doors ...*stack) *calling {
+	c := &calling{stop: make(chan struct{})}
+	for who := range 4 {
+		c.wg.Go(func() {
+			rest := time.NewTicker(50 * time.Millisecond)
+			defer rest.Stop()
+			for i := 0; ; i++ {
+				select {
+				case <-c.stop:
+					return
+				case <-rest.C:
+				}
+				id := insist(t, fmt.Sprintf("caller-%d-%d", who, i), body, doors[who%len(doors)], doors[(who+1)%len(doors)])
+				if id == "" {
+					return
+				}
+				c.mu.Lock()
+				c.ids = append(c.ids, id)
+				c.mu.Unlock()
+			}
+		})
+	}
+	t.Cleanup(func() { c.end() }) // also of a story that fails
+	return c
+}
+
+// more waits until so many more runs are accepted.
+func (c *calling) more(s *stack, n int) {
+	s.t.Helper()
+	accepted := func() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.ids) }
+	before := accepted()
+	s.until("more runs are accepted", func() bool { return accepted() >= before+n })
+}
+
+// end ends the callers, and gives the runs that were accepted.
+func (c *calling) end() []string {
+	c.mu.Lock()
+	select {
+	case <-c.stop:
+	default:
+		close(c.stop)
+	}
+	c.mu.Unlock()
+	c.wg.Wait()
+	return c.ids
+}
