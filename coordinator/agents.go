@@ -234,24 +234,37 @@ func (a *agents) find(name string) (known, bool) {
 
 // look is find for callers: one that is not known here may have been made over another coordinator, or announced to it, a moment
 // ago.
-func (a *agents) look(ctx context.Context, name string) (known, bool) {
-	if k, ok := a.find(name); ok || agent.CheckName("agent_name", name) != nil || !a.c.bus.Connected() {
-		return k, ok
+func (a *agents) look(ctx context.Context, name string) (k known, ok bool, err error) {
+	if k, ok := a.find(name); ok || agent.CheckName("agent_name", name) != nil {
+		return k, ok, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if raw, rev, err := a.c.bus.Bucket(subject.Agents).Get(ctx, name); err == nil {
+	raw, rev, err := a.c.bus.Bucket(subject.Agents).Get(ctx, name)
+	switch {
+	case err == nil:
 		a.put(name, raw, rev)
-	} else if owners, _, err := a.c.owners(ctx); err == nil && owners[name].Runner != "" {
-		_, _ = a.c.fleet.refresh(ctx, owners[name].Runner) // else it is not known, as before
+	case errors.Is(err, bus.ErrNone):
+		owners, _, err := a.c.owners(ctx)
+		if err == nil && owners[name].Runner != "" {
+			_, err = a.c.fleet.refresh(ctx, owners[name].Runner)
+		}
+		if err != nil {
+			return k, false, notKnown(err)
+		}
+	default:
+		return k, false, notKnown(err)
 	}
-	return a.find(name)
+	k, ok = a.find(name)
+	return k, ok, nil
 }
 
 // usable is look for a run: an unknown agent is 404, an inactive one 409.
 func (a *agents) usable(ctx context.Context, name string) (known, error) {
-	k, ok := a.look(ctx, name)
+	k, ok, err := a.look(ctx, name)
 	switch {
+	case err != nil:
+		return k, err
 	case !ok:
 		for _, b := range a.c.BrokenAgents() {
 			if b.Name == name {
@@ -313,7 +326,10 @@ func (c *Coordinator) BrokenAgents() []agent.Bad {
 
 // Agent is one agent by its name.
 func (c *Coordinator) Agent(ctx context.Context, name string) (agent.Blueprint, error) {
-	k, ok := c.agents.look(ctx, name)
+	k, ok, err := c.agents.look(ctx, name)
+	if err != nil {
+		return k.Blueprint, err
+	}
 	if !ok {
 		return k.Blueprint, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 	}

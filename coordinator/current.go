@@ -50,6 +50,11 @@ func unsure(ctx context.Context, err error) error {
 	return fault.Wrap(fault.Unavailable, "", "NATS does not answer; what was asked for may have been done, and asking again is safe", err).After(time.Second)
 }
 
+// notKnown is the fault of a look that NATS did not answer: whether there is such a thing cannot be said.
+func notKnown(err error) error {
+	return fault.Wrap(fault.Unavailable, "", "NATS does not answer, so it is not known whether there is such a thing; try again", err).After(time.Second)
+}
+
 // Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.
 func (c *Coordinator) Show(ctx context.Context, id string) (run.Run, error) {
 	r, err := c.Journal.Get(ctx, id)

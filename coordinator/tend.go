@@ -17,16 +17,38 @@ import (
 	"ao/shared/run"
 )
 
-// tend looks after the lanes every 30 s: a consumer that is missing, or past a run that nobody has, is made again; a lane
-// that nobody serves and nobody needs goes. History and bodies that are too old go with it.
+// How often lanes are looked after; and after NATS was away, or its history was replaced, for how long how often: it may have lost
+// consumers, or got old ones back, and runs wait behind them.
+const (
+	tendEvery   = 30 * time.Second
+	tendAnew    = 2 * time.Second
+	tendAnewFor = 20 * time.Second
+)
+
+// tend looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run that
+// nobody has, is made again; a lane that nobody serves and nobody needs goes. History and bodies that are too old go with it.
 func (c *Coordinator) tend(ctx context.Context) error {
 	idle := map[string]idleness{}
-	var swept time.Time
-	return every(ctx, 30*time.Second, func(ctx context.Context) {
+	var swept, looked, healed, began time.Time
+	was := c.past()
+	looked = time.Now()
+	return every(ctx, 250*time.Millisecond, func(ctx context.Context) {
 		if !c.Journal.Sure() {
 			return
 		}
-		c.heal(ctx)
+		if now := c.past(); now != was {
+			was, began, healed = now, time.Now(), time.Time{}
+			c.fleet.doubtLanes()
+		}
+		if time.Since(began) < tendAnewFor && time.Since(healed) >= tendAnew {
+			c.heal(ctx, 0)
+			healed = time.Now()
+		}
+		if time.Since(looked) < tendEvery {
+			return
+		}
+		looked = time.Now()
+		c.heal(ctx, tendEvery)
 		c.prune(ctx, idle)
 		c.truncate(ctx)
 		if time.Since(swept) > time.Hour { // it lists them all
@@ -60,12 +82,22 @@ func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
 	}
 }
 
-// heal makes sure that every queued run can still be delivered. Over-delivery is harmless: the claim decides. What a lane delivers
+// past changes when NATS was away, or its history was replaced.
+func (c *Coordinator) past() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} }
+
+// doubtLanes forgets which consumers were made: NATS may have lost them.
+func (r *roster) doubtLanes() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.queues.made)
+}
+
+// heal makes sure that every run that was accepted so long ago, and is queued, can still be delivered. Over-delivery is harmless: the claim decides. What a lane delivers
 // begins at its oldest run; where a runner has that already, at the next one.
-func (c *Coordinator) heal(ctx context.Context) {
+func (c *Coordinator) heal(ctx context.Context, age time.Duration) {
 	passed := map[string]uint64{} // by lane: the runs up to which need nothing
 	for {
-		oldest := c.oldest(passed)
+		oldest := c.oldest(passed, age)
 		if len(oldest) == 0 {
 			return
 		}
@@ -83,12 +115,12 @@ func (c *Coordinator) heal(ctx context.Context) {
 }
 
 // oldest is, by lane, the oldest run that has been queued there for a while, behind what is passed.
-func (c *Coordinator) oldest(passed map[string]uint64) map[string]journal.Active {
+func (c *Coordinator) oldest(passed map[string]uint64, age time.Duration) map[string]journal.Active {
 	oldest := map[string]journal.Active{}
-	settled := time.Now().Add(-30 * time.Second)
+	settled := time.Now().Add(-age)
 	c.Journal.Pending(func(a journal.Active) bool {
 		at, ok := oldest[a.Lane]
-		if a.Lane != "" && a.QueuedSeq > passed[a.Lane] && (!ok || a.QueuedSeq < at.QueuedSeq) && a.Spec.CreatedAt.Before(settled) {
+		if a.Lane != "" && a.QueuedSeq > passed[a.Lane] && (!ok || a.QueuedSeq < at.QueuedSeq) && !a.Spec.CreatedAt.After(settled) {
 			oldest[a.Lane] = a
 		}
 		return true

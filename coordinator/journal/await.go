@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/fault"
 )
 
@@ -63,12 +61,12 @@ func (j *Journal) Await(ctx context.Context, seq uint64) error {
 		}
 		at := j.Seq()
 		state, err := j.bus.State(ctx) // first: what is written later is not up to its last
-		var rest []bus.Message
-		if err == nil {
-			rest, err = j.bus.Records(ctx, subject.AllRuns, at, 1)
+		end := min(seq, state.Last)    // what is beyond the last one is there in vain, or yet to come
+		follows := true
+		if err == nil && end > at {
+			follows, err = j.bus.Follows(ctx, at, end)
 		}
-		end := min(seq, state.Last) // what is beyond the last one is there in vain, or yet to come
-		switch empty := err == nil && end > at && (len(rest) == 0 || rest[0].Seq > end); {
+		switch empty := err == nil && end > at && !follows; {
 		case !empty:
 			seen = 0
 		case seen != at+1: // a replica that lags may have answered: ask once more
@@ -127,14 +125,20 @@ func (j *Journal) Own(ctx context.Context) error {
 	return j.Await(ctx, seq)
 }
 
-// whole waits, at most two seconds, until all is read that history held at the beginning: before that runs are missing, and others
-// are shown as they once were.
+// whole waits, at most two seconds, until all is read that history held at the beginning, and after NATS was away until it was seen to
+// hold what was read: before that runs are missing, and others are shown as they once were. While NATS is away what was read counts.
 func (j *Journal) whole(ctx context.Context) error {
-	if j.live.Load() {
+	if j.certain() {
 		return nil
 	}
 	return j.catchUp(ctx)
 }
+
+// certain tells whether what was read is all of the history, as far as anybody can say.
+func (j *Journal) certain() bool { return j.live.Load() && j.holds() }
+
+// holds tells whether NATS, since it was away last, was seen to hold what was read. While it is away nobody can say.
+func (j *Journal) holds() bool { return j.bus.Confirmed() || !j.bus.Connected() }
 
 // catchUp makes reads follow writes: it waits for what the stream holds now, at most four seconds, or two while history is read.
 func (j *Journal) catchUp(ctx context.Context) error {
@@ -149,7 +153,7 @@ func (j *Journal) catchUp(ctx context.Context) error {
 		err = j.Await(short, state.Last)
 	}
 	if err == nil { // while history is read, or NATS's word on it doubted, "there is none" is more than can be said
-		for !j.live.Load() && short.Err() == nil {
+		for !j.certain() && short.Err() == nil {
 			pause(short, 5*time.Millisecond)
 		}
 		err = j.Ready()

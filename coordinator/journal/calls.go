@@ -156,7 +156,7 @@ func (j *Journal) End(ctx context.Context, id string) (run.Ended, error) {
 	if err == nil {
 		e.Result, err = j.document(ctx, e)
 	}
-	return e, gone(id, err)
+	return e, j.gone(id, err)
 }
 
 func (f *fold) owingOf(s *session) (o Owing, ok bool) {

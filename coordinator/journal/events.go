@@ -176,12 +176,12 @@ func (j *Journal) life(ctx context.Context, m mark) ([]run.Event, error) {
 	case s.end:
 		word, err := j.word(ctx, s)
 		if err != nil {
-			return nil, gone(s.id, err)
+			return nil, j.gone(s.id, err)
 		}
 		var all []run.Event
 		doc, err := j.document(ctx, word)
 		if err != nil {
-			return nil, gone(s.id, err)
+			return nil, j.gone(s.id, err)
 		}
 		if doc != nil {
 			e, err := event(run.EventResult, s.ended, doc)

@@ -40,6 +40,7 @@ type Journal struct {
 	bodies *bodies
 	shelf  shelf
 	live   atomic.Bool
+	anew   atomic.Uint64 // how often a replaced history was read anew
 	goal   atomic.Uint64 // the last record when the reading began
 	moved  chan struct{}
 
@@ -113,6 +114,7 @@ func (j *Journal) read(ctx context.Context, last bus.Message) error {
 // reset forgets everything; it all can be made again (invariant 4). Who waits for a sequence of the old history waits no more.
 func (j *Journal) reset() {
 	j.live.Store(false)
+	j.anew.Add(1)
 	j.doubted.Store(nil)
 	j.bodies.clear()
 	j.mu.Lock()
@@ -203,9 +205,14 @@ func (j *Journal) Ready() error {
 		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq, max(seq, j.goal.Load())).After(time.Second)
 	case doubted != nil && time.Since(*doubted) > fleeting:
 		return fault.New(fault.Unavailable, "", "NATS may have lost records; looking again").After(time.Second)
+	case !j.holds():
+		return fault.New(fault.Unavailable, "", "NATS was away; looking whether it still holds what was read").After(time.Second)
 	}
 	return nil
 }
+
+// Anew counts how often a history that was replaced was read anew.
+func (j *Journal) Anew() uint64 { return j.anew.Load() }
 
 // Sure tells whether consequences may be drawn from the fold: it is ready, and NATS, since it was away last, was seen to hold what the
 // fold was made of. Else what follows from records that NATS has lost would be written behind those that it has left.

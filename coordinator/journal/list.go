@@ -226,7 +226,7 @@ func (j *Journal) views(ctx context.Context, found []sight) ([]run.Run, error) {
 
 // Session is a session as readers see it. An unknown id is NotFound.
 func (j *Journal) Session(ctx context.Context, id string) (run.Session, error) {
-	if s, ok := j.session(id); ok && j.live.Load() {
+	if s, ok := j.session(id); ok && j.certain() {
 		return s, nil
 	}
 	if err := run.CheckSessionID(id); err != nil {

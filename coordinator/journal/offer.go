@@ -67,11 +67,11 @@ var ErrUnreadable = errors.New("unreadable")
 func (j *Journal) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
 	raw, err := j.body(ctx, a.OfferSeq)
 	if err != nil {
-		return e, nil, gone(a.Spec.ID, err)
+		return e, nil, j.gone(a.Spec.ID, err)
 	}
 	if e, err = run.DecodeEnded(raw); err != nil {
 		return e, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	res, err = j.document(ctx, e)
-	return e, res, gone(a.Spec.ID, err)
+	return e, res, j.gone(a.Spec.ID, err)
 }

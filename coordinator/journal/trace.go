@@ -26,7 +26,7 @@ func (j *Journal) Trace(ctx context.Context, id string) (Trace, error) {
 	}
 	spec, err := j.spec(ctx, s, false)
 	if err != nil {
-		return Trace{}, gone(id, err)
+		return Trace{}, j.gone(id, err)
 	}
 	r, err := j.view(ctx, s, false)
 	if err != nil {

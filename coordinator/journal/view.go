@@ -159,7 +159,7 @@ func (j *Journal) look(id string) (sight, bool) {
 // row is look for readers: an id that the fold doesn't know may just have been written, and what it takes for open while history is
 // read may be long over.
 func (j *Journal) row(ctx context.Context, id string) (sight, error) {
-	if s, ok := j.look(id); ok && (s.snap == nil || j.live.Load()) {
+	if s, ok := j.look(id); ok && (s.snap == nil && j.holds() || j.certain()) {
 		return s, nil
 	}
 	if err := run.CheckID(id); err != nil {
@@ -190,15 +190,18 @@ func (j *Journal) Spec(ctx context.Context, id string) (run.Spec, error) {
 		return run.Spec{}, err
 	}
 	spec, err := j.spec(ctx, s, true)
-	return spec, gone(id, err)
+	return spec, j.gone(id, err)
 }
 
-// gone turns "no longer kept" into what a reader is told.
-func gone(id string, err error) error {
-	if errors.Is(err, errForgotten) {
-		return notFound(id)
+// gone turns "no longer kept" into what a reader is told; where NATS may have lost it, that this is not known.
+func (j *Journal) gone(id string, err error) error {
+	switch {
+	case !errors.Is(err, errForgotten):
+		return err
+	case !j.Sure():
+		return fault.Wrap(fault.Unavailable, "", "NATS may have lost records; looking again", err).After(time.Second)
 	}
-	return err
+	return notFound(id)
 }
 
 // spec is the run's specification; large says whether a body that went through the object store is wanted too.
@@ -254,7 +257,7 @@ func (j *Journal) word(ctx context.Context, s sight) (e run.Ended, err error) {
 func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error) {
 	spec, err := j.spec(ctx, s, large)
 	if err != nil {
-		return run.Run{}, gone(s.id, err)
+		return run.Run{}, j.gone(s.id, err)
 	}
 	r := s.bare()
 	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackTo, spec.Attempts
@@ -265,7 +268,7 @@ func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error
 	if s.snap == nil && s.status != run.Completed {
 		e, err := j.word(ctx, s)
 		if err != nil {
-			return run.Run{}, gone(s.id, err)
+			return run.Run{}, j.gone(s.id, err)
 		}
 		r.Error = e.Error
 	}
@@ -316,11 +319,11 @@ func (j *Journal) result(ctx context.Context, s sight) (run.Result, run.Run, err
 	}
 	e, err := j.word(ctx, s)
 	if err != nil {
-		return run.Result{}, r, gone(s.id, err)
+		return run.Result{}, r, j.gone(s.id, err)
 	}
 	res, err := j.document(ctx, e)
 	if err != nil {
-		return run.Result{}, r, gone(s.id, err)
+		return run.Result{}, r, j.gone(s.id, err)
 	}
 	if res == nil {
 		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id, s.status)).With("run_id", s.id).With("status", s.status)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -94,7 +95,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 // While the history is doubted nothing is done that rests on it; a doubt that goes at once disturbs nobody.
 func TestALongDoubtIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := New(nil, Config{})
+		j := New(&bus.Bus{}, Config{})
 		j.live.Store(true)
 		j.doubt(true)
 		time.Sleep(fleeting)

@@ -172,6 +172,14 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 			}
 		}
 	}
+	for n := range 5 {
+		if follows, err := b.Follows(t.Context(), seq-1, seq); err != nil || !follows {
+			t.Errorf("a record that a fold waits for, try %d: %t, %v", n, follows, err)
+		}
+		if follows, err := b.Follows(t.Context(), seq, seq+5); err != nil || follows {
+			t.Errorf("a record that there isn't, try %d: %t, %v", n, follows, err)
+		}
+	}
 	if answers.Load() == 0 {
 		t.Error("the replica that lags behind was not asked")
 	}

@@ -209,6 +209,20 @@ func (b *Bus) Records(ctx context.Context, filter string, after uint64, limit in
 	return b.read(ctx, subject.Runs, filter, after, limit)
 }
 
+// Follows tells whether RUNS holds any record with a sequence greater than after and at most as great as last. In a cluster its leader
+// says that there is none: a replica that lags, or cannot write any more, says so of what it has yet to get.
+func (b *Bus) Follows(ctx context.Context, after, last uint64) (bool, error) {
+	found, err := b.Records(ctx, subject.AllRuns, after, 1)
+	if err != nil || len(found) > 0 && found[0].Seq <= last {
+		return err == nil, err
+	}
+	m, err := b.surely(ctx, Message{Seq: last + 1}, ErrNone, subject.Runs, lookup{Seq: after + 1, Next: subject.AllRuns})
+	if errors.Is(err, ErrNone) {
+		return false, nil
+	}
+	return err == nil && m.Seq <= last, err
+}
+
 // read asks for pages until the limit or the end is reached.
 func (b *Bus) read(ctx context.Context, stream, filter string, after uint64, limit int) ([]Message, error) {
 	ctx, done := b.linked(ctx)
