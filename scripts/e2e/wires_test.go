@@ -217,6 +217,11 @@ func (b *besieged) heartbeats() (all []shot) {
 
 // asks are a worker's questions to coordinators, in others' names.
 func (b *besieged) asks() (all []shot) {
+	for _, id := range []string{b.victim.runner, "_owners", "", ">", "../x", "rnr_nobodys"} {
+		for _, instance := range []string{"", "x", b.victim.instance} {
+			all = append(all, shot{subject.Fleet("deregister"), `{"runner_id":"` + id + `","instance":"` + instance + `"}`})
+		}
+	}
 	for _, op := range []string{"payload_get", "payload_put", "state_drop"} {
 		for _, name := range []string{b.victim.run + ".in", b.victim.held + ".out", b.victim.held + ".1.state", "../../x", ""} {
 			all = append(all, shot{subject.Fleet(op), `{"run_id":"` + b.victim.held + `","session_id":"` + b.victim.holds + `","attempt":1,"key":"00000000000000000000000000000000","name":"` + name + `","part":-1,"body":"eA=="}`})
