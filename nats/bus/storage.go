@@ -203,10 +203,10 @@ func (s *sink) probe(ctx context.Context) outcome {
 
 // question is what probe asks; nil: there is nothing to ask. RUNS is to refuse a record: a subject that has its one message takes no
 // other. It takes none either where that message is purged meanwhile, since its sequence is expected. A bucket is to note that a key
-// is deleted which never is there.
+// is deleted which never is there: no name of anything begins like it.
 func (s *sink) question(ctx context.Context) *nats.Msg {
 	if bucket, ok := strings.CutPrefix(s.stream, "KV_"); ok {
-		return &nats.Msg{Subject: "$KV." + bucket + ".probe", Header: nats.Header{"KV-Operation": {"DEL"}}}
+		return &nats.Msg{Subject: "$KV." + bucket + "._probe", Header: nats.Header{"KV-Operation": {"DEL"}}}
 	}
 	if s.stream != subject.Runs {
 		return nil

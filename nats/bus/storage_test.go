@@ -10,6 +10,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go"
 )
 
 // TestAFullDiskIsSaidSoonAndAsWhatItIs: a server whose disk got full answers everything but writes, until it is started anew. Every
@@ -105,6 +107,46 @@ func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
 	err := <-wrote
 	if fault.KindOf(err) != fault.Unavailable || errors.Is(err, bus.ErrUnwritten) || b.Storage() != nil {
 		t.Errorf("%v, %v; want it Unavailable, and nothing said of a disk", err, b.Storage())
+	}
+}
+
+// TestToFindOutWhetherABucketIsWrittenToChangesNoKey: while it is found out, nobody's agent or schema goes, whatever it is called.
+func TestToFindOutWhetherABucketIsWrittenToChangesNoKey(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	b := p.Bus(t)
+	agents := b.Bucket(subject.Agents)
+	if _, err := agents.Put(t.Context(), "probe", []byte("mine")); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	_, err := p.Conn(t).Subscribe("$KV."+subject.Agents+".>", func(m *nats.Msg) {
+		if m.Header.Get("KV-Operation") == "DEL" {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the bucket is asked while a write is slow", func() bool {
+		p.Pause()
+		hung := time.AfterFunc(1500*time.Millisecond, p.Resume) // longer than a write is awaited in patience, shorter than its stream is asked for
+		defer hung.Stop()
+		if _, err := agents.Put(t.Context(), "other", []byte("slow")); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-asked:
+			return true
+		case <-time.After(time.Second):
+			return false
+		}
+	})
+	if body, _, err := agents.Get(t.Context(), "probe"); err != nil || string(body) != "mine" {
+		t.Errorf("the key is %q, %v", body, err)
 	}
 }
 
