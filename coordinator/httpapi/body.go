@@ -70,9 +70,11 @@ func (a *API) body(g *gin.Context) ([]byte, error) {
 		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not understood; send the body as it is", e).With("field", "Content-Encoding")
 	}
 	c := http.NewResponseController(g.Writer)
-	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	all := lent(g)
 	raw, err := receive(all.body, c, http.MaxBytesReader(g.Writer, r.Body, a.limit), r.ContentLength, a.limit)
+	if err == nil { // else what is left has no more time than that
+		_ = c.SetReadDeadline(time.Time{})
+	}
 	if err == nil && len(raw) > budget.Small {
 		err = all.work.Wait(r.Context(), int64(len(raw)), workPatience)
 	}

@@ -53,6 +53,9 @@ func (a *API) door(g *gin.Context) {
 		err = a.authorize(g)
 	}
 	defer a.lend(g)()
+	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // nobody reads the body, nor waits for it
+		g.Writer.Header().Set("Connection", "close")
+	}
 	if err != nil {
 		a.refuse(g, err)
 		g.Abort()

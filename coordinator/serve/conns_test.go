@@ -99,6 +99,38 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	}
 }
 
+// TestBodiesThatNeverCome: who announces a body and never sends it holds no connection that others need, and not for long.
+func TestBodiesThatNeverCome(t *testing.T) {
+	t.Parallel()
+	const most = 64
+	s := secure(t, func(c *serve.Config) { c.Connections = most })
+	heads := map[string]string{"refused": "POST /runs", "unknown": "PUT /nothing", "not wanted": "GET /health"}
+	for name, request := range heads {
+		heads[name] = request + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+		for range 3 * most {
+			s.dial(heads[name])
+		}
+		for range 5 {
+			for _, path := range []string{"/health", "/runs"} {
+				if status, body, err := s.anew(path, s.read); status != 200 {
+					t.Errorf("%s: %s: %d %s %v", name, path, status, body, err)
+				}
+			}
+		}
+	}
+	heads["waited for"] = "POST /runs/validate HTTP/1.1\r\nHost: localhost\r\n" + s.read + "\r\nContent-Length: 9\r\n\r\n"
+	held := map[string]net.Conn{}
+	for name, head := range heads {
+		held[name] = s.dial(head)
+	}
+	for name, c := range held {
+		_ = c.SetDeadline(time.Now().Add(60 * time.Second))
+		if _, err := io.Copy(io.Discard, c); isTimeout(err) {
+			t.Errorf("%s: the connection stays open", name)
+		}
+	}
+}
+
 func isTimeout(err error) bool {
 	n, ok := err.(net.Error)
 	return ok && n.Timeout()

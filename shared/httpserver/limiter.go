@@ -5,7 +5,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
+
+// bodyPatience is how long a body may take that no handler reads, and what is left of one after the answer.
+const bodyPatience = 15 * time.Second
 
 // leastConnections is the smallest limit that makes sense: some are kept for callers that are answered at once.
 const leastConnections = 16
@@ -109,13 +113,46 @@ func (l *limiter) note(c net.Conn, s http.ConnState) {
 	}
 }
 
+// yield puts a connection behind those that wait: it is answered, or is so at once. The caller holds mu.
+func (l *limiter) yield(one *line) {
+	if one == nil || !one.active || l.open[one.conn] != one {
+		return
+	}
+	one.active = false
+	l.active--
+	l.rest(one)
+	l.wait(one)
+}
+
+// expect bounds how long net/http waits for a body that is not read: before the answer, or after it where the connection is
+// closed then. What is read has a deadline of its own.
+func (l *limiter) expect(w http.ResponseWriter, r *http.Request, one *line) (after func()) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads it
+		w.Header().Set("Connection", "close")
+	}
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(bodyPatience))
+	return func() {
+		_ = c.SetReadDeadline(time.Now().Add(bodyPatience))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.yield(one)
+	}
+}
+
 // ServeHTTP refuses a request while too many are under way. One whose connection was closed meanwhile is not begun: its
 // caller knows that it got no answer.
 func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	one, _ := r.Context().Value(lineKey{}).(*line)
 	l.mu.Lock()
 	closed, full := one != nil && one.closed, l.active > l.busy
+	if full && !closed {
+		l.yield(one)
+	}
 	l.mu.Unlock()
+	if r.ContentLength != 0 && !closed {
+		defer l.expect(w, r, one)()
+	}
 	switch {
 	case closed:
 		panic(http.ErrAbortHandler)
