@@ -34,6 +34,7 @@ func Default() int64 {
 // For divides so many bytes (0: Default), for bodies of at most largest bytes. A caller's share always has room for one.
 func For(bytes, largest int64) *Memory {
 	bytes = cmp.Or(bytes, Default())
+	largest++ // a body of no known length has room for a byte more, to see that it is no larger
 	return &Memory{
 		Requests: New(max(bytes, 2*largest)),
 		Work:     New(max(bytes/4, 2*largest)),
@@ -118,22 +119,29 @@ func (a *Account) take(n int64) bool {
 		return true
 	}
 	all := a.held + n
-	var of *used
 	switch {
-	case !a.spare && b.main.fits(a.who, n, b.most):
-		of = &b.main
-	case a.spare && b.main.fits(a.who, all, b.most): // back out of the reserve
-		b.spare.add(a.who, -a.held)
-		b.main.add(a.who, a.held)
-		a.spare, of = false, &b.main
-	case all <= Small && (a.spare || a.held == 0) && b.spare.fits(a.who, n, b.reserve):
-		a.spare, of = true, &b.spare
+	case !a.spare && b.main.fits(a.who, n, b.most), a.spare && b.main.fits(a.who, all, b.most):
+		b.move(a, all, false)
+	case all <= Small && (a.spare && b.spare.fits(a.who, n, b.reserve) || !a.spare && b.spare.fits(a.who, all, b.reserve)):
+		b.move(a, all, true)
 	default:
 		return false
 	}
-	of.add(a.who, n)
-	a.held = all
 	return true
+}
+
+// move has an account hold so much, all of it of the reserve or none.
+func (b *Budget) move(a *Account, all int64, spare bool) {
+	b.part(a.spare).add(a.who, -a.held)
+	b.part(spare).add(a.who, all)
+	a.held, a.spare = all, spare
+}
+
+func (b *Budget) part(spare bool) *used {
+	if spare {
+		return &b.spare
+	}
+	return &b.main
 }
 
 // Wait is Take for who can wait, at most so long. What is larger than a caller's share has all of that.
@@ -186,12 +194,7 @@ func (a *Account) giveBack(over bool) {
 	if a.held == 0 {
 		return
 	}
-	if a.spare {
-		b.spare.add(a.who, -a.held)
-	} else {
-		b.main.add(a.who, -a.held)
-	}
-	a.held, a.spare = 0, false
+	b.move(a, 0, false)
 	if b.waiting > 0 {
 		close(b.changed)
 		b.changed = make(chan struct{})

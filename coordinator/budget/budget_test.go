@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -54,6 +55,11 @@ func TestShares(t *testing.T) {
 	if b.main.sum != 0 || b.spare.sum != 0 || len(b.main.of) != 0 || len(b.spare.of) != 0 {
 		t.Errorf("left: %+v %+v", b.main, b.spare)
 	}
+	e, rest := b.Open("e"), b.Open("f")
+	if err := cmp.Or(e.Take(Small/2), rest.Take(8<<20), b.Open("g").Take(8<<20-Small/2), e.Take(Small/2)); err != nil || !e.spare {
+		t.Errorf("a small body that grows where no room is left: %v", err)
+	}
+	b = New(16 << 20)
 	if err := b.Open("c").Wait(t.Context(), 1<<40, time.Second); err != nil {
 		t.Errorf("what is larger than a share takes that: %v", err)
 	}
@@ -67,7 +73,7 @@ func TestShares(t *testing.T) {
 // TestFor: the largest body fits into a caller's share, however little memory there is.
 func TestFor(t *testing.T) {
 	m := For(1<<20, 17<<20)
-	if err := m.Requests.Open("a").Take(17 << 20); err != nil {
+	if err := m.Requests.Open("a").Take(17<<20 + 1); err != nil {
 		t.Error(err)
 	}
 	if err := m.Work.Open("a").Take(17 << 20); err != nil {
