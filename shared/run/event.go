@@ -3,7 +3,9 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ao/shared/wire"
@@ -83,17 +85,20 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return head, nil
 }
 
+// headMembers are the members of eventHead. Only the first of each counts: what an executor calls likewise in its body is
+// left out.
+var headMembers = []string{"event_type", "session_id", "run_id", "timestamp"}
+
 // UnmarshalJSON reads the head; the body keeps the whole object's other members.
 func (e *Event) UnmarshalJSON(raw []byte) error {
-	var h eventHead
-	if err := json.Unmarshal(raw, &h); err != nil {
-		return err
-	}
-	*e = Event{Type: h.Type, SessionID: h.SessionID, RunID: h.RunID, At: h.At}
 	d := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := d.Token(); err != nil {
+	if begin, err := d.Token(); err != nil {
 		return err
+	} else if begin != json.Delim('{') {
+		return errors.New("an event is an object")
 	}
+	*e = Event{}
+	head := []any{&e.Type, &e.SessionID, &e.RunID, &e.At}
 	body := []byte{'{'}
 	for d.More() {
 		k, err := d.Token()
@@ -104,8 +109,13 @@ func (e *Event) UnmarshalJSON(raw []byte) error {
 		if err := d.Decode(&v); err != nil {
 			return err
 		}
-		switch k {
-		case "event_type", "session_id", "run_id", "timestamp":
+		if i := slices.IndexFunc(headMembers, func(name string) bool { return k == name }); i >= 0 {
+			if head[i] != nil {
+				if err := json.Unmarshal(v, head[i]); err != nil {
+					return fmt.Errorf("%s: %w", headMembers[i], err)
+				}
+			}
+			head[i] = nil
 			continue
 		}
 		if len(body) > 1 {

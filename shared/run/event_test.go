@@ -25,6 +25,27 @@ func TestEventIsOneFlatObject(t *testing.T) {
 	}
 }
 
+// TestAnEventsBodyDoesNotSayWhoseItIs: executors may have members of the same names in what they tell, with ids of their own.
+func TestAnEventsBodyDoesNotSayWhoseItIs(t *testing.T) {
+	e := Event{Type: EventMetadata, SessionID: "ses_1", RunID: "run_1", At: time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC), Body: json.RawMessage(`{"session_id":"model-7","run_id":7,"timestamp":1736510400,"Session_ID":"x","tokens":3}`)}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Event
+	if err := json.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.SessionID != "ses_1" || back.RunID != "run_1" || !back.At.Equal(e.At) || string(back.Body) != `{"Session_ID":"x","tokens":3}` {
+		t.Errorf("read back: %+v with %s", back, back.Body)
+	}
+	for _, bad := range []string{`[]`, `null`, `7`, `{"event_type":7}`} {
+		if err := json.Unmarshal([]byte(bad), new(Event)); err == nil && bad != `null` {
+			t.Errorf("%s is read", bad)
+		}
+	}
+}
+
 func TestResultKeepsEveryJSONValue(t *testing.T) {
 	for _, data := range []string{`{}`, `[]`, `0`, `false`, `""`, `{"z":1,"a":12345678901234567890}`} {
 		raw, err := json.Marshal(Result{Type: Procedural, Data: json.RawMessage(data)})
