@@ -83,7 +83,7 @@ type said struct {
 	size  int
 	run   string
 	claim uint64 // of its run's attempt; 0: not known
-	early bool   // no runner has begun its run, as far as the fold knows
+	early bool   // no runner has begun its run, or the attempt that it proves, as far as the fold knows
 	late  bool   // after the last word of its run
 }
 
@@ -110,17 +110,20 @@ func (j *Journal) hear(m bus.Message) (said, bool) {
 	}
 	e.claim, e.early = s.claim, !s.begun && (s.end == 0 || s.runner == "")
 	e.late = s.end != 0 && m.Seq > s.events && !s.mute
-	return e, s.sessionID == e.event.SessionID && j.credible(s, by)
+	if !j.credible(s, by) { // it is of an attempt that is not read yet, or of nobody
+		e.early = true
+	}
+	return e, s.sessionID == e.event.SessionID
 }
 
 // credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove nothing;
 // then the ids of session and run, which are random, have to do.
 func (j *Journal) credible(s sight, by func(key string) bool) bool {
-	if by == nil || j.fold.key == nil {
-		return !s.proven || j.fold.key == nil
+	if by == nil || j.key == nil {
+		return !s.proven || j.key == nil
 	}
 	for n := int(s.attempt); n > 0; n-- {
-		if by(j.fold.key(s.id, n)) {
+		if by(j.key(s.id, n)) {
 			return true
 		}
 	}

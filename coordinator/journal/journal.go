@@ -36,6 +36,7 @@ type Journal struct {
 	tell func(Change)
 
 	measure func(Step)
+	key     func(run string, attempt int) string // Config.Key
 
 	bodies *bodies
 	shelf  shelf
@@ -64,7 +65,7 @@ type Journal struct {
 // New makes a Journal; Run makes it work.
 func New(b *bus.Bus, cfg Config) *Journal {
 	j := &Journal{
-		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, measure: cfg.Measure, fold: newFold(cfg.Key), bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
+		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, measure: cfg.Measure, fold: newFold(cfg.Key), key: cfg.Key, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
 		moved: make(chan struct{}, 1), lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 	j.fold.checked, j.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
