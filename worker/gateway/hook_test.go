@@ -1,7 +1,11 @@
 package gateway
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,8 +20,8 @@ import (
 type slow struct {
 	*httptest.ResponseRecorder
 	begun, returned, set chan struct{}
-	late                 bool // it was set on a connection that was the next request's by then
 	hooked               atomic.Bool
+	late                 bool // it was set on a connection that was the next request's by then
 	cut                  bool // reading was ended, although the body was there
 }
 
@@ -27,7 +31,7 @@ func (s *slow) SetReadDeadline(at time.Time) error {
 }
 
 func (s *slow) SetWriteDeadline(at time.Time) error {
-	if at != past || s.hooked.Swap(true) { // the answer hurries, too
+	if at.IsZero() || !s.hooked.CompareAndSwap(false, true) {
 		return nil
 	}
 	close(s.begun)
@@ -68,5 +72,69 @@ func TestTheEndOfARunIsOverWithItsRequests(t *testing.T) {
 	}
 	if w.late {
 		t.Error("a request was over, and the connection's deadline was set after it")
+	}
+}
+
+// A program that lives through several runs keeps its connection. An answer that was read whole just before its run ended does no harm
+// to the next run's requests on it.
+func TestAKeptConnectionIsGoodForTheNextRun(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"agents":[]}`)) }))
+	t.Cleanup(s.Close)
+	g, d, _ := open(t, Config{})
+	d.Close()
+	kept := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}, Timeout: 30 * time.Second}
+	t.Cleanup(kept.CloseIdleConnections)
+	for i := range 200 {
+		d, _ := door(g, "1", func(r *Run) {
+			r.Same = "ses_1"
+			r.API = func() string { return s.URL }
+		})
+		a, err := kept.Get(d.URL + "/api/agents")
+		if err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		body, err := io.ReadAll(a.Body)
+		a.Body.Close()
+		if a.StatusCode != http.StatusOK || err != nil {
+			t.Fatalf("run %d: got %d %s %v, want 200", i, a.StatusCode, body, err)
+		}
+		d.Close()
+	}
+}
+
+// Requests of two runs stand one behind the other on a connection; the end of the first run answers the first and leaves the second.
+func TestPipelinedRequestsOfTwoRuns(t *testing.T) {
+	t.Parallel()
+	entered := make(chan struct{})
+	g, first, _ := open(t, Config{}, func(r *Run) {
+		r.State = func(ctx context.Context) ([]byte, error) {
+			close(entered)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+	})
+	second, _ := door(g, "2")
+	conn, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	event := `{"event_type":"message","role":"assistant","content":[]}`
+	fmt.Fprintf(conn, "GET /%s/state HTTP/1.1\r\nHost: %s\r\n\r\nPOST /%s/events HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s",
+		first.token, g.addr, second.token, g.addr, len(event), event)
+	<-entered
+	first.Close()
+	answers := bufio.NewReader(conn)
+	for i, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+		a, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("answer %d: %v", i, err)
+		}
+		io.Copy(io.Discard, a.Body)
+		if a.StatusCode != want {
+			t.Errorf("answer %d is %d, want %d", i, a.StatusCode, want)
+		}
 	}
 }

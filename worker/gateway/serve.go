@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"ao/shared/fault"
@@ -155,62 +154,21 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request, path []string) {
 
 func (d *Door) do(w http.ResponseWriter, r *http.Request, path []string, t route) {
 	conn := http.NewResponseController(w)
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	conn.SetWriteDeadline(time.Time{}) // that of an earlier request of the connection
-	var mu sync.Mutex
-	reading := true // the body; the server reads on behind it, and a deadline there cancels all later requests of the connection
-	hooked := make(chan struct{})
-	unhook := context.AfterFunc(d.ctx, func() { // nobody is waited for any more, not even one who does not read
-		defer close(hooked)
-		cancel()
-		mu.Lock()
-		defer mu.Unlock()
-		if reading {
-			conn.SetReadDeadline(past)
-		}
-		conn.SetWriteDeadline(past)
-	})
-	defer func() {
-		if !unhook() {
-			<-hooked // else it may meet the connection's next request, which may be another run's
-		}
-	}()
-	limit := int64(maxBody)
-	if t.large {
-		limit = d.g.MaxState
-	}
-	from := http.MaxBytesReader(w, r.Body, limit)
-	body, err := io.ReadAll(io.LimitReader(from, maxBody+1))
-	if err == nil && len(body) > maxBody {
-		if !d.hold(limit) { // what it can have
-			w.Header().Set("Connection", "close")
-			refuse(w, errFull)
-			return
-		}
-		defer d.hold(-limit)
-		var more []byte
-		more, err = io.ReadAll(from)
-		body = append(body, more...)
-	}
+	body, free, err := d.read(w, r, t)
+	defer free()
 	if err != nil {
-		if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			err = fault.Newf(fault.TooLarge, "The body may have %d bytes", over.Limit)
-		} else {
-			err = fault.Wrap(fault.Invalid, "", "The body did not come in time, or not whole", err)
-		}
 		w.Header().Set("Connection", "close")
 		refuse(w, err)
 		return
 	}
-	mu.Lock()
-	reading = false
-	mu.Unlock()
-	if d.ctx.Err() == nil {
-		conn.SetReadDeadline(time.Time{}) // or its end would look like the client's
-	} else {
-		w.Header().Set("Connection", "close") // its read deadline may be over
-	}
+	conn.SetReadDeadline(time.Time{})  // or its end would look like the client's
+	conn.SetWriteDeadline(time.Time{}) // that of an earlier request of the connection
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer d.onEnd(func() { // a client that does not read is not waited for long
+		cancel()
+		conn.SetWriteDeadline(time.Now().Add(lastAnswer))
+	})()
 	c := call{Door: d, w: w, r: r, ctx: ctx, path: path, body: body}
 	v, err := t.do(c)
 	switch {
@@ -226,15 +184,64 @@ func (d *Door) do(w http.ResponseWriter, r *http.Request, path []string, t route
 	}
 }
 
+// read reads a request's body. free returns what the body holds of the run's memory; it is never nil.
+//
+// The end of the run sets the connection's read deadline, and only here: afterwards net/http itself reads from the connection, and
+// takes an expired deadline for the loss of the client. Every later request of that connection would be canceled.
+func (d *Door) read(w http.ResponseWriter, r *http.Request, t route) (body []byte, free func(), err error) {
+	free = func() {}
+	conn := http.NewResponseController(w)
+	defer d.onEnd(func() { conn.SetReadDeadline(past) })()
+	limit := int64(maxBody)
+	if t.large {
+		limit = d.g.MaxState
+	}
+	from := http.MaxBytesReader(w, r.Body, limit)
+	body, err = io.ReadAll(io.LimitReader(from, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		if !d.hold(limit) { // what it can have
+			return nil, free, errFull
+		}
+		free = func() { d.hold(-limit) }
+		var more []byte
+		more, err = io.ReadAll(from)
+		body = append(body, more...)
+	}
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, free, fault.Newf(fault.TooLarge, "The body may have %d bytes", over.Limit)
+	}
+	if err != nil {
+		return nil, free, fault.Wrap(fault.Invalid, "", "The body did not come in time, or not whole", err)
+	}
+	return body, free, d.ctx.Err() // the connection of a run that ended meanwhile is closed: its deadline has expired
+}
+
+// onEnd has f called when the run ends, in a goroutine of its own. After stop returns, f is not running and will not be called.
+func (d *Door) onEnd(f func()) (stop func()) {
+	done := make(chan struct{})
+	unhook := context.AfterFunc(d.ctx, func() {
+		defer close(done)
+		f()
+	})
+	return func() {
+		if !unhook() {
+			<-done
+		}
+	}
+}
+
 // past is a deadline that is over.
 var past = time.Unix(1, 0)
 
-// hurry has a client that does not read its answer not waited for long, and after the run's end not at all.
+// lastAnswer is how long a client may take to read its answer after the end of the run.
+const lastAnswer = time.Second
+
+// hurry bounds how long a client may take to read its answer.
 func (c call) hurry() {
 	conn := http.NewResponseController(c.w)
 	conn.SetWriteDeadline(time.Now().Add(30 * time.Second))
 	if c.Door.ctx.Err() != nil {
-		conn.SetWriteDeadline(past)
+		conn.SetWriteDeadline(time.Now().Add(lastAnswer))
 	}
 }
 
