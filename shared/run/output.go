@@ -25,11 +25,14 @@ type Output struct {
 
 // Validation is the result document's schema_validation: there where a schema was enforced.
 type Validation struct {
-	Valid    bool       `json:"valid"`
-	Name     *string    `json:"schema_name"`
-	Source   string     `json:"schema_source"`
-	Retries  int        `json:"retry_count"` // how often the session was asked again
-	Rejected []Rejected `json:"rejected,omitempty"`
+	Valid   bool    `json:"valid"`
+	Name    *string `json:"schema_name"`
+	Source  string  `json:"schema_source"`
+	Retries int     `json:"retry_count"` // how often the session was asked again
+
+	// Candidates is how many JSON values of the answer's text could have been meant; nil: it was not looked for in a text.
+	Candidates *int       `json:"candidates,omitempty"`
+	Rejected   []Rejected `json:"rejected,omitempty"`
 }
 
 // Rejected is an answer that did not match.

@@ -156,9 +156,10 @@ func again(inv executor.Invocation, model, text string) (executor.Invocation, er
 
 // answer is what an executor came to.
 type answer struct {
-	data  json.RawMessage   // the value in it; nil: there is none
-	said  string            // all of it
-	wrong []run.OutputError // in which ways it does not fit
+	data       json.RawMessage   // the value in it; nil: there is none
+	candidates *int              // how many values of a text could have been meant; nil: it was not looked for
+	said       string            // all of it
+	wrong      []run.OutputError // in which ways it does not fit
 }
 
 // judge looks at an executor's result. Data that it gave itself are taken as they are, in its text they are looked for. Null stands for
@@ -171,7 +172,9 @@ func (c Contract) judge(r *run.Result) answer {
 		a.data, a.said = r.Data, string(r.Data)
 	case r.Text != nil:
 		a.said = *r.Text
-		a.data = find(a.said, c.Output.Strict, c.fits)
+		var n int
+		a.data, n = find(a.said, c.Output.Strict, c.fits)
+		a.candidates = &n
 	}
 	if a.data == nil {
 		a.wrong = []run.OutputError{{Path: "$", Message: run.NoOutput}}
@@ -199,13 +202,13 @@ func (c Contract) result(r *run.Result, a answer, n int) *run.Result {
 			out.Text, out.Data = nil, a.data
 		}
 	}
-	out.SchemaValidation = c.validation(len(a.wrong) == 0, n)
+	out.SchemaValidation = c.validation(len(a.wrong) == 0, n, a.candidates)
 	return &out
 }
 
 // validation is what the result says of the schema after the n-th answer.
-func (c Contract) validation(valid bool, n int) json.RawMessage {
-	v := run.Validation{Valid: valid, Source: c.Output.Source, Retries: n - 1, Rejected: c.rejected}
+func (c Contract) validation(valid bool, n int, candidates *int) json.RawMessage {
+	v := run.Validation{Valid: valid, Source: c.Output.Source, Retries: n - 1, Candidates: candidates, Rejected: c.rejected}
 	if c.Output.Name != "" {
 		v.Name = &c.Output.Name
 	}
@@ -226,7 +229,7 @@ func (c Contract) broken(o run.Outcome, before *run.Result, n, retries int, host
 		o.Result = before
 	} else if c.AgentType != run.Procedural {
 		mine := *o.Result
-		mine.SchemaValidation = c.validation(false, n)
+		mine.SchemaValidation = c.validation(false, n, nil)
 		o.Result = &mine
 	}
 	if o.Error != nil {

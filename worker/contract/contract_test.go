@@ -88,17 +88,17 @@ func TestEnds(t *testing.T) {
 	}{
 		{"at once", says(`Here: {"summary":"x","n":1.50,"big":12345678901234567890,"a":0} ok`), 1, 1,
 			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,"result_data":{"summary":"x","n":1.50,"big":12345678901234567890,"a":0},` +
-				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":0},"raw_output":"Here: {\"summary\":\"x\",\"n\":1.50,\"big\":12345678901234567890,\"a\":0} ok"}}`},
+				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":0,"candidates":1},"raw_output":"Here: {\"summary\":\"x\",\"n\":1.50,\"big\":12345678901234567890,\"a\":0} ok"}}`},
 		{"asked again", says(`{"a":1}`, `{"summary":"x"}`), 1, 2,
 			`{"status":"completed","result":{"result_type":"autonomous","result_text":null,"result_data":{"summary":"x"},` +
-				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":1,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"summary\":\"x\"}"}}`},
+				`"schema_validation":{"valid":true,"schema_name":null,"schema_source":"blueprint","retry_count":1,"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"summary\":\"x\"}"}}`},
 		{"never", says(`{"a":1}`, "no\nJSON"), 1, 2,
 			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed after 1 retry","errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}],"last_output":"no\nJSON"},` +
 				`"result":{"result_type":"autonomous","result_text":"no\nJSON","result_data":null,` +
-				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":1,"rejected":[{"attempt":1,"errors":[` + missing + `]},{"attempt":2,"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}]}]},"raw_output":"no\nJSON"}}`},
+				`"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":1,"candidates":0,"rejected":[{"attempt":1,"errors":[` + missing + `]},{"attempt":2,"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}]}]},"raw_output":"no\nJSON"}}`},
 		{"no retry", says(`{"a":1}`), 0, 1,
 			`{"status":"failed","error":{"error":"OutputSchemaValidationError","message":"Output validation failed after 0 retries","errors":[` + missing + `],"last_output":"{\"a\":1}"},` +
-				`"result":{"result_type":"autonomous","result_text":"{\"a\":1}","result_data":null,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":0,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"a\":1}"}}`},
+				`"result":{"result_type":"autonomous","result_text":"{\"a\":1}","result_data":null,"schema_validation":{"valid":false,"schema_name":null,"schema_source":"blueprint","retry_count":0,"candidates":1,"rejected":[{"attempt":1,"errors":[` + missing + `]}]},"raw_output":"{\"a\":1}"}}`},
 		{"two retries", says(`1`, `2`, `3`), 2, 3, `"message":"Output validation failed after 2 retries","errors":[{"path":"$","message":"3 is not of type 'object'"}],"last_output":"3"`},
 		{"data of the executor's own", &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{
 			func(context.Context, executor.Invocation, executor.Host) run.Outcome {
@@ -129,7 +129,7 @@ func TestEnds(t *testing.T) {
 func TestSourceAndNameAreShown(t *testing.T) {
 	c := contract(says(`{"summary":"x"}`), 0)
 	c.Output.Name, c.Output.Source = "short", run.SourceRegistry
-	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got, `{"valid":true,"schema_name":"short","schema_source":"registry","retry_count":0}`) {
+	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got, `{"valid":true,"schema_name":"short","schema_source":"registry","retry_count":0,"candidates":1}`) {
 		t.Errorf("got %s", got)
 	}
 }

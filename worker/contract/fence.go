@@ -1,12 +1,15 @@
 package contract
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // fenced gives the fenced blocks of a text that are one JSON value, as they begin and whatever their info says: the fence of backticks may
 // stand anywhere, that of tildes at the beginning of a line; the value begins on its line or on the next one; and after the
 // value there is a fence, or the text's end. So fences within strings end nothing, and neither indentation nor a missing end matters.
-func fenced(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
+func fenced(text string) iter.Seq[span] {
+	return func(yield func(span) bool) {
 		r, l := &reader{text: text, budget: budget(text)}, line{end: -1}
 		var outer string // the fence of a block that is no JSON
 		for i := 0; r.budget >= 0; {
@@ -62,7 +65,7 @@ func (l *line) find(text string, i int) {
 
 // block reads the one JSON value of a block whose info stands at text[i:end], and what closes it; after is the place behind that, 0:
 // there is no such value.
-func (r *reader) block(i, end int, mark byte, inline bool) (block string, after int) {
+func (r *reader) block(i, end int, mark byte, inline bool) (block span, after int) {
 	word := i
 	for word < end && strings.IndexByte("+-_.", r.text[word]) >= 0 || word < end && r.text[word]|0x20 >= 'a' && r.text[word]|0x20 <= 'z' {
 		word++
@@ -86,10 +89,10 @@ func (r *reader) block(i, end int, mark byte, inline bool) (block string, after 
 		}
 		rest := space(r.text, to)
 		if fence := backticks(r.text, rest); rest == len(r.text) || len(fence) >= 3 && fence[0] == mark {
-			return r.text[begin:to], rest + len(fence)
+			return span{begin, to}, rest + len(fence)
 		}
 	}
-	return "", 0
+	return span{}, 0
 }
 
 // nextFence is the next run of three or more backticks or tildes from i on.

@@ -2,72 +2,86 @@ package contract
 
 import (
 	"encoding/json"
+	"iter"
+	"slices"
 	"strings"
 	"unicode"
 
 	"ao/shared/wire"
 )
 
-// maxLooks is how many values of one answer are compared with the schema; beside those, the last is.
-const maxLooks = 10_000
+// maxCandidates is how many values of one answer are looked at: the last ones of its blocks, and the last ones of its text.
+const maxCandidates = 10_000
 
-// find takes the JSON value from an answer (contract section 6, rule 2), byte for byte as it stands there; nil: there is none. It is the whole text, else the
-// first fenced block that fits, else the first fenced block that is JSON, else the first object or array in the text that fits,
-// else the last one. strict: only the whole text counts. JSON is what wire.Check takes: no key twice, no trailing comma, no NaN.
-// The time is proportional to the text's length, whatever is in it.
-func find(text string, strict bool, fits func(json.RawMessage) bool) json.RawMessage {
+// find takes the JSON value from an answer, byte for byte as it stands there, and counts the values that could have been meant; nil:
+// there is none. It is the first of these:
+//
+//  1. the whole text
+//  2. the last fenced block that fits
+//  3. the last object or array in the text that fits
+//  4. the last fenced block that is JSON
+//  5. the last object or array in the text
+//
+// What stands in a reasoning block is never the answer. strict: only the whole text counts, as the model wrote it. JSON is what
+// wire.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's length, whatever is in it.
+func find(text string, strict bool, fits func(json.RawMessage) bool) (value json.RawMessage, candidates int) {
 	text = trim(text)
 	if whole := json.RawMessage(text); wire.Check(whole) == nil {
-		return whole
+		return whole, 1
 	}
 	if strict {
-		return nil
+		return nil, 0
 	}
-	var first json.RawMessage
-	looks := 0
-	for block := range fenced(text) {
-		raw := json.RawMessage(block)
-		if looks++; looks > maxLooks {
-			break
-		}
-		switch {
-		case wire.Check(raw) != nil:
-		case fits(raw):
-			return raw
-		case first == nil:
-			first = raw
-		}
+	text = trim(visible(text))
+	if whole := json.RawMessage(text); wire.Check(whole) == nil {
+		return whole, 1
 	}
-	if first != nil {
-		return first
-	}
-	var last json.RawMessage
-	late := make([]string, 0, 2*maxLate)
-	for part := range bare(text) {
-		if looks++; looks > maxLooks {
-			if len(late) == cap(late) {
-				late = append(late[:0], late[maxLate:]...)
+	blocks := values(text, newest(fenced(text)), nil)
+	parts := values(text, newest(bare(text)), blocks)
+	for _, each := range [][]candidate{blocks, parts} {
+		for _, c := range each {
+			if fits(c.value) {
+				return c.value, len(blocks) + len(parts)
 			}
-			late = append(late, part)
-			continue
-		}
-		if raw := json.RawMessage(part); wire.Check(raw) == nil {
-			if fits(raw) {
-				return raw
-			}
-			last = raw
 		}
 	}
-	for i := len(late) - 1; i >= 0; i-- {
-		if raw := json.RawMessage(late[i]); wire.Check(raw) == nil {
-			return raw
-		}
+	if all := append(blocks, parts...); len(all) > 0 {
+		return all[0].value, len(all)
 	}
-	return last
+	return nil, 0
 }
 
-// maxLate is how many of the values are kept that come after maxLooks: the last one of them that is JSON may be wanted.
-const maxLate = 64
+// candidate is a JSON value of an answer, and where it begins.
+type candidate struct {
+	begin int
+	value json.RawMessage
+}
+
+// newest keeps the last maxCandidates spans.
+func newest(spans iter.Seq[span]) []span {
+	var kept []span
+	for s := range spans {
+		if len(kept) == 2*maxCandidates {
+			kept = append(kept[:0], kept[maxCandidates:]...)
+		}
+		kept = append(kept, s)
+	}
+	return kept[max(0, len(kept)-maxCandidates):]
+}
+
+// values are the spans that are JSON and not among the blocks, the last one first.
+func values(text string, spans []span, blocks []candidate) (found []candidate) {
+	block := make(map[int]bool, len(blocks))
+	for _, b := range blocks {
+		block[b.begin] = true
+	}
+	for _, s := range slices.Backward(spans) {
+		if value := json.RawMessage(text[s.begin:s.end]); !block[s.begin] && wire.Check(value) == nil {
+			found = append(found, candidate{s.begin, value})
+		}
+	}
+	return found
+}
 
 // trim takes from a text what is around it: white space, and the mark that says it is UTF-8.
 func trim(text string) string {
@@ -78,8 +92,8 @@ func trim(text string) string {
 func budget(text string) int { return 16*len(text) + 64<<10 }
 
 // bare gives the objects and arrays of a text, in their order, none that is in another. What is within one that is broken counts.
-func bare(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
+func bare(text string) iter.Seq[span] {
+	return func(yield func(span) bool) {
 		r := &reader{text: text, budget: budget(text)}
 		for i := 0; r.budget >= 0; {
 			n := strings.IndexAny(text[i:], "{[")
@@ -89,7 +103,7 @@ func bare(text string) func(yield func(string) bool) {
 			begin := i + n
 			end, ok := r.value(begin)
 			for _, s := range r.closed {
-				if !yield(text[s.begin:s.end]) {
+				if !yield(s) {
 					return
 				}
 			}

@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -68,9 +67,11 @@ func TestFind(t *testing.T) {
 		{"a byte order mark within", "```json\n\ufeff" + good + "\n```", good},
 		{"a scalar", "The answer:\n```\n42\n```", `42`},
 		{"a scalar on one line", "The answer: ```\"x\"```", `"x"`},
-		{"of several the first that fits", "```json\n{\"a\":1}\n```\n```json\n" + good + "\n```\n```json\n{\"summary\":\"later\"}\n```", good},
-		{"of several the first where none fits", "```json\nno\n```\n```json\n{\"a\":1}\n```\n```json\n{\"a\":2}\n```", `{"a":1}`},
-		{"a fence that is JSON comes before text that fits", "{\"summary\":\"in the text\"}\n```json\n{\"a\":1}\n```", `{"a":1}`},
+		{"of several the last that fits", "```json\n{\"a\":1}\n```\n```json\n{\"summary\":\"sooner\"}\n```\n```json\n" + good + "\n```\n```json\n{\"a\":2}\n```", good},
+		{"of several the last where none fits", "```json\n{\"a\":1}\n```\n```json\n{\"a\":2}\n```\n```json\nno\n```", `{"a":2}`},
+		{"text that fits comes before a fence that does not", good + "\n```json\n{\"a\":1}\n```", good},
+		{"a fence that fits comes before text that does, too", "```json\n" + good + "\n```\n{\"summary\":\"in the text\"}", good},
+		{"a fence that does not fit comes before text that does not", "{\"a\":1}\n```json\n{\"a\":2}\n```\n{\"a\":3}", `{"a":2}`},
 		{"what stands between fences is in none", "```sh\nls\n```\n42\n```sh\nls\n```", ``},
 		{"a block that is not JSON, then one that is", "```go\nx := `a`\n```\n\n```json\n" + good + "\n```", good},
 		{"a block that is not closed, then one that is", "```sh\nls\n\n```json\n" + good + "\n```\n", good},
@@ -82,7 +83,8 @@ func TestFind(t *testing.T) {
 		{"prose around", `The result is ` + good + `, as you wanted.`, good},
 		{"nested", `So: {"summary":"x","a":{"b":[{"c":{}}]}} .`, `{"summary":"x","a":{"b":[{"c":{}}]}}`},
 		{"braces in strings", `So: {"summary":"} ] { [ \" \\"} ok}`, `{"summary":"} ] { [ \" \\"}`},
-		{"the first that fits", `{"a":1} then ` + good + ` then {"summary":"y"}`, good},
+		{"the last that fits", `{"a":1} then {"summary":"y"} then ` + good + ` then [2]`, good},
+		{"first and better", `First {"summary":"a"}. Better: {"summary":"b"}`, `{"summary":"b"}`},
 		{"the last where none fits", `{"a":1} then [2] then {"a":3} done`, `{"a":3}`},
 		{"marks of sources", `As [1] and [2] say: ` + good + ` [3]`, good},
 		{"braces of prose", `In {this case} it is [not easy]: ` + good, good},
@@ -93,6 +95,23 @@ func TestFind(t *testing.T) {
 		{"an escaped object", `{\"summary\":\"y\"}`, ``},
 		{"an end that is missing", `{"summary":"y"`, ``},
 		{"JSON lines", "{\"a\":1}\n{\"a\":2}\n", `{"a":2}`},
+		// Reasoning.
+		{"reasoning", `<think>{"summary":"9"}?</think>` + good, good},
+		{"reasoning after the answer", good + `<think>or {"summary":"9"}</think>`, good},
+		{"reasoning only", `<think>` + good + `</think> I cannot.`, ``},
+		{"reasoning that is not closed", good + "\n<think>\nor rather {\"summary\":\"9\"}", good},
+		{"reasoning that is not closed, and nothing before", `<think>` + good, ``},
+		{"reasoning whose beginning the prompt had", `so {"summary":"9"}</think>` + "\n" + good, good},
+		{"a scalar behind reasoning", "<think>x</think>\n42", `42`},
+		{"a fence within reasoning", "<think>\n```json\n{\"summary\":\"9\"}\n```\n</think>\nIt is " + good, good},
+		{"other names, case and attributes", `<Thinking level="high">{"summary":"9"}</thinking ><x:reasoning>{"summary":"8"}</x:reasoning>[THINK]{"summary":"7"}[/THINK]◁think▷{"summary":"6"}◁/think▷` +
+			`<|begin_of_thought|>{"summary":"5"}<|end_of_thought|>The result: ` + good, good},
+		{"a tag in a string", `So: {"summary":"use <think> and </think>"} ok`, `{"summary":"use <think> and </think>"}`},
+		{"a tag in a string of a fence", "```json\n{\"summary\":\"<think>\"}\n```\nok", `{"summary":"<think>"}`},
+		{"a closing tag in a string of reasoning", `<think>{"summary":"</think>"} or {"summary":"9"}</think>` + good, good},
+		{"a tag that is spoken of", "Without `<think>` it is " + good, good},
+		{"an end without a beginning in the text, twice", `{"summary":"9"}</think>{"summary":"8"}</think>` + good, good},
+		{"words that are no tags", `<thinker>{"a":1}</thinker> [think] ` + good, good},
 		// What is no JSON.
 		{"a key twice", `{"summary":"x","summary":"y"}`, ``},
 		{"a key twice in a fence", "```\n{\"summary\":\"x\",\"summary\":\"y\"}\n```", ``},
@@ -109,7 +128,7 @@ func TestFind(t *testing.T) {
 		{"nested too deep", strings.Repeat("[", 66) + strings.Repeat("]", 66), ``},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := find(tt.text, false, fits(t, summary)); string(got) != tt.want {
+			if got, _ := find(tt.text, false, fits(t, summary)); string(got) != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -121,7 +140,7 @@ func TestFindStrictly(t *testing.T) {
 		{`{"a":1}`, `{"a":1}`}, {"\ufeff [1] \n", `[1]`}, {`42`, `42`},
 		{"```json\n{\"a\":1}\n```", ``}, {`It is {"summary":"x"}`, ``}, {`{"summary":"x"} {"summary":"x"}`, ``}, {``, ``},
 	} {
-		if got := find(tt.text, true, fits(t, summary)); string(got) != tt.want {
+		if got, _ := find(tt.text, true, fits(t, summary)); string(got) != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
 		}
 	}
@@ -170,21 +189,34 @@ func TestTimeIsProportional(t *testing.T) {
 func TestAnAnswerBehindNonsenseIsFound(t *testing.T) {
 	for _, unit := range hostile {
 		text := strings.Repeat(unit, 64<<10/slow/len(unit)) + "\nAnswer:\n{\"summary\":\"x\"}\nThat's it"
-		want := cmp.Or(map[string]string{"```\"": "\"```\"", "```\n{}\n```\n": "{}"}[unit], `{"summary":"x"}`) // fences that are JSON come first
-		if got := find(text, false, fits(t, summary)); string(got) != want {
+		if got, _ := find(text, false, fits(t, summary)); string(got) != `{"summary":"x"}` {
 			t.Errorf("%q: got %.60q", unit, got)
 		}
 	}
 }
 
-// TestTheLastOfVeryMany: beyond so many values only the last is compared.
+// The last values of very many are looked at.
 func TestTheLastOfVeryMany(t *testing.T) {
-	many := strings.Repeat(`{"a":1} `, maxLooks+3*maxLate)
-	if got := find(many+`{"summary":"y"} {"a":2,"a":3} end`, false, fits(t, summary)); string(got) != `{"summary":"y"}` {
+	many := strings.Repeat(`{"a":1} `, 5*maxCandidates)
+	if got, n := find(many+`{"summary":"y"} {"a":2,"a":3} end`, false, fits(t, summary)); string(got) != `{"summary":"y"}` || n != maxCandidates-1 {
+		t.Errorf("got %.100q of %d", got, n)
+	}
+	if got, _ := find(`{"summary":"y"} `+many+`end`, false, fits(t, summary)); string(got) != `{"a":1}` {
 		t.Errorf("got %.100q", got)
 	}
-	if got := find(many+`end`, false, fits(t, summary)); string(got) != `{"a":1}` {
-		t.Errorf("got %.100q", got)
+}
+
+func TestCandidatesAreCounted(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want int
+	}{
+		{`{"a":1}`, 1}, {`no`, 0}, {`First {"a":1}. Better: {"a":2}`, 2}, {"```json\n{\"a\":1}\n```", 1}, {"```json\n{\"a\":1}\n```\n{\"a\":2} [", 2},
+		{`<think>{"a":9}?</think>{"a":1}`, 1}, {`<think>{"a":9}?</think>`, 0}, {`{"a":1,"a":2} {"a":3}`, 1},
+	} {
+		if _, got := find(tt.text, false, fits(t, summary)); got != tt.want {
+			t.Errorf("%q: got %d, want %d", tt.text, got, tt.want)
+		}
 	}
 }
 
@@ -194,14 +226,14 @@ func FuzzFind(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, strict := range []bool{false, true} {
-			got := find(text, strict, fits(t, summary))
+			got, _ := find(text, strict, fits(t, summary))
 			if got == nil {
 				if whole := strings.TrimSpace(text); wire.Check([]byte(whole)) == nil {
 					t.Errorf("%q: nothing found", text)
 				}
 				continue
 			}
-			if wire.Check(got) != nil || !strings.Contains(text, string(got)) {
+			if wire.Check(got) != nil || !strings.Contains(strings.ReplaceAll(visible(trim(text)), "\n", ""), strings.ReplaceAll(string(got), "\n", "")) {
 				t.Errorf("%q: found %q", text, got)
 			}
 		}

@@ -1,0 +1,53 @@
+package contract
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// reasoning finds the tags around what a model thinks aloud: <think> and its kin, Mistral's [THINK], Kimi's triangles. A closing one
+// has a slash; of <|begin_of_thought|> the other is <|end_of_thought|>.
+var reasoning = regexp.MustCompile(
+	`(?i)<(/?)(?:[a-z]+:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)(?:\s[^<>]{0,200})?>|(?-i:\[(/?)THINK\])|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>`)
+
+// visible is the text without its reasoning blocks. One that is not closed hides the rest; one whose beginning is not there, because the
+// prompt had it, hides what precedes its end. A tag within a JSON value of the text stands in a string, and one right behind a
+// backtick is only spoken of: neither hides anything.
+func visible(text string) string {
+	tags := reasoning.FindAllStringSubmatchIndex(text, -1)
+	if tags == nil {
+		return text
+	}
+	var in []span
+	for s := range bare(text) {
+		in = append(in, s)
+	}
+	var b strings.Builder
+	begin, hidden := 0, false // what follows begin is shown, or hidden
+	for _, tag := range tags {
+		at := tag[0]
+		i, _ := slices.BinarySearchFunc(in, at, func(s span, at int) int { return s.end - at })
+		if i < len(in) && in[i].begin < at && at < in[i].end || at > 0 && text[at-1] == '`' {
+			continue
+		}
+		closing := false
+		for g := 2; g < len(tag); g += 2 {
+			closing = closing || tag[g] >= 0 && tag[g] < tag[g+1]
+		}
+		switch {
+		case closing && !hidden: // its beginning stood in the prompt
+			b.Reset()
+			begin = tag[1]
+		case closing:
+			begin, hidden = tag[1], false
+		case !hidden:
+			b.WriteString(text[begin:at] + "\n")
+			hidden = true
+		}
+	}
+	if !hidden {
+		b.WriteString(text[begin:])
+	}
+	return b.String()
+}
