@@ -12,6 +12,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/executor"
+	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -28,6 +29,7 @@ type events struct {
 	mu     sync.Mutex
 	out    *bus.Emitter
 	lost   int
+	large  int // bytes of the last event that was too large
 }
 
 // emit writes an event. It waits while too much is not written yet, until the executor is to end; what comes then is left out.
@@ -44,8 +46,8 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	ev := run.Event{Type: kind, SessionID: e.a.SessionID, RunID: e.a.ID, At: time.Now().UTC(), Body: body}
 	raw, err := json.Marshal(ev)
 	if len(raw) > maxEvent {
-		ev.Type, ev.Body = run.EventMessage, run.Say("system", "An event was larger than 512 KiB and is left out")
-		raw, err = json.Marshal(ev)
+		e.leftOut(ctx, len(raw))
+		return
 	}
 	if err != nil {
 		e.w.log.Warn("an executor's event is not readable and left out", "run", e.a, "kind", kind, "err", err)
@@ -64,6 +66,26 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	if err := e.out.Emit(ctx, at, run.Prove(e.a.Key, at, raw)); err != nil {
 		e.lost++
 	}
+}
+
+// leftOut tells the session's readers that an event was too large, and keeps it in mind.
+func (e *events) leftOut(ctx context.Context, bytes int) {
+	e.mu.Lock()
+	e.large = bytes
+	e.mu.Unlock()
+	e.emit(ctx, run.EventMessage, run.Say("system", fmt.Sprintf("An event of %d bytes is left out; it may have %d", bytes, maxEvent)))
+}
+
+// unsaid is why a run that gave no result has failed all the same: what it had to say may stand in an event that was left out.
+func (e *events) unsaid() *fault.Fault {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.large == 0 {
+		return nil
+	}
+	return fault.New(fault.Internal, "event_too_large", fmt.Sprintf(
+		"The run gave no result, and an event of %d bytes was left out; an event may have %d: give what is larger as the result", e.large, maxEvent)).
+		With("size", e.large).With("limit", maxEvent)
 }
 
 // flush waits until every event and what was bound is written and gives the last one's sequence, 0 where there is none.

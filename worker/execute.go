@@ -105,11 +105,19 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 		o.Error = fault.New(fault.Internal, "executor_failed", "The executor failed and did not say why")
 	case o.Status == run.Completed:
 		o.Error = nil
+		if no := ev.unsaid(); no != nil && empty(o.Result) {
+			o.Status, o.Error = run.Failed, no
+		}
 	case o.Status != run.Failed:
 		o = crashed(fmt.Sprintf("the executor ended without an end (%q)", o.Status))
 	}
 	came(span, o)
 	return o
+}
+
+// empty tells whether a result says nothing.
+func empty(r *run.Result) bool {
+	return r == nil || r.Text == nil && (len(r.Data) == 0 || string(r.Data) == "null")
 }
 
 // guarded runs the executor; a panic in it is the run's failure, not the worker's.

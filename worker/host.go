@@ -24,7 +24,7 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 	}
 	of := trace.Of(ctx)
 	r := gateway.Run{
-		Invocation: inv, Trace: of, Tell: t.take, State: host.State, Keep: host.Keep, API: w.apiURL, Token: func() string { return fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key) },
+		Invocation: inv, Trace: of, Tell: t.take, LeftOut: func(bytes int) { ev.leftOut(ctx, bytes) }, State: host.State, Keep: host.Keep, API: w.apiURL, Token: func() string { return fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key) },
 	}
 	if w.Profile.Lifecycle == "persistent" { // its program finds the URL in its environment, and lives on through further runs
 		r.Same = inv.SessionID

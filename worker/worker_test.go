@@ -249,6 +249,9 @@ func TestEnds(t *testing.T) {
 			return run.Outcome{Status: run.Stopped}
 		case "broken":
 			return done(`{"a":`)
+		case "shouts": // what it has to say is an event that is too large
+			host.Tell(run.EventMessage, run.Say("assistant", strings.Repeat("x", 700<<10)))
+			return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous}}
 		case "natural": // the stop comes, and it ends by itself all the same
 			<-ctx.Done()
 			return done("1")
@@ -272,6 +275,7 @@ func TestEnds(t *testing.T) {
 		{"none", "", 60, "failed executor_crashed"},
 		{"stops", "", 60, "failed executor_stopped"},
 		{"broken", "", 60, "failed result_unreadable"},
+		{"shouts", "", 60, "failed event_too_large null"},
 		{"natural", "command", 60, "completed  1"},
 		{"cut", "command", 60, "stopped stopped"},
 		{"cut", "beat", 60, "stopped stopped"},

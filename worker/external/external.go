@@ -13,13 +13,12 @@
 //	is stopped (the context ends)          stopped    –
 //
 // What its result is: the last line of type result; without one, all that it wrote to stdout beside the lines of the
-// protocol: one JSON value is result_data, other text result_text, nothing is no result. A run that failed or was
-// stopped keeps the result it has.
+// protocol: one JSON value is result_data, other text result_text, nothing is no result. Text that is larger than a result
+// may be fails the run (result_too_large). A run that failed or was stopped keeps the result it has.
 //
-// A line that only looks like the protocol (its type is one of the protocol's, and the rest is wrong) is the program's
-// own text until a good line has shown that the program speaks the protocol. From then on an event or bind like that is
-// left out, and a message in the session says so and why; a result like that fails the run unless a good one follows:
-// work that cannot be read must not look done.
+// A result line that cannot be read fails the run unless a good one follows: work that cannot be read must not look
+// done. An event or bind line that cannot be read is the program's own text until a good line has shown that the program
+// speaks the protocol. From then on it is left out, and a message in the session says so and why.
 //
 // A program of the lifecycle persistent stays for the further turns of its session; a Pool keeps it (pool.go).
 package external
@@ -51,10 +50,10 @@ const (
 )
 
 const (
-	maxResult = 16 << 20 // default of Job.MaxResult
-	maxText   = 1 << 20  // bytes of a result that is the program's own text
-	maxBeside = 8 << 10  // bytes told of text that was beside a result
-	slack     = 1 << 20  // bytes of a line beside its result
+	maxResult   = 16 << 20 // default of Job.MaxResult
+	maxEvidence = 1 << 20  // bytes kept of text that is too large for a result
+	maxBeside   = 8 << 10  // bytes told of text that was beside a result
+	slack       = 1 << 20  // bytes of a line beside its result
 )
 
 // Job is one run of a program.
@@ -94,9 +93,10 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		return run.Outcome{Status: run.Stopped}
 	}
 	if t.spoke {
-		exit.Stdout = t.own.Bytes()
+		exit.Stdout, exit.StdoutCut = t.own.Bytes(), t.own.Missing()
 	}
-	o := run.Outcome{Result: t.came(exit.Stdout, most)}
+	res, large := t.came(exit.Stdout, exit.StdoutCut, most)
+	o := run.Outcome{Result: res}
 	switch {
 	case err != nil:
 		o.Status = run.Stopped
@@ -104,6 +104,8 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		o.Status, o.Error = run.Failed, exit.Fault(CodeFailed)
 	case t.failure != nil:
 		o.Status, o.Error = run.Failed, t.failure
+	case large != nil:
+		o.Status, o.Error = run.Failed, large
 	case o.Result == nil:
 		o.Status, o.Result = run.Completed, &run.Result{Type: run.Autonomous}
 	default:
@@ -126,7 +128,7 @@ func notStarted(err error) *fault.Fault {
 }
 
 // printed is the result of a program that told none: what it wrote; nil where that is nothing.
-func printed(out []byte, limit int) *run.Result {
+func printed(out []byte) *run.Result {
 	r := run.Result{Type: run.Autonomous}
 	trimmed := bytes.TrimSpace(out)
 	switch {
@@ -135,7 +137,7 @@ func printed(out []byte, limit int) *run.Result {
 	case json.Valid(trimmed) && utf8.Valid(trimmed):
 		r.Data = trimmed
 	default:
-		text := strings.TrimRight(process.Plain(process.Cut(out, limit)), "\r\n")
+		text := strings.TrimRight(process.Plain(out), "\r\n")
 		r.Text = &text
 	}
 	return &r

@@ -84,7 +84,12 @@ func TestOutputs(t *testing.T) {
 		{"falsy JSON", `echo 0`, `completed | ` + data(`0`)},
 		{"JSON of several lines", `printf '{\n"a": [\n1]}\n'`, `completed | ` + data(`{"a":[1]}`)},
 		{"two JSON values are text", `echo 1; echo 2`, `completed | ` + text("1\n2")},
-		{"JSON with a type of its own", `echo '{"type":"result","subtype":"success","result":"x"}'`, `completed | ` + data(`{"type":"result","subtype":"success","result":"x"}`)},
+		{"JSON with a type of its own", `echo '{"type":"answer","result":"x"}'`, `completed | ` + data(`{"type":"answer","result":"x"}`)},
+		{"a result line that cannot be read, and nothing before it", `echo '{"type":"result","result_text":1}'`,
+			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: result_text must be a string, got 1"} | ` + text(`{"type":"result","result_text":1}`)},
+		{"half a result line, and nothing before it", `printf '{"type":"result","result_data":{"a":'`,
+			`failed {"error":"executor_result_unreadable","message":"The executor's result line cannot be read: it is not JSON"} | ` + text(`{"type":"result","result_data":{"a":`)},
+		{"an event line that cannot be read, and nothing before it", `echo '{"type":"event"}'`, `completed | ` + data(`{"type":"event"}`)},
 		{"no UTF-8", `printf 'caf\351'`, `completed | ` + text("caf\uFFFD")},
 		{"the document", `cat`, `completed | ` + data(`{"schema_version":"2.2","mode":"resume","session_id":"ses_1","run_id":"run_1","parameters":{"b":1e400,"a":"<&>"},"project_dir":"DIR","agent_name":"a","agent_blueprint":{},"executor_config":{"model":"m"},"executor_session_id":"abc","attempt":2}`)},
 		{"folder and environment", `echo "$PWD $OWN $HOME"`, `completed | ` + text("DIR 1 ")},
@@ -139,7 +144,8 @@ func TestLimits(t *testing.T) {
 		begin, has   string
 		most         int // bytes of the result as JSON
 	}{
-		{"much text", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000; echo end`, "completed", "bytes cut", 2 << 20},
+		{"much text", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 20000000; echo end`, `failed {"error":"result_too_large"`, "[… 19475716 bytes cut …]", 2 << 20},
+		{"text that fits", `yes "$(head -c 5000 /dev/zero | tr "\\0" x)" | head -c 4000000; echo end`, "completed", "end", 5 << 20},
 		{"a large result in time", `printf '{"type":"result","result_data":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}'`, "completed", "xxx", 4 << 20},
 		{"a result line too long", `printf '{"type": "result","result_data":"'; head -c 9000000 /dev/zero | tr '\0' x; echo '"}'`,
 			`failed {"error":"result_too_large"`, "bytes cut", 20 << 10},

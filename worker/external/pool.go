@@ -273,10 +273,13 @@ func (t *turn) ended() (answered, unread bool) {
 // outcome is how an answered turn went.
 func (t *turn) outcome(most int) run.Outcome {
 	t.quiet()
-	o := run.Outcome{Status: run.Completed, Result: t.came(t.own.Bytes(), most)}
+	res, large := t.came(t.own.Bytes(), t.own.Missing(), most)
+	o := run.Outcome{Status: run.Completed, Result: res}
 	switch {
 	case t.failure != nil:
 		o.Status, o.Error = run.Failed, t.failure
+	case large != nil:
+		o.Status, o.Error = run.Failed, large
 	case o.Result == nil:
 		o.Result = &run.Result{Type: run.Autonomous}
 	}
@@ -286,7 +289,8 @@ func (t *turn) outcome(most int) run.Outcome {
 // cutShort is how a turn went whose process ended without an answer.
 func (t *turn) cutShort(stopped bool, exit process.Exit, most int) run.Outcome {
 	t.quiet()
-	o := run.Outcome{Status: run.Stopped, Result: t.came(t.own.Bytes(), most)}
+	res, _ := t.came(t.own.Bytes(), t.own.Missing(), most)
+	o := run.Outcome{Status: run.Stopped, Result: res}
 	if stopped {
 		return o
 	}

@@ -33,22 +33,33 @@ type transcript struct {
 
 // newTranscript begins what the program of a job says. most is the bytes of a result.
 func newTranscript(j Job, most int) *transcript {
-	t := &transcript{tell: j.Tell, longest: most + slack, own: process.Text{Limit: maxText}, run: j.Invocation.RunID}
+	t := &transcript{tell: j.Tell, longest: most + slack, own: process.Text{Limit: most}, run: j.Invocation.RunID}
 	if t.tell == nil {
 		t.tell = func(string, json.RawMessage) {}
 	}
 	return t
 }
 
-// came is the result that the program came to: own is its own text. Where there is a result beside, that is told as a message.
-func (t *transcript) came(own []byte, most int) *run.Result {
+// came is the result that the program came to: own is its own text, and cut is how many bytes of that were not kept. Where there is a
+// result beside, the text is told as a message. Text that is not whole is evidence and no result: the fault names the limit.
+func (t *transcript) came(own []byte, cut int64, most int) (*run.Result, *fault.Fault) {
+	if t.result == nil && cut > 0 {
+		return printed(process.CutAgain(own, cut, min(maxEvidence, most/8))), tooMuch(cut, most)
+	}
 	if t.result == nil {
-		return printed(own, min(maxText, most/8)) // escaped, it still fits
+		return printed(own), nil
 	}
 	if beside := bytes.TrimSpace(own); len(beside) > 0 {
 		t.say(process.Plain(process.Cut(beside, maxBeside)))
 	}
-	return t.result
+	return t.result, nil
+}
+
+// tooMuch is the failure of a program that wrote more than a result may have.
+func tooMuch(over int64, most int) *fault.Fault {
+	return fault.New(fault.Internal, CodeTooLarge, fmt.Sprintf(
+		"The executor wrote about %d bytes, and a result may have %d (AO_MAX_PAYLOAD): write less, or store it elsewhere and write where", int64(most)+over, most)).
+		With("limit", most)
 }
 
 // spoken is how a line of the protocol begins that cannot be read as JSON, being cut.
@@ -64,7 +75,7 @@ func (t *transcript) line(raw []byte) {
 		case len(raw) > t.longest:
 			l.Type, ok, t.spoke = kind, true, true
 			err = fault.New(fault.TooLarge, CodeTooLarge, fmt.Sprintf("it has more than %d bytes", t.longest))
-		case t.spoke && (kind == executor.LineResult || answers(kind)): // cut off: the work cannot be read
+		case kind == executor.LineResult, t.spoke && answers(kind): // cut off: the work cannot be read
 			l.Type, ok, err = kind, true, fault.New(fault.Invalid, "", "it is not JSON")
 		}
 	}
@@ -72,12 +83,12 @@ func (t *transcript) line(raw []byte) {
 		err = fault.Newf(fault.Invalid, "it answers run %.80s, and the turn is that of run %s", l.RunID, t.run)
 	}
 	switch {
-	case !ok, err != nil && !t.spoke:
+	case !ok, err != nil && !t.spoke && l.Type != executor.LineResult:
 		t.own.Add(raw)
 		t.own.Add([]byte{'\n'})
 		return
 	case err != nil && (l.Type == executor.LineResult || answers(l.Type)):
-		t.answered = t.answered || answers(l.Type)
+		t.answered, t.spoke = t.answered || answers(l.Type), true
 		t.misread(l.Type, fault.Of(err), raw)
 		return
 	case err != nil:

@@ -55,6 +55,9 @@ type Run struct {
 	// and its error says why not. ctx ends with the request or the run.
 	Tell func(ctx context.Context, l executor.Line) error
 
+	// LeftOut hears the size of each event that is refused since it is too large, in bytes; nil: nobody does.
+	LeftOut func(bytes int)
+
 	// State and Keep are those of executor.Host; nil: nothing can be kept.
 	State func(ctx context.Context) ([]byte, error)
 	Keep  func(ctx context.Context, state []byte) error

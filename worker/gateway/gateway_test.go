@@ -135,7 +135,9 @@ func TestBodies(t *testing.T) {
 		{`POST /events {"event_type":"message","role":"user","content":null}`, 400, `"field":"content"`, ``},
 		{`POST /events {"event_type":"pre_tool"}`, 400, `tool_name of a pre_tool must be`, ``},
 		{`POST /events {"event_type":"message","role":"user","content":[{"type":"text","text":"` + large + `"}]}`, 413, `An event may have 512000 bytes`, ``},
-		{`POST /events {"event_type":"message","x":"` + large + large + large + `"}`, 413, `The body may have 1048576 bytes`, ``},
+		{`POST /events {"event_type":"result","result_text":"` + large + large + large + `"}`, 200, ``,
+			`{"type":"result","result_type":"","result_text":"` + large + large + large + `","result_data":null}`},
+		{`PATCH /metadata {"x":"` + large + large + large + `"}`, 413, `The body may have 1048576 bytes`, ``},
 
 		{`POST /events {"event_type":"result","session_id":"ses_1","timestamp":"x","result_text":null,"result_data":{"b":1e400,"a":0}}`, 200, ``, `{"type":"result","result_type":"","result_text":null,"result_data":{"b":1e400,"a":0}}`},
 		{`POST /events {"event_type":"result","result_text":"done","error":{"error":"quota","message":"no"}}`, 200, ``, `{"type":"result","result_type":"","result_text":"done","result_data":null,"error":{"error":"quota","message":"no"}}`},

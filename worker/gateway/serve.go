@@ -39,7 +39,7 @@ type route struct {
 // routes are all that there is behind a token.
 var routes = []route{
 	{"POST", "/bind", call.bind, false},
-	{"POST", "/events", call.event, false},
+	{"POST", "/events", call.event, true},
 	{"PATCH", "/metadata", call.metadata, false},
 	{"GET", "/state", call.state, false},
 	{"PUT", "/state", call.keep, true},
@@ -57,7 +57,7 @@ var routes = []route{
 	// As the API itself had them: for executors that know its URL, not a gateway's.
 	{"GET", "/sessions/*", call.session, false},
 	{"POST", "/sessions/*/bind", call.bind, false},
-	{"POST", "/sessions/*/events", call.event, false},
+	{"POST", "/sessions/*/events", call.event, true},
 	{"PATCH", "/sessions/*/metadata", call.metadata, false},
 }
 

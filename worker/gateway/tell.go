@@ -149,6 +149,9 @@ func (c call) event() (any, error) {
 // tell hands an event on.
 func (c call) tell(kind string, body json.RawMessage) (any, error) {
 	if len(body) > maxEvent {
+		if c.run.LeftOut != nil {
+			c.run.LeftOut(len(body))
+		}
 		return nil, fault.Newf(fault.TooLarge, "An event may have %d bytes, this one has %d; tell it in parts, or shorten it", maxEvent, len(body))
 	}
 	if err := c.run.Tell(c.ctx, executor.Line{Type: executor.LineEvent, EventType: kind, Body: body}); err != nil {

@@ -9,6 +9,7 @@
 //	is not over in time                    failed     timeout                   124
 //	cannot be started                      failed     command_not_runnable      –
 //	is not there                           failed     command_not_found         –
+//	writes JSON that is too large          failed     result_too_large          its code
 //	cannot take these parameters           failed     invalid_request           –
 //	is stopped (the context ends)          stopped    –                         its code; 128 + signal
 //
@@ -23,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -40,6 +42,7 @@ const (
 	CodeTimeout     = "timeout"
 	CodeNotFound    = "command_not_found"
 	CodeNotRunnable = "command_not_runnable"
+	CodeTooLarge    = "result_too_large"
 )
 
 const (
@@ -59,7 +62,7 @@ type Job struct {
 	Env        []string      // the whole environment
 	Timeout    time.Duration // default 5 minutes; a deadline of ctx holds, too
 	Grace      time.Duration // between SIGTERM and SIGKILL; default 5 s
-	MaxResult  int           // bytes of stdout that a JSON value may have; default 16 MiB. More is told as text that is cut.
+	MaxResult  int           // bytes of stdout that a JSON value may have; default 16 MiB. Text of more is cut.
 	// Tell gets session events while the command runs: each line on stderr is a message of the system, at most
 	// EventsPerSecond of them on average. It is called by one goroutine at a time; nil: nobody listens.
 	Tell func(kind string, body json.RawMessage)
@@ -111,7 +114,22 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	case exit.Code != 0:
 		return failed(exit, most, exit.Fault(CodeFailed))
 	}
+	if exit.StdoutCut > 0 && beginsJSON(exit.Stdout[:most/2]) {
+		return failed(exit, most, fault.New(fault.Internal, CodeTooLarge, fmt.Sprintf(
+			"The command wrote JSON of more than %d bytes, the limit of a result (AO_MAX_PAYLOAD): write less, or store it elsewhere and write where", most)).With("limit", most))
+	}
 	return run.Outcome{Status: run.Completed, Result: result(exit, most)}
+}
+
+// beginsJSON tells whether what was kept of a beginning is that of one object or array. Other text that is too large is cut.
+func beginsJSON(head []byte) bool {
+	head = bytes.TrimLeft(head, " \t\r\n")
+	if len(head) == 0 || head[0] != '{' && head[0] != '[' {
+		return false
+	}
+	d := json.NewDecoder(bytes.NewReader(head))
+	err := d.Decode(new(json.RawMessage))
+	return errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func failed(exit process.Exit, most int, why *fault.Fault) run.Outcome {
@@ -134,7 +152,7 @@ func result(exit process.Exit, most int) *run.Result {
 		Code   int    `json:"return_code"`
 		Stdout string `json:"stdout"`
 		Stderr string `json:"stderr"`
-	}{exit.Code, process.Plain(process.Cut(exit.Stdout, limit)), process.Plain(process.Cut(exit.Stderr, limit))})
+	}{exit.Code, process.Plain(process.CutAgain(exit.Stdout, exit.StdoutCut, limit)), process.Plain(process.CutAgain(exit.Stderr, exit.StderrCut, limit))})
 	r.Data = bytes.TrimSpace(b.Bytes())
 	return &r
 }

@@ -131,12 +131,36 @@ func TestNoCommand(t *testing.T) {
 
 func TestMuchText(t *testing.T) {
 	o := Run(t.Context(), script(t, `head -c 30000000 /dev/zero; head -c 30000000 /dev/zero >&2; exit 1`, `{}`))
-	if n := len(o.Result.Data); n > 13<<20 || !strings.Contains(string(o.Result.Data), "bytes cut") || !json.Valid(o.Result.Data) {
+	if n := len(o.Result.Data); n > 13<<20 || strings.Count(string(o.Result.Data), "[… 28951424 bytes cut …]") != 2 || !json.Valid(o.Result.Data) {
 		t.Errorf("got %d bytes", n)
 	}
 	o = Run(t.Context(), script(t, `i=0; while [ $i -lt 500 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 1`, `{}`))
 	if m := o.Error.Message; len(m) > process.MaxWhy+10 || !strings.HasPrefix(m, "…\nline ") || !strings.HasSuffix(m, "line 499") {
 		t.Errorf("got %d bytes, %.30q", len(m), m)
+	}
+}
+
+func TestJSONThatIsTooLarge(t *testing.T) {
+	for _, tt := range []struct{ name, script, want string }{
+		{"an object", `printf '{"a":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}'`, `failed result_too_large`},
+		{"a list that fits", `printf '["'; head -c 1000000 /dev/zero | tr '\0' x; echo '"]'`, `completed `},
+		{"text that looks like a list at first", `printf '[info] '; head -c 3000000 /dev/zero | tr '\0' x`, `completed `},
+		{"lines of JSON", `yes '{"a":1}' | head -c 3000000`, `completed `},
+		{"an object, and an exit code", `printf '{"a":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}'; exit 3`, `failed command_failed`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			j := script(t, tt.script, `{}`)
+			j.MaxResult = 2 << 20
+			o := Run(t.Context(), j)
+			got := string(o.Status) + " "
+			if o.Error != nil {
+				got += o.Error.Code
+			}
+			if got != tt.want || o.Result.ExitCode == nil {
+				t.Errorf("got %q, %.200s, want %q", got, o.Result.Data, tt.want)
+			}
+		})
 	}
 }
 

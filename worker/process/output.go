@@ -78,17 +78,26 @@ func (k *keep) bytes() (kept []byte, cut int64) {
 	whole := wholeStart(tail)
 	more += len(tail) - len(whole)
 	cut += int64(more)
-	return fmt.Appendf(head, "\n[… %d bytes cut …]\n%s", cut, whole), cut
+	return append(append(head, marker(cut)...), whole...), cut
 }
+
+// marker stands where bytes were cut out.
+func marker(cut int64) string { return fmt.Sprintf("\n[… %d bytes cut …]\n", cut) }
 
 // Cut gives text as it is, or its beginning and end, limit bytes together, with a line between them that says how
 // many bytes were cut.
-func Cut(text []byte, limit int) []byte {
+func Cut(text []byte, limit int) []byte { return CutAgain(text, 0, limit) }
+
+// CutAgain is Cut of a text that lacks bytes already: its line counts them, too. limit is at most half of the text's first limit.
+func CutAgain(text []byte, missing int64, limit int) []byte {
 	if len(text) <= limit {
 		return text
 	}
 	k := keep{limit: limit}
 	k.add(text)
+	if missing > 0 {
+		k.total += missing - int64(len(marker(missing)))
+	}
 	kept, _ := k.bytes()
 	return kept
 }
@@ -109,6 +118,12 @@ func (t *Text) Add(b []byte) {
 func (t *Text) Bytes() []byte {
 	kept, _ := t.keep.bytes()
 	return kept
+}
+
+// Missing is how many bytes of the text Bytes leaves out.
+func (t *Text) Missing() int64 {
+	_, cut := t.keep.bytes()
+	return cut
 }
 
 // wholeEnd is b without a character that is cut off at its end.
