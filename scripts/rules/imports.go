@@ -14,11 +14,11 @@ var rooms = []struct {
 }{
 	{"ao/shared/fault", nil},
 	{"ao/shared/wire", []string{"ao/shared/fault"}},
-	{"ao/shared/setting", []string{"ao/shared/fault"}},
+	{"ao/shared/setting", []string{"ao/shared/version", "ao/shared/fault"}},
 	{"ao/shared/trust", nil},
 	{"ao/shared/version", nil},
 	{"ao/shared/httpserver", nil},
-	{"ao/shared/metric", []string{"ao/shared/httpserver", "ao/shared/setting"}},
+	{"ao/shared/metric", []string{"ao/shared/version", "ao/shared/httpserver", "ao/shared/setting"}},
 	{"ao/shared/metric/metrictest", nil},
 	{"ao/shared/schema", []string{"ao/shared/fault", "ao/shared/wire"}},
 	{"ao/shared/run", []string{"ao/shared/fault", "ao/shared/wire"}},

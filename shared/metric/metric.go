@@ -7,11 +7,14 @@ package metric
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"ao/shared/version"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -47,25 +50,25 @@ func New(program string) *Registry {
 	r := &Registry{reg: prometheus.NewRegistry(), known: map[string]any{}}
 	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*looker)(r))
 	r.handler = promhttp.HandlerFor(r.reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
-	version, revision, goVersion := build()
+	revision, goVersion := build()
 	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.", "program", "version", "revision", "goversion")
-	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version, revision, goVersion) })
+	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version.Of(), revision, goVersion) })
 	return r
 }
 
 // build is what the program says of how it was made.
-func build() (version, revision, goVersion string) {
+func build() (revision, goVersion string) {
+	revision = "unknown"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown", "unknown", "unknown"
+		return revision, runtime.Version()
 	}
-	version, revision = info.Main.Version, "unknown"
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
 			revision = s.Value
 		}
 	}
-	return version, revision, info.GoVersion
+	return revision, info.GoVersion
 }
 
 // Handler answers who asks for all of it: four at a time, and 503 to who comes while they are answered.

@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+
+	"ao/shared/version"
 )
 
 // Setting is a row of the table: one value that can be configured, and how it is read.
@@ -87,9 +89,13 @@ type Program struct {
 // ErrHelp says that the command line asks for help; Help has the text.
 var ErrHelp = errors.New("help requested")
 
-// Load is Parse for a main: with the process's arguments and environment. Help and errors end the process; a variable whose name
+// Load is Parse for a main: with the process's arguments and environment. Help, --version and errors end the process; a variable whose name
 // is a slip away from a setting's is warned of.
 func Load(p Program, settings ...Bound) {
+	if len(os.Args) == 2 && strings.TrimLeft(os.Args[1], "-") == "version" {
+		fmt.Print(version.Line(p.Name))
+		os.Exit(0)
+	}
 	err := Parse(p, os.Args[1:], os.LookupEnv, settings...)
 	if errors.Is(err, ErrHelp) {
 		fmt.Print(Help(p, settings...))
@@ -160,7 +166,7 @@ func (g *given) Set(v string) error { g.raw = &v; return nil }
 // Help lists every setting with its flag, variable, default and meaning.
 func Help(p Program, settings ...Bound) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage: %s [flags]\n\nA flag beats its environment variable. Durations: seconds, or like 1m30s.\n\n", p.About, p.Name)
+	fmt.Fprintf(&b, "%s\n\nUsage: %s [flags]\n\nA flag beats its environment variable. Durations: seconds, or like 1m30s. --version tells the build.\n\n", p.About, p.Name)
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "FLAG\tVARIABLE\tDEFAULT\tMEANING")
 	for _, s := range settings {

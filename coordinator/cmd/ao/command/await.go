@@ -14,6 +14,7 @@ import (
 
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
@@ -35,6 +36,10 @@ func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet b
 	doc, err := a.end(waiting, r.ID, p.state)
 	finish()
 	switch {
+	case ctx.Err() != nil && a.json:
+		return a.left(exitInterrupted, "interrupted", "interrupted; the run goes on", r)
+	case errors.Is(err, context.DeadlineExceeded) && a.json:
+		return a.left(exitGoesOn, "wait_timeout", "the time to wait was over; the run goes on", r)
 	case ctx.Err() != nil:
 		a.note("\nThe run goes on.\n  ao wait %s   waits for it again\n  ao stop %s   stops it", r.ID, r.ID)
 		return ended(exitInterrupted)
@@ -51,6 +56,16 @@ func (a *app) await(ctx context.Context, r run.Run, limit time.Duration, quiet b
 		return err
 	}
 	return a.outcome(r, doc, p.said())
+}
+
+// left tells a program which run it left alone, on standard error.
+func (a *app) left(code int, name, message string, r run.Run) error {
+	doc, err := json.Marshal(fault.New(fault.Unavailable, name, message).With("run_id", r.ID).With("session_id", r.SessionID))
+	if err != nil {
+		return err
+	}
+	a.errs.println(screen.JSON(doc))
+	return ended(code)
 }
 
 // end asks until the run has ended; meanwhile state learns how it stands.
@@ -227,6 +242,8 @@ func (a *app) showResult(res run.Result) error {
 	switch {
 	case res.Text != nil && a.terminal:
 		return a.print(screen.Text(endLine(*res.Text)))
+	case res.Text != nil && res.Type == run.Autonomous: // a model ends its last line as it likes
+		return a.print(endLine(*res.Text))
 	case res.Text != nil:
 		return a.print(*res.Text)
 	case len(res.Data) > 0:

@@ -58,7 +58,12 @@ func TestUsage(t *testing.T) {
 		{"fly", `ao: unknown command "fly" for "ao"`},
 		{"runs --color", "ao: unknown flag: --color\nhint: 'ao runs --help' tells what it takes"},
 		{"runs 5", `unknown command "5" for "ao runs"`},
-		{"runs --limit many", "invalid argument"},
+		{"runs --limit many", "ao: --limit: \"many\" is not a whole number\n"},
+		{"help fly", `there is no help on "fly"`},
+		{"help agents fly", `there is no help on "agents fly"`},
+		{"completion tcsh", `"tcsh" is no shell that is known here; write one of bash, fish, powershell, zsh`},
+		{"stop", "which one? name a run or a session, or several"},
+		{"stop run_1 nine", `"nine" is neither a run`},
 		{"runs --limit 0", "limit must be from 1 to 1000, got 0"},
 		{"runs --since lately", `since "lately": write a time span such as 2h`},
 		{"run", "which agent? 'ao agents' lists them"},
@@ -100,6 +105,51 @@ func TestUsage(t *testing.T) {
 				t.Errorf("got %d, %q, %q; want 2 and %q", code, out, errs, tt.want)
 			}
 		})
+	}
+}
+
+// Words that are not understood are told to a program as JSON, too.
+func TestUsageAsJSON(t *testing.T) {
+	for _, args := range []string{"--json fly", "runs --json --color", "runs --limit many --json", "run a --json --params [1]", "completion tcsh --json"} {
+		out, errs, code := ao(t, "", "", strings.Fields(args)...)
+		var e struct{ Error, Message string }
+		if err := json.Unmarshal([]byte(errs), &e); err != nil || e.Error != "usage" || e.Message == "" || out != "" || code != exitUsage {
+			t.Errorf("%s: got %d, %q, %q", args, code, out, errs)
+		}
+	}
+	if _, errs, _ := ao(t, "", "", "fly", "--", "--json"); strings.HasPrefix(errs, "{") {
+		t.Errorf("got %q", errs)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if out, _, code := ao(t, "", "", "--version"); !strings.HasPrefix(out, "ao ") || !strings.Contains(out, "(go1.") || code != exitDone {
+		t.Errorf("got %d, %q", code, out)
+	}
+	if out, _, code := ao(t, "", "", "help", "agents", "create"); !strings.Contains(out, "ao agents create") || code != exitDone {
+		t.Errorf("got %d, %q", code, out)
+	}
+}
+
+// Several are stopped one after the other, also where one of them cannot be.
+func TestStopSeveral(t *testing.T) {
+	var asked []string
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Path)
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/runs/run_2/stop" {
+			w.WriteHeader(http.StatusConflict)
+			io.WriteString(w, `{"error":"conflict","message":"run_2 has ended"}`)
+			return
+		}
+		io.WriteString(w, `{"status":"stopping"}`)
+	})
+	out, errs, code := ao(t, url, "", "stop", "run_1", "run_2", "ses_3")
+	if got := strings.Join(asked, " "); got != "/runs/run_1/stop /runs/run_2/stop /sessions/ses_3/stop" {
+		t.Errorf("asked %s", got)
+	}
+	if out != "run_1\tstopping\nses_3\tstopping\n" || !strings.Contains(errs, "run_2 has ended") || code != exitFailed {
+		t.Errorf("got %d, %q, %q", code, out, errs)
 	}
 }
 
@@ -267,7 +317,7 @@ func TestExitCodes(t *testing.T) {
 		name, end, out, errs string
 		code                 int
 	}{
-		{"completed, text", ending(run.Completed, `"result":{"result_type":"autonomous","result_text":"hello","result_data":null}`), "hello", "completed in 3.1s", exitDone},
+		{"completed, text", ending(run.Completed, `"result":{"result_type":"autonomous","result_text":"hello","result_data":null}`), "hello\n", "completed in 3.1s", exitDone},
 		{"completed, false", ending(run.Completed, `"result":{"result_type":"procedural","result_text":null,"result_data":false}`), "false\n", "completed", exitDone},
 		{"failed with a result", ending(run.Failed, `"error":{"error":"executor_failed","message":"no such file"},"result":{"result_type":"procedural","result_text":null,"result_data":{"a":1},"exit_code":3}`),
 			"{\n  \"a\": 1\n}\n", "failed in 3.1s, exit code 3: no such file (executor_failed)", exitFailed},
@@ -369,7 +419,7 @@ func TestValidateAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		args string
 		code int
-	}{{"validate a -p n=x", exitFailed}, {"run a -p n=x", exitUsage}, {"validate a -p n", exitFailed}} {
+	}{{"validate a -p n=x", exitFailed}, {"run a -p n=x", exitFailed}, {"validate a -p n", exitFailed}} {
 		_, errs, code := ao(t, url, "", strings.Fields(tt.args)...)
 		if code != tt.code || !strings.Contains(errs, "parameter n") {
 			t.Errorf("%s: got %d, %s; want %d", tt.args, code, errs, tt.code)
@@ -416,6 +466,19 @@ func TestInterrupted(t *testing.T) {
 	code := Main(ctx, []string{"run", "a", "-q"}, strings.NewReader(""), &out, &errs)
 	if code != exitInterrupted || !strings.Contains(errs.String(), "ao stop run_1") || !strings.Contains(errs.String(), "goes on") {
 		t.Errorf("got %d, %q", code, errs.String())
+	}
+
+	errs.Reset()
+	ctx, interrupt = context.WithCancel(t.Context())
+	defer interrupt()
+	code = Main(ctx, []string{"run", "a", "--json"}, strings.NewReader(""), &out, &errs)
+	var e struct {
+		Error   string
+		Run     string `json:"run_id"`
+		Session string `json:"session_id"`
+	}
+	if err := json.Unmarshal([]byte(errs.String()), &e); err != nil || e.Error != "interrupted" || e.Run != "run_1" || e.Session != "ses_1" || code != exitInterrupted {
+		t.Errorf("with --json: got %d, %q", code, errs.String())
 	}
 }
 

@@ -84,6 +84,8 @@ func (a *app) problem(command string, err error) problem {
 		return p
 	}
 	switch {
+	case errors.As(err, new(mistyped)):
+		return told(exitFailed, "parameter_validation_failed", "'ao agents show AGENT' lists what it takes")
 	case errors.As(err, new(usage)) || !a.acted:
 		return told(exitUsage, "usage", "'"+command+" --help' tells what it takes")
 	case errors.Is(err, context.Canceled):

@@ -7,9 +7,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,8 +20,10 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/param"
 	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/version"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // app is one start of the program: where it reads and writes, and whom it asks.
@@ -41,12 +46,27 @@ type app struct {
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	a := &app{in: in, out: out, terminal: isTerminal(out), errs: &lines{w: errs}, now: time.Now}
 	root := a.root()
+	a.json = wantsJSON(args) // also of what is not understood
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
+	refuseShells(root)
 	at, err := root.ExecuteContextC(ctx)
 	return a.exit(at.CommandPath(), err)
+}
+
+// wantsJSON tells whether the words have --json, before they are understood.
+func wantsJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
 }
 
 func isTerminal(w io.Writer) bool {
@@ -73,8 +93,10 @@ Exit codes: 0 done (a run: completed), 1 it failed or was refused, 2 the words w
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "ao", Short: "Start agents' runs, follow them, see what they made", Long: about,
-		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true,
+		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true, Version: version.Of(),
 	}
+	root.SetVersionTemplate(version.Line("ao"))
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlag(err) })
 	root.PersistentFlags().StringVar(&a.url, "url", "", "the coordinator's address (AO_URL; default "+client.DefaultURL+")")
 	root.PersistentFlags().StringVar(&a.token, "token", "", "API token, where the coordinator asks for one (better AO_TOKEN: others on this machine see flags)")
 	root.PersistentFlags().StringVar(&a.ca, "ca", "", "file of authorities that are trusted beside the system's, for https (AO_CA)")
@@ -91,9 +113,62 @@ func (a *app) root() *cobra.Command {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}
+	root.SetHelpCommand(help(root))
 	root.SetHelpCommandGroupID("around")
 	root.SetCompletionCommandGroupID("around")
 	return root
+}
+
+// help is the command that shows a command's page; a topic that there is not is refused.
+func help(root *cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: "help [COMMAND]", Short: "Show what a command does and takes"}
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, sub := range root.Commands() {
+			names = append(names, sub.Name()+"\t"+sub.Short)
+		}
+		return names, noFiles
+	}
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		of, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return fmt.Errorf("there is no help on %q; 'ao --help' lists the commands", strings.Join(args, " "))
+		}
+		of.InitDefaultHelpFlag()
+		return of.Help()
+	}
+	return c
+}
+
+// refuseShells has the command completion refuse a shell that it does not know. Root writes to its output by then.
+func refuseShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })
+	c := root.Commands()[i]
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, shell := range c.Commands() {
+			names = append(names, shell.Name())
+		}
+		return fmt.Errorf("%q is no shell that is known here; write one of %s", args[0], strings.Join(names, ", "))
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+}
+
+// plainFlag says what is wrong with a flag's value without the words of Go's own readers.
+func plainFlag(err error) error {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	wants := map[string]string{"int": "a whole number", "bool": "true or false", "float64": "a number", "duration": "a time span such as 90s"}[bad.GetFlag().Value.Type()]
+	if number, ok := errors.AsType[*strconv.NumError](err); !ok || wants == "" || number == nil {
+		return fmt.Errorf("--%s: %q: %w", bad.GetFlag().Name, bad.GetValue(), errors.Unwrap(bad))
+	}
+	return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), wants)
 }
 
 // connect makes the client, once flags are read. Nothing is sent yet.

@@ -208,14 +208,11 @@ func (a *app) validate() *cobra.Command {
 		Use: "validate AGENT [--param name=value]...", Short: "Check what 'ao run' would be refused for; start nothing",
 		Args: o.args, ValidArgsFunction: a.completeAgents,
 		Long: "Check an order as 'ao run' would send it, with the same flags, and start nothing.\n" +
-			"Exit codes: 0 it would be accepted, 1 it would not, 2 the words were not understood, 5 no coordinator was reached.",
+			"Exit codes, as of 'ao run': 0 it would be accepted, 1 it would not, 2 the words were not understood, 5 no coordinator was reached.",
 	}
 	a.orderFlags(c, &o)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		body, err := a.order(ctx, o, args)
-		if wrong, ok := errors.AsType[mistyped](err); ok {
-			return wrong // the answer to what was asked
-		}
 		if err != nil {
 			return err
 		}
@@ -297,7 +294,7 @@ func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error)
 		return nil, err
 	}
 	if req.Parameters, err = param.Object(base, o.given, schema); err != nil {
-		return nil, usage{mistyped{err}}
+		return nil, mistyped{err}
 	}
 	return wire.Encode(req)
 }

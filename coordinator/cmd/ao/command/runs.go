@@ -336,30 +336,63 @@ func (a *app) wait() *cobra.Command {
 
 func (a *app) stop() *cobra.Command {
 	c := &cobra.Command{
-		Use: "stop RUN|SESSION", Short: "Stop a run, or what runs and waits in a session", Args: oneOf("a run or a session"), ValidArgsFunction: a.completeEither,
-		Long: "Stop a run, or what runs in a session; what waits in it is cancelled. 'ao wait RUN' tells when it has ended.",
+		Use: "stop RUN|SESSION...", Short: "Stop runs, or what runs and waits in sessions", Args: someOf("a run or a session"), ValidArgsFunction: a.completeEither,
+		Long: "Stop runs, or what runs in sessions; what waits in them is cancelled. 'ao wait RUN' tells when one has ended.\n" +
+			"Of several, each is told to stop, also where another cannot be; the exit code is that of the first refusal.",
 	}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		path, err := pathOf(args[0])
-		if err != nil {
-			return err
+		var paths [][]string
+		for _, id := range args { // nothing is stopped before all words are understood
+			path, err := pathOf(id)
+			if err != nil {
+				return err
+			}
+			paths = append(paths, path)
 		}
-		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: append(path, "stop")})
-		if err != nil {
-			return err
+		var first error
+		for i, path := range paths {
+			err := a.stopOne(ctx, args[i], path)
+			if err != nil && first != nil {
+				a.exit(c.CommandPath(), err)
+			}
+			if first == nil {
+				first = err
+			}
+			if ctx.Err() != nil {
+				break
+			}
 		}
-		if a.json {
-			return a.doc(answer.Doc)
-		}
-		var s struct {
-			Status string `json:"status"`
-		}
-		if json.Unmarshal(answer.Doc, &s) != nil || s.Status == "" {
-			s.Status = string(run.Stopping)
-		}
-		return a.print(args[0] + "\t" + screen.Line(s.Status) + "\n")
+		return first
 	})
 	return c
+}
+
+// stopOne stops what an id names, and prints how it stands then.
+func (a *app) stopOne(ctx context.Context, id string, path []string) error {
+	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: append(path, "stop")})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.doc(answer.Doc)
+	}
+	var s struct {
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(answer.Doc, &s) != nil || s.Status == "" {
+		s.Status = string(run.Stopping)
+	}
+	return a.print(id + "\t" + screen.Line(s.Status) + "\n")
+}
+
+// someOf wants one argument or more, and says what of.
+func someOf(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("which one? name %s, or several", what)
+		}
+		return nil
+	}
 }
 
 // oneOf wants exactly one argument, and says what of.

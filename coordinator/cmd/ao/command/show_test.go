@@ -133,7 +133,7 @@ depth      integer    -         -        minimum 1; maximum 9  ` + long + `
 ao run crawl --param url=text
 `, ""},
 		{"result run_1", "[\n  1,\n  {}\n]\n", "its program ended with exit code 3\n"},
-		{"result ses_1", "as \x1b is", ""}, // not a terminal: as it is
+		{"result ses_1", "as \x1b is\n", ""}, // not a terminal: as it is, and its line ends
 		{"result run_1 --json", `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}` + "\n", ""},
 		{"stop run_1", "run_1\tstopping\n", ""},
 		{"health", "ready\n", ""},
