@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"ao/shared/metric"
 	"ao/shared/setting"
 	"ao/worker/process"
+	"ao/worker/profile"
 	worker "ao/worker/serve"
 )
 
@@ -83,7 +86,7 @@ func run(c coordinator.Config, w worker.Config) error {
 			case <-ctx.Done():
 				return
 			}
-			hello(url, server.URL(), c)
+			hello(url, server.URL(), c, example(profiles, w.ProjectDir))
 		}()
 	}
 	decided := make(chan error, 1)
@@ -130,8 +133,24 @@ func signals(log *slog.Logger) (context.Context, <-chan struct{}) {
 	return ctx, hurry
 }
 
+// sample is what a newcomer can try: words for ao, and the members of a request.
+type sample struct{ words, body string }
+
+// example is something that works with these profiles in this folder: the shipped agent, if it and a README are there.
+func example(profiles []profile.Profile, dir string) sample {
+	has := slices.ContainsFunc(profiles, func(p profile.Profile) bool {
+		_, err := os.Stat(filepath.Join(p.AgentsDir, "text-stats", "agent.json"))
+		return p.AgentsDir != "" && err == nil
+	})
+	if _, err := os.Stat(filepath.Join(dir, "README.md")); err != nil || !has {
+		return sample{words: "agents   # what can be run here"}
+	}
+	return sample{"run text-stats --param file=README.md", `"agent_name":"text-stats","parameters":{"file":"README.md"}`}
+}
+
 // hello tells what to try, with the addresses where they are not the usual ones, and what it takes where not everybody may.
-func hello(url, nats string, c coordinator.Config) {
+// body is a request that works here, and words are the same for ao; empty: there is no such example.
+func hello(url, nats string, c coordinator.Config, try sample) {
 	ao, at, header, first := "bin/ao", "", "", ""
 	if url != "http://127.0.0.1:8765" {
 		ao += " --url " + url
@@ -149,15 +168,18 @@ func hello(url, nats string, c coordinator.Config) {
 	fmt.Printf(`
 Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in another terminal:
 
-%[4]s  %[3]s run text-stats --param file=README.md
-  curl -s %[5]s%[1]s/runs -d '{"agent_name":"text-stats","parameters":{"file":"README.md"},"mode":"sync"}'
-`, url, cmp.Or(nats, "in this process only"), ao, first, header)
+%[4]s  %[3]s %[5]s
+`, url, cmp.Or(nats, "in this process only"), ao, first, try.words)
+	if try.body != "" {
+		fmt.Printf("  curl -s %s%s/runs -d '{%s,\"mode\":\"sync\"}'\n", header, url, try.body)
+	}
 	switch {
+	case try.body == "":
 	case nats == "": // nobody else reaches it
 	case c.NATS.Users != "" || c.NATS.Login.Creds != "":
 		fmt.Println("  nats …              # as 'ao init' printed it for the publisher")
 	default:
-		fmt.Printf("  nats %srequest ao.api.runs.create '{\"agent_name\":\"text-stats\",\"parameters\":{\"file\":\"README.md\"}}'\n", at)
+		fmt.Printf("  nats %srequest ao.api.runs.create '{%s}'\n", at, try.body)
 	}
 	fmt.Println()
 }

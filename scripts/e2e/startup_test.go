@@ -202,6 +202,7 @@ func TestAllInOne(t *testing.T) {
 	s.env = []string{"AO_NATS_URL=embed", "AO_NATS_LISTEN=" + bus, "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + dir + "/data", "AO_PROFILES=procedural", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles"),
 		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(root(), "worker/agents/autonomous"), "AO_URL=" + s.url}
 	s.write("file.txt", "one two three\nfour five\n")
+	s.write("README.md", "one\n")
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
 	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "bin/ao --url "+s.url+" run text-stats", "curl -s "+s.url)
@@ -218,11 +219,13 @@ func TestAllInOne(t *testing.T) {
 
 	for _, end := range []func(){p.stop, p.kill} {
 		end()
+		os.Remove(filepath.Join(dir, "README.md")) // what it suggests to try is there
 		if s.get("/health").err == nil {
 			t.Error("something still answers")
 		}
 		p.start()
 		s.ready()
+		p.says(s, "bin/ao --url "+s.url+" agents ")
 		s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
 		s.same("the history", s.get("/runs").text, before)
 		s.same("the result", s.result(first), result)
