@@ -16,7 +16,7 @@ import (
 // TestOneCallerTakesEverything: who has one token, or none, takes all that there is of something, and keeps it. Others have theirs.
 func TestOneCallerTakesEverything(t *testing.T) {
 	t.Parallel()
-	b := siege(t, "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
+	b := siege(t, "AO_BODY_MEMORY=64MiB", "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
 	for _, flood := range []struct {
 		name, who string
 		takes     func(b *besieged, who string) (release func())
