@@ -202,7 +202,7 @@ func (r *roster) remove(ctx context.Context, id string, same func(fleet.Runner) 
 				continue
 			}
 			if heir := r.heir(name, hash); heir != "" {
-				owners[name] = owner{hash, gone.ExecutorProfile, heir, time.Now().UTC()}
+				owners[name] = owner{hash, gone.ExecutorType, gone.ExecutorProfile, heir, time.Now().UTC()}
 			} else {
 				delete(owners, name)
 			}

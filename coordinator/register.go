@@ -21,6 +21,7 @@ import (
 // owner is who a runner-owned agent's name belongs to, in the table that all registrations compare and set.
 type owner struct {
 	Hash    string    `json:"hash"`
+	Type    string    `json:"executor_type,omitempty"`
 	Profile string    `json:"profile"`
 	Runner  string    `json:"runner_id"`
 	At      time.Time `json:"at"`
@@ -161,7 +162,7 @@ func (c *Coordinator) claimNames(ctx context.Context, id string, r fleet.Runner)
 		}
 	}
 	return c.changeOwners(ctx, func(owners map[string]owner) (bool, error) {
-		changed := false
+		var names []string // that are to be its own
 		for name, hash := range r.Set {
 			o, ok := owners[name]
 			if ok && o.Hash == hash && o.Profile == r.ExecutorProfile && c.fleet.has(o.Runner, name, hash) {
@@ -175,10 +176,9 @@ func (c *Coordinator) claimNames(ctx context.Context, id string, r fleet.Runner)
 					return false, collision(name, rival, "runner "+rival)
 				}
 			}
-			owners[name] = owner{hash, r.ExecutorProfile, id, time.Now().UTC()}
-			changed = true
+			names = append(names, name)
 		}
-		return changed, nil
+		return len(names) > 0, c.fleet.name(owners, id, r, names)
 	})
 }
 

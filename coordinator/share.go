@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"strings"
 	"time"
 
@@ -190,4 +191,66 @@ func (r *roster) admit(id string, who fleet.Identity, size int) error {
 			who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).After(30 * time.Second)
 	}
 	return nil
+}
+
+// ownersBytes bounds the table of agents' names: it is one message of at most 1 MiB, with its headers.
+const ownersBytes = 960 << 10
+
+// size bounds what an entry takes in the table of names, in bytes.
+func (o owner) size(name string) int {
+	const members = 128 // their names, and the time
+	return len(name) + len(o.Hash) + len(o.Type) + len(o.Profile) + len(o.Runner) + members
+}
+
+// vacant is how old an entry of the table of names is that may go where no registered runner announces it.
+const vacant = time.Minute
+
+// name gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there is no room,
+// names go that no other runner announces. Who needs no more than before is not refused.
+func (r *roster) name(owners map[string]owner, id string, m fleet.Runner, names []string) error {
+	sharer := func(o owner) string { return o.Type + "." + o.Profile }
+	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
+	count := func() (all, own int) {
+		for name, o := range owners {
+			n := o.size(name)
+			if all += n; sharer(o) == sharer(now) {
+				own += n
+			}
+		}
+		return all, own
+	}
+	_, before := count()
+	for _, name := range names {
+		now.Hash = m.Set[name]
+		owners[name] = now
+	}
+	all, own := count()
+	if own <= before || own <= ownersBytes-all {
+		return nil
+	}
+	r.vacate(owners, id, m)
+	if all, own = count(); own <= before || own <= ownersBytes-all {
+		return nil
+	}
+	free := max(ownersBytes-all+own-before, 0)
+	return fault.Newf(fault.Busy, "the share of profile %s is used up: the names of its runners' agents take %d bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners of that profile",
+		sharer(now), before, free, ownersBytes).After(30 * time.Second)
+}
+
+// vacate drops names that nobody announces: those that this runner announced before, and any other's that are not new.
+func (r *roster) vacate(owners map[string]owner, id string, m fleet.Runner) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	announced := map[string]bool{}
+	for other, at := range r.members {
+		if other != id {
+			for name := range at.Set {
+				announced[name] = true
+			}
+		}
+	}
+	maps.DeleteFunc(owners, func(name string, o owner) bool {
+		_, kept := m.Set[name]
+		return !kept && !announced[name] && (o.Runner == id || time.Since(o.At) > vacant)
+	})
 }

@@ -3,10 +3,14 @@ package coordinator
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"ao/nats/natstest"
+	"ao/shared/agent"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -29,12 +33,60 @@ func TestAProfileHasItsShareOfRunners(t *testing.T) {
 	if made != 4 {
 		t.Errorf("%d runners of one profile in 8 places", made)
 	}
-	again := runner("one")
-	again.Hostname = "host0"
-	register(t, c, again)
 	other := runner("one", echo("b"))
 	other.ExecutorProfile = "other"
 	register(t, c, other)
+	other.Hostname = "there"
+	register(t, c, other)
+	again := runner("one")
+	again.Hostname = "host0"
+	register(t, c, again) // though its profile could have no other now
+}
+
+// Which queue goes when room is needed: one that nobody uses, of one's own first, else of who has more.
+func TestWhichQueueMakesRoom(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	const mine, others = "x", "y"
+	tagged := func(tag, caller string) queue {
+		return queue{fleet.Want{Type: run.Procedural, Tags: []string{tag}}, caller}
+	}
+	runners := queue{fleet.Want{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}}, ""}
+	for _, tt := range []struct {
+		what   string
+		queues map[string]queue
+		used   map[string]time.Time
+		want   string
+	}{
+		{"the one that was not used for longest", map[string]queue{"a": tagged("a", mine), "b": tagged("b", mine), "c": tagged("c", mine)},
+			map[string]time.Time{"a": now.Add(-time.Hour), "b": now.Add(-2 * time.Hour), "c": now.Add(-time.Minute)}, "b"},
+		{"its own first", map[string]queue{"a": tagged("a", mine), "b": tagged("b", others), "c": tagged("c", others)},
+			map[string]time.Time{"a": now.Add(-time.Minute)}, "a"},
+		{"of who has more", map[string]queue{"b": tagged("b", others)}, nil, "b"},
+		{"not of who has as many", map[string]queue{"a": tagged("a", mine), "b": tagged("b", others)}, map[string]time.Time{"a": now.Add(time.Hour)}, ""},
+		{"not one that was asked for a moment ago", map[string]queue{"a": tagged("a", mine)}, map[string]time.Time{"a": now.Add(time.Hour)}, ""},
+		{"not one of runners' agents", map[string]queue{"a": runners}, nil, ""},
+	} {
+		r := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t)}).fleet
+		for lane, q := range tt.queues {
+			r.queues.all[lane] = q
+			if at, ok := tt.used[lane]; ok {
+				r.queues.made[lane] = new(atomic.Int64)
+				r.queues.made[lane].Store(at.UnixNano())
+			}
+		}
+		_, by := r.queues.sharedBy(false)
+		if got := r.unused(tagged("new", mine), by); got != tt.want {
+			t.Errorf("%s: %q goes, want %q", tt.what, got, tt.want)
+		}
+	}
+	r := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t)}).fleet
+	r.queues.all["a"] = runners
+	r.members["rnr_a"] = &member{id: "rnr_a", own: "a"}
+	_, by := r.queues.sharedBy(true)
+	if got := r.unused(runners, by); got != "" {
+		t.Errorf("the queue of a registered runner's agents goes: %q", got)
+	}
 }
 
 // A queue that is made when a runner comes counts to who submitted the run, too.
@@ -62,20 +114,83 @@ func TestAQueueCountsToItsCaller(t *testing.T) {
 func TestAProfileHasItsShareOfBytes(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	register(t, c, runner("one", echo("a")))
 	c.fleet.mu.Lock()
-	for _, m := range c.fleet.members {
-		m.size = registryBytes/2 - 100
-	}
+	c.fleet.members["rnr_large"] = &member{Runner: runner("one"), id: "rnr_large", heard: time.Now(), size: registryBytes/2 - 100}
 	c.fleet.mu.Unlock()
+	if err := c.fleet.admit("rnr_large", runner("two").Identity, registryBytes/2-100); err != nil {
+		t.Errorf("it takes its own place: %v", err)
+	}
 	more := runner("one")
-	more.Hostname = "there"
 	more.Tags = []string{strings.Repeat("x", 1000)}
 	if _, err := c.Register(t.Context(), more); fault.KindOf(err) != fault.Busy || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("got %v", err)
 	}
 	more.ExecutorProfile = "other"
 	register(t, c, more)
+}
+
+// A profile's agents have as much of the table of names as is free. Who is registered keeps its names; those that no runner announces
+// any more make room.
+func TestAProfileHasItsShareOfNames(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	host := func(profile string, i int) fleet.Runner {
+		var agents []agent.Blueprint
+		for n := range maxAgents {
+			agents = append(agents, echo(fmt.Sprintf("%s-%d-%d%s", profile, i, n, strings.Repeat("x", 40))))
+		}
+		r := runner("one", agents...)
+		r.ExecutorProfile, r.Hostname = profile, fmt.Sprint("host", i)
+		return r
+	}
+	made := 0
+	for ; made < 10; made++ {
+		_, err := c.Register(t.Context(), host("greedy", made))
+		if err == nil {
+			continue
+		}
+		if fault.KindOf(err) != fault.Busy || !strings.Contains(err.Error(), "procedural.greedy") || !strings.Contains(err.Error(), "names") || fault.Of(err).RetryAfter == 0 {
+			t.Errorf("the refusal says %v", err)
+		}
+		break
+	}
+	if made == 0 || made == 10 {
+		t.Fatalf("%d runners with 1000 agents each", made)
+	}
+	register(t, c, host("honest", 0))
+	register(t, c, host("greedy", 0)) // who is there keeps its place
+
+	other := host("greedy", 0)
+	for i := range other.Agents {
+		other.Agents[i].Name = "G" + other.Agents[i].Name[1:]
+	}
+	register(t, c, other) // its own names of before make room
+
+	last := host("greedy", made-1)
+	if err := c.fleet.remove(t.Context(), last.ID(), is(last.Instance)); err != nil {
+		t.Fatal(err)
+	}
+	err := c.changeOwners(t.Context(), func(owners map[string]owner) (bool, error) { // as if its end had freed none of them
+		for _, a := range last.Agents {
+			owners[a.Name] = owner{Hash: a.Hash(), Type: run.Procedural, Profile: "greedy", Runner: last.ID()}
+		}
+		for name, o := range owners {
+			o.At = time.Now().Add(-time.Hour)
+			owners[name] = o
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, c, host("greedy", made))
+	owners, _, err := c.owners(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, kept := owners[host("honest", 0).Agents[0].Name]; !kept {
+		t.Error("a name went that a runner announces")
+	}
 }
 
 // Too many agents are refused before they are read.
