@@ -11,14 +11,16 @@ import (
 // TestShares: nobody has more than half, small bodies have a reserve, and what is given back can be taken.
 func TestShares(t *testing.T) {
 	b := New(16 << 20)
-	a1, a2, c := b.Open("a"), b.Open("a"), b.Open("c")
+	a0, a1, a2, c := b.Open("a"), b.Open("a"), b.Open("a"), b.Open("c")
 	for _, step := range []struct {
 		name string
 		of   *Account
 		n    int64
 		ok   bool
 	}{
-		{"half for one caller", a1, 8 << 20, true},
+		{"something", a0, Small / 2, true},
+		{"half for one caller", a1, 8<<20 - Small/2, true},
+		{"no reserve for what has begun without", a0, 1, false},
 		{"no more large ones for it", a2, Small + 1, false},
 		{"a small one of its own", a2, Small / 2, true},
 		{"that grows within the reserve", a2, Small / 2, true},
@@ -45,6 +47,18 @@ func TestShares(t *testing.T) {
 	}
 	if err := a2.Take(Small); err == nil {
 		t.Error("a body of the reserve grows beyond the caller's share")
+	}
+	a3 := b.Open("a")
+	if err := a3.Take(1); err != nil {
+		t.Fatal(err)
+	}
+	a3.Empty()
+	if b.spare.of["a"] != Small {
+		t.Errorf("the reserve after a body that left it: %+v", b.spare)
+	}
+	a0.Close()
+	if err := a0.Take(1 << 40); err != nil {
+		t.Errorf("what is read after the request's end: %v", err)
 	}
 	a1.Close()
 	if err := a2.Take(1 << 20); err != nil || a2.spare {
