@@ -81,7 +81,9 @@ func forgedEvents(t *testing.T, old bool) {
 	s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, waits.RunID, "forged")
 	s.forge(subject.Event(part, q.SessionID, waits.RunID, run.EventMessage), run.EventMessage, q.SessionID, waits.RunID, "forged")
 	s.forge(subject.Event(part, q.SessionID, "run_nobodys", run.EventMessage), run.EventMessage, q.SessionID, "run_nobodys", "forged")
+	s.forge(subject.Event(part, q.SessionID, waits.RunID, run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
 	other := subject.Partition(waits.SessionID)
+	s.forge(subject.Event(other, waits.SessionID, q.ID, run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
 	s.forge(subject.Event(other, waits.SessionID, q.ID, run.EventMessage), run.EventMessage, waits.SessionID, q.ID, "forged")
 	s.forge(subject.Event(other, waits.SessionID, waits.RunID, run.EventMessage), run.EventMessage, waits.SessionID, waits.RunID, "forged")
 	if part != "63" {
