@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -40,16 +41,38 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another caller: %v", err)
 	}
+	lane := func(a Accepted) string { return active(t, c, a.RunID, "is queued", isQueued).Lane }
+	idle, waiting := lane(all[0]), []string{lane(all[1]), lane(other)}
 	finish(t, c, claim(t, c, all[0].RunID, r))
-	natstest.Until(t, "the queue that nobody uses makes room", func() bool {
-		a, err := ask(3, "x")
-		if err != nil && fault.KindOf(err) != fault.Busy {
-			t.Fatal(err)
+	asked := func(at time.Time) { // when the queues were asked for last
+		c.fleet.mu.Lock()
+		defer c.fleet.mu.Unlock()
+		for lane := range c.fleet.queues.all {
+			if used := c.fleet.queues.made[lane]; used != nil {
+				used.Store(at.UnixNano())
+			}
 		}
-		if err == nil {
-			all[0] = a
+	}
+	asked(time.Now().Add(time.Hour))
+	if _, err := ask(3, "x"); fault.KindOf(err) != fault.Busy {
+		t.Errorf("a queue goes that was asked for a moment ago: %v", err)
+	}
+	asked(time.Now().Add(-time.Minute))
+	if all[0], err = ask(3, "x"); err != nil {
+		t.Fatalf("the queue that nobody uses makes no room: %v", err)
+	}
+	asked(time.Now().Add(-time.Minute))
+	if _, err := ask(4, "x"); fault.KindOf(err) != fault.Busy {
+		t.Errorf("a queue goes in which runs wait: %v", err)
+	}
+	for _, lane := range waiting {
+		if gone, err := c.fleet.retire(t.Context(), lane); gone || err != nil {
+			t.Errorf("a queue goes in which a run waits: %v", err)
 		}
-		return err == nil
+	}
+	natstest.Until(t, "the consumer of the queue that made room is gone", func() bool {
+		_, err := c.bus.LaneState(t.Context(), idle)
+		return errors.Is(err, bus.ErrNone)
 	})
 	for _, a := range append(all, other) {
 		finish(t, c, claim(t, c, a.RunID, r))
