@@ -182,18 +182,19 @@ func (c *Coordinator) settled(ctx context.Context) error {
 
 // Ready is nil when requests can be served: the fold has caught up, and NATS answers and writes.
 func (c *Coordinator) Ready() error {
-	switch {
-	case !c.bus.Connected():
+	if !c.bus.Connected() {
 		return fault.New(fault.Unavailable, "", "NATS is not reachable; trying to reconnect").After(time.Second)
-	case c.bus.Storage() != nil:
-		return c.bus.Storage()
-	case !c.started.Load():
-		if err := c.Journal.Ready(); err != nil {
-			return err
-		}
+	}
+	if err := c.bus.Storage(); err != nil {
+		return err
+	}
+	if err := c.Journal.Ready(); err != nil {
+		return err
+	}
+	if !c.started.Load() {
 		return errStarting
 	}
-	return c.Journal.Ready()
+	return nil
 }
 
 var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
