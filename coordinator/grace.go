@@ -198,10 +198,10 @@ func (r *roster) remove(ctx context.Context, id string, same func(fleet.Runner) 
 	return r.c.changeOwners(ctx, func(owners map[string]owner) (bool, error) {
 		changed := false
 		for name, hash := range gone.Set {
-			if o, ok := owners[name]; !ok || o.Hash != hash {
+			if o, ok := owners[name]; !ok || o.Hash != hash || o.Profile != gone.ExecutorProfile {
 				continue
 			}
-			if heir := r.heir(name, hash); heir != "" {
+			if heir := r.heir(name, hash, gone.ExecutorProfile); heir != "" {
 				owners[name] = owner{hash, gone.ExecutorType, gone.ExecutorProfile, heir, time.Now().UTC()}
 			} else {
 				delete(owners, name)
@@ -212,12 +212,12 @@ func (r *roster) remove(ctx context.Context, id string, same func(fleet.Runner) 
 	})
 }
 
-// heir is another runner that announced the same definition.
-func (r *roster) heir(name, hash string) string {
+// heir is another runner of the same profile that announced the same definition.
+func (r *roster) heir(name, hash, profile string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.byAge() {
-		if m.Set[name] == hash {
+		if m.Set[name] == hash && m.ExecutorProfile == profile {
 			return m.id
 		}
 	}

@@ -256,6 +256,55 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	}
 }
 
+// What decides a run's end stays as it was accepted. So a run of which the definition was changed and changed back ends well, by
+// whichever queue a runner takes it: the first one has the first definition.
+func TestADefinitionThatIsChangedBack(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	active(t, c, id, "is queued", isQueued)
+	bye(t, c, one)
+	after := echo("a")
+	after.OutputSchema, after.MaxAttempts = json.RawMessage(`{"type":"object","required":["n"]}`), 3
+	two := elsewhere("two", after)
+	register(t, c, two)
+	hash := after.Hash()
+	a := active(t, c, id, "is queued with the new definition", func(a journal.Active) bool { return a.Spec.Owner == hash })
+	if a.Spec.Contract || a.Spec.Output != nil || a.Spec.Attempts != 0 {
+		t.Errorf("what decides its end has changed: %+v", a.Spec)
+	}
+	bye(t, c, two)
+	back := runner("back", echo("a"))
+	register(t, c, back)
+	finish(t, c, claim(t, c, id, back))
+	if r, err := c.Show(t.Context(), id); err != nil || r.Status != run.Completed {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// Another profile may have a name, with the same definition, as soon as the grace is over. That the runner which left is removed
+// afterwards takes nothing from it.
+func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	bye(t, c, one)
+	c.fleet.mu.Lock()
+	c.fleet.members[one.ID()].left = time.Now().Add(-2 * c.NoMatch)
+	c.fleet.mu.Unlock()
+	register(t, c, stranger("s", echo("a")))
+	if err := c.fleet.remove(t.Context(), one.ID(), is("")); err != nil {
+		t.Fatal(err)
+	}
+	third := runner("third", numbered("a", "n"))
+	third.ExecutorProfile = "third"
+	_, err := c.Register(t.Context(), third)
+	wantCode(t, err, "agent_name_collision")
+}
+
 // A body that is too large for a record goes on with the new definition like any other.
 func TestALargeRunIsRenewed(t *testing.T) {
 	t.Parallel()

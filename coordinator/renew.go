@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -49,8 +48,9 @@ func (t *turns) successor(a journal.Active) (k known, ok bool) {
 	return k, changed && !t.c.fleet.matches(t.exactly(s))
 }
 
-// renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. How
-// its answer is looked for stays as it was accepted.
+// renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What
+// decides its end stays as it was accepted, its output schema and how often it may be begun: a runner that still has the definition
+// of before may take it from its first queue, and coordinators of before know no other.
 func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spec, error) {
 	s, err := c.Journal.Spec(ctx, s.ID)
 	if err != nil {
@@ -69,28 +69,15 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spe
 		return s, fault.New(fault.Invalid, "parameter_validation_failed", say).
 			With("agent_name", k.Name).With("validation_errors", wrong).With("parameters_schema", takes.Raw())
 	}
-	var before agent.Blueprint
-	_ = json.Unmarshal(in.Blueprint, &before) // else nothing is known of it
-	if s.Attempts == attempts(before.MaxAttempts) {
-		s.Attempts = attempts(k.MaxAttempts)
-	}
 	var asked run.Request
 	if s.TimeoutBy == "request" {
 		asked.TimeoutSeconds = &s.Timeout
 	}
 	s.Timeout, s.TimeoutBy = timeout(asked, k)
-	if was := in.Output; was == nil || was.Source == run.SourceBlueprint {
-		if in.Output, err = c.output(ctx, run.Request{}, k); err != nil {
-			return s, err
-		}
-		if was != nil && in.Output != nil {
-			in.Output.Strict, in.Output.Retries = was.Strict, was.Retries
-		}
-	}
 	if in.Blueprint, err = k.snapshot(); err != nil {
 		return s, err
 	}
-	s.AgentType, s.Owner, s.Demands, s.Contract = k.Type, k.ownerHash(), k.demands(s.Demands), in.Output != nil
+	s.AgentType, s.Owner, s.Demands = k.Type, k.ownerHash(), k.demands(s.Demands)
 	s.Input, s.Body = &in, nil
 	if err := c.tooLarge(&in); err != nil {
 		return s, err
@@ -98,18 +85,13 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spe
 	return s, c.offload(ctx, &s)
 }
 
-// attempts is how often a run may be begun, as its record says it: 0 is once.
-func attempts(n int) int {
-	if n == 1 {
-		return 0
-	}
-	return n
-}
-
 // parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.
 func (c *Coordinator) parted(s *run.Spec) string {
+	if s.Owner == "" {
+		return ""
+	}
 	left, until, ok := c.fleet.parting(s.Agent)
-	if s.Owner == "" || !ok {
+	if !ok {
 		return ""
 	}
 	now := time.Now()

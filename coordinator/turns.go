@@ -169,7 +169,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
-			spec.Model, spec.Demands = t.c.Journal.Model(spec.SessionID), t.demands(a.Spec)
+			spec.Model, spec.Demands = t.c.Journal.Model(spec.SessionID), t.demands(&spec)
 			spec.After = t.c.Journal.LastBegun(spec.SessionID, spec.ID)
 		}
 		e, err = t.c.queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
