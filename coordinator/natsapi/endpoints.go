@@ -31,12 +31,13 @@ func key(h nats.Header) string {
 }
 
 // create takes a run. Mode sync waits for its end and answers the run with its result; past wait_seconds the ids.
-func (s *service) create(ctx context.Context, h nats.Header, body []byte) (reply, error) {
-	acc, err := s.c.Submit(ctx, body, "nats", key(h))
+func (s *service) create(ctx context.Context, r *request) (reply, error) {
+	acc, err := s.c.Submit(ctx, r.body, "nats", key(r.header))
 	s.record(audit.NATS, audit.RunCreate, audit.Targets{Run: acc.RunID, Session: acc.SessionID}, 201, err)
 	if err != nil || acc.Mode != run.Sync {
 		return reply{201, acc}, err
 	}
+	r.spent()
 	wait := s.cfg.Wait
 	if acc.Wait != nil {
 		wait = time.Duration(*acc.Wait) * time.Second
@@ -56,8 +57,8 @@ func (s *service) create(ctx context.Context, h nats.Header, body []byte) (reply
 }
 
 // get shows a run, with its result once it has ended: there is no other way to read that over NATS.
-func (s *service) get(ctx context.Context, _ nats.Header, body []byte) (reply, error) {
-	id, err := runID(body)
+func (s *service) get(ctx context.Context, r *request) (reply, error) {
+	id, err := runID(r.body)
 	if err != nil {
 		return reply{}, err
 	}
@@ -65,8 +66,8 @@ func (s *service) get(ctx context.Context, _ nats.Header, body []byte) (reply, e
 	return reply{200, v}, err
 }
 
-func (s *service) stop(ctx context.Context, _ nats.Header, body []byte) (reply, error) {
-	id, err := runID(body)
+func (s *service) stop(ctx context.Context, ask *request) (reply, error) {
+	id, err := runID(ask.body)
 	if err != nil {
 		return reply{}, err
 	}
@@ -91,12 +92,12 @@ func runID(body []byte) (string, error) {
 	return in.RunID, run.CheckID(in.RunID)
 }
 
-func (s *service) agents(_ context.Context, _ nats.Header, body []byte) (reply, error) {
+func (s *service) agents(_ context.Context, r *request) (reply, error) {
 	var in struct {
 		Status string `json:"status"`
 	}
-	if len(bytes.TrimSpace(body)) > 0 {
-		if err := wire.Decode(body, &in); err != nil {
+	if len(bytes.TrimSpace(r.body)) > 0 {
+		if err := wire.Decode(r.body, &in); err != nil {
 			return reply{}, err
 		}
 	}

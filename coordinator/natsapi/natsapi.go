@@ -67,10 +67,23 @@ type reply struct {
 	body   any
 }
 
+// request is what an endpoint was asked.
+type request struct {
+	header nats.Header
+	body   []byte
+	held   *budget.Account // what a large body takes; nil: nothing
+}
+
+// spent lets go of the body: it is stored, and the answer may come long after.
+func (r *request) spent() {
+	r.body = nil
+	r.held.Empty()
+}
+
 // endpoint is one subject of the service, with what it counted.
 type endpoint struct {
 	name, subject, say string
-	do                 func(ctx context.Context, h nats.Header, body []byte) (reply, error)
+	do                 func(context.Context, *request) (reply, error)
 	slots              chan struct{}
 	counts             counts
 	took               *metric.Cells[int, *metric.Histogram] // by code; nil: nobody counts
@@ -169,9 +182,9 @@ func (s *service) take(e *endpoint, r micro.Request) {
 		s.answer(e, r.Reply(), reply{}, fault.New(fault.Unavailable, "", "This coordinator is going; try again").After(time.Second), 0)
 		return
 	}
-	h, body, to := nats.Header(r.Headers()), r.Data(), r.Reply()
-	held, err := s.hold(len(body))
-	if err != nil {
+	req, to := &request{header: nats.Header(r.Headers()), body: r.Data()}, r.Reply()
+	var err error
+	if req.held, err = s.hold(len(req.body)); err != nil {
 		s.open.Done()
 		s.answer(e, to, reply{}, err, 0)
 		return
@@ -180,9 +193,9 @@ func (s *service) take(e *endpoint, r micro.Request) {
 	began := time.Now()
 	go func() {
 		defer s.open.Done()
-		defer held.Close()
+		defer req.held.Close()
 		defer func() { <-e.slots }()
-		v, err := s.guarded(e, h, body)
+		v, err := s.guarded(e, req)
 		s.answer(e, to, v, err, time.Since(began))
 	}()
 }
@@ -202,21 +215,21 @@ func (s *service) hold(bytes int) (*budget.Account, error) {
 	return a, a.Take(workFactor * int64(bytes))
 }
 
-func (s *service) guarded(e *endpoint, h nats.Header, body []byte) (v reply, err error) {
+func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.log.Error("panic", "endpoint", e.name, "panic", p)
 			err = errors.New("panic")
 		}
 	}()
-	ctx, span := s.c.Trace.Begin(trace.Arrived(context.WithoutCancel(s.ended), h), trace.Server, e.subject)
+	ctx, span := s.c.Trace.Begin(trace.Arrived(context.WithoutCancel(s.ended), r.header), trace.Server, e.subject)
 	defer func() { answered(span, v, err) }()
 	if s.cfg.Memory != nil {
 		read := s.cfg.Memory.Answers.Open(publishers)
 		defer read.Close()
 		ctx = budget.Answering(ctx, read)
 	}
-	return e.do(ctx, h, body)
+	return e.do(ctx, r)
 }
 
 // answered ends the span of a request.

@@ -12,6 +12,7 @@ import (
 
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
+	"ao/nats/subject"
 	"ao/shared/run"
 )
 
@@ -156,5 +157,33 @@ func TestManyReadersOfALargeBody(t *testing.T) { // alone: it looks at the memor
 	wg.Wait()
 	if high := ask(); high > before.HeapInuse+250<<20 {
 		t.Errorf("100 readers of 3 MiB take %d MiB", (high-before.HeapInuse)>>20)
+	}
+}
+
+// TestARunThatIsWaitedForHoldsNoBody: over NATS, too, a large body is given back once its run is stored, however long that takes.
+func TestARunThatIsWaitedForHoldsNoBody(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
+	gate := make(chan struct{})
+	s.work(func(run.Queued) run.Outcome { <-gate; return done(`1`) }, echo("tool"))
+	defer close(gate)
+	const many, size = 12, 800 << 10 // 4 times as much for each, of a share of 32 MiB
+	body := `{"agent_name":"tool","mode":"sync","wait_seconds":60,"parameters":{"p":"` + strings.Repeat("x", size) + `"}}`
+	for i := range many {
+		sub, err := s.nc.SubscribeSync(s.nc.NewInbox())
+		if err == nil {
+			err = s.nc.PublishRequest(subject.APIRunsCreate, sub.Subject, []byte(body))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		natstest.Until(t, "the run is stored, or refused", func() bool {
+			if n, _, _ := sub.Pending(); n > 0 {
+				r, err := sub.NextMsg(time.Second)
+				t.Fatalf("number %d is answered at once: %s %v", i, r.Data, err)
+			}
+			runs, _ := s.get("/runs").want(200)["runs"].([]any)
+			return len(runs) == i+1
+		})
 	}
 }
