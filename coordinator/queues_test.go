@@ -109,6 +109,77 @@ func stuck(t *testing.T, all []*Coordinator, id string) {
 	t.FailNow()
 }
 
+// While a coordinator removes the consumer of a queue that has gone, another makes the queue again: whoever is first, one is there.
+func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	goes, comes := begin(t, natstest.Open(t, s), Config{}), begin(t, natstest.Open(t, s), Config{})
+	for i := range 40 {
+		want := fleet.Want{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
+		lane := want.Lane()
+		if err := goes.bus.EnsureLane(t.Context(), lane, 1); err != nil { // its entry is gone
+			t.Fatal(err)
+		}
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := goes.fleet.closeQueue(t.Context(), lane); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if _, err := comes.fleet.lane(t.Context(), want, "x"); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		if _, err := goes.bus.LaneState(t.Context(), lane); err != nil {
+			t.Fatalf("round %d: its consumer: %v", i, err)
+		}
+		if _, err := comes.fleet.retire(t.Context(), lane); err != nil { // room for the next
+			t.Fatal(err)
+		}
+	}
+}
+
+// A coordinator that has not heard that a queue is gone queues a run there: the queue is not closed, and comes back.
+func TestAQueueIsNotClosedOverARun(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	goes, late := begin(t, natstest.Open(t, s), Config{}), begin(t, natstest.Open(t, s), Config{})
+	r := runner("one", echo("a"))
+	r.Tags = []string{"gpu"}
+	register(t, goes, r)
+	natstest.Until(t, "both know the agent", func() bool { _, ok := late.agents.find("a"); return ok })
+	const body = `{"agent_name":"a","additional_demands":{"tags":["gpu"]}}`
+	first := submit(t, late, body, "")
+	lane := active(t, goes, first.RunID, "is queued", isQueued).Lane
+	finish(t, goes, claim(t, goes, first.RunID, r))
+	late.fleet.mu.RLock()
+	q, made := late.fleet.queues.all[lane], late.fleet.queues.made[lane]
+	late.fleet.mu.RUnlock()
+	if gone, err := goes.fleet.retire(t.Context(), lane); !gone || err != nil {
+		t.Fatalf("gone %t: %v", gone, err)
+	}
+	natstest.Until(t, "the other has heard of it", func() bool { return !late.fleet.made(lane) })
+	late.fleet.mu.Lock() // as if it had not
+	late.fleet.queues.all[lane], late.fleet.queues.made[lane] = q, made
+	late.fleet.mu.Unlock()
+	second := submit(t, late, body, "")
+	late.fleet.putLane(lane, nil) // now it has
+	before, err := goes.bus.LaneState(t.Context(), lane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := goes.fleet.closeQueue(t.Context(), lane); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := goes.bus.LaneState(t.Context(), lane); err != nil || !now.Created.Equal(before.Created) {
+		t.Errorf("a queue is closed in which a run waits: %+v %v", now, err)
+	}
+	taking(t, natstest.Open(t, s), r)
+	natstest.Until(t, "the run is done", func() bool { return goes.Journal.Ended(second.RunID) })
+}
+
 // Two coordinators make and remove queues at once: each demand makes another queue go, perhaps at the moment in which the other
 // coordinator queues a run there. Every run is begun within seconds.
 func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {

@@ -28,7 +28,7 @@ const (
 // tend looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run that
 // nobody has, is made again; a lane that nobody serves and nobody needs goes. History and bodies that are too old go with it.
 func (c *Coordinator) tend(ctx context.Context) error {
-	idle := map[string]idleness{}
+	idle, orphans := map[string]idleness{}, map[string]time.Time{}
 	var swept, looked, healed, began time.Time
 	was := c.past()
 	looked = time.Now()
@@ -50,6 +50,7 @@ func (c *Coordinator) tend(ctx context.Context) error {
 		looked = time.Now()
 		c.heal(ctx, tendEvery)
 		c.prune(ctx, idle)
+		c.sweepLanes(ctx, orphans)
 		c.truncate(ctx)
 		if time.Since(swept) > time.Hour { // it lists them all
 			swept = time.Now()
@@ -207,6 +208,39 @@ func (c *Coordinator) prune(ctx context.Context, idle map[string]idleness) {
 		delete(idle, lane)
 		if _, err := c.fleet.retire(ctx, lane); err != nil {
 			c.log.Warn("idle lane not removed", "lane", lane, "err", err)
+		}
+	}
+}
+
+// orphaned is how long a consumer is without an entry of its queue before any coordinator removes it: who removed the entry does it
+// after a second, unless it ended.
+const orphaned = 5 * time.Minute
+
+// sweepLanes removes the consumers of queues that have had no entry for long, but not over runs that wait. orphans says since when.
+func (c *Coordinator) sweepLanes(ctx context.Context, orphans map[string]time.Time) {
+	lanes, err := c.bus.Lanes(ctx)
+	if err != nil {
+		c.log.Warn("queues not looked through; trying again", "err", err)
+		return
+	}
+	without := map[string]bool{}
+	for _, lane := range lanes {
+		_, entry := c.fleet.want(lane)
+		without[lane] = !entry && !subject.BaseLane(lane)
+	}
+	maps.DeleteFunc(orphans, func(lane string, _ time.Time) bool { return !without[lane] })
+	for lane, orphan := range without {
+		at, seen := orphans[lane]
+		switch {
+		case !orphan:
+		case !seen:
+			orphans[lane] = time.Now()
+		case time.Since(at) > orphaned:
+			if err := c.fleet.closeQueue(ctx, lane); err != nil {
+				c.log.Warn("consumer of no queue not removed; trying again", "lane", lane, "err", err)
+				continue
+			}
+			delete(orphans, lane)
 		}
 	}
 }

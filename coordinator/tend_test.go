@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/natstest"
+	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -58,6 +61,9 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 		t.Errorf("a queue goes that was asked for a moment ago: %v", err)
 	}
 	asked(time.Now().Add(-time.Minute))
+	c.fleet.mu.Lock()
+	c.fleet.queues.made[idle].Store(time.Now().Add(-30 * time.Second).UnixNano()) // those in which runs wait are older
+	c.fleet.mu.Unlock()
 	if all[0], err = ask(3, "x"); err != nil {
 		t.Fatalf("the queue that nobody uses makes no room: %v", err)
 	}
@@ -76,6 +82,53 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	})
 	for _, a := range append(all, other) {
 		finish(t, c, claim(t, c, a.RunID, r))
+	}
+}
+
+// A coordinator that ends between removing a queue's entry and its consumer leaves that behind; any other removes it, but no consumer of
+// a queue that has an entry, or in which a run waits, or that needs no entry.
+func TestConsumersOfNoQueueGo(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	r := runner("one", echo("a"))
+	r.Tags = []string{"gpu", "eu"}
+	register(t, c, r)
+	lane := func(tag string) string {
+		a := submit(t, c, `{"agent_name":"a","additional_demands":{"tags":["`+tag+`"]}}`, "")
+		return active(t, c, a.RunID, "is queued", isQueued).Lane
+	}
+	kept, waits := lane("gpu"), lane("eu")
+	if err := c.bus.Bucket(subject.Lanes).Delete(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "its entry is gone", func() bool { _, ok := c.fleet.want(waits); return !ok })
+	orphan, base := fleet.Want{Type: run.Procedural, Tags: []string{"old"}}.Lane(), r.BaseLanes()[0]
+	if err := c.bus.EnsureLane(t.Context(), orphan, 1); err != nil {
+		t.Fatal(err)
+	}
+	orphans := map[string]time.Time{}
+	c.sweepLanes(t.Context(), orphans)
+	all, err := c.bus.Lanes(t.Context())
+	if err != nil || !slices.Contains(all, orphan) || orphans[orphan].IsZero() {
+		t.Fatalf("the first look left %q, %v, and notes %v", all, err, orphans)
+	}
+	if !orphans[kept].IsZero() || !orphans[base].IsZero() {
+		t.Errorf("it notes %v", orphans)
+	}
+	for lane := range orphans {
+		orphans[lane] = time.Now().Add(-time.Hour)
+	}
+	c.sweepLanes(t.Context(), orphans)
+	if all, err = c.bus.Lanes(t.Context()); err != nil || slices.Contains(all, orphan) {
+		t.Errorf("it stays: %q %v", all, err)
+	}
+	for _, lane := range []string{kept, waits, base} {
+		if !slices.Contains(all, lane) {
+			t.Errorf("%s has no consumer any more", lane)
+		}
+	}
+	if len(orphans) != 0 {
+		t.Errorf("still noted: %v", orphans)
 	}
 }
 

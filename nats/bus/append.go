@@ -44,6 +44,7 @@ const (
 	codeConsumerCfg  = 10012
 	codeConsumerIs   = 10148
 	codeConsumerName = 10013
+	codeConsumerGone = 10149
 )
 
 const (

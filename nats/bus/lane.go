@@ -27,7 +27,8 @@ type LaneState struct {
 const ackWait = 5 * time.Second
 
 // EnsureLane makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
-// left as it is, wherever it started: it is created, never updated.
+// left as it is, wherever it started: it is created, never updated. One that is being deleted at this moment is made again after it; the
+// server may have torn the files of the new one away with those of the old, and what is left serves until a restart and no longer.
 func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
@@ -44,14 +45,22 @@ func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
 		MaxWaiting:    4096,
 		FilterSubject: subject.LaneFilter(lane),
 	}
-	err := askAgain(ctx, func(ctx context.Context) error {
-		_, err := b.js.CreateConsumer(ctx, subject.Runs, cfg)
-		return err
-	})
-	if exists(err) {
-		return nil
+	for try := 1; ; try++ {
+		err := askAgain(ctx, func(ctx context.Context) error {
+			_, err := b.js.CreateConsumer(ctx, subject.Runs, cfg)
+			return err
+		})
+		if err == nil || exists(err) {
+			return nil
+		}
+		if c := code(err); c != codeConsumerCfg && c != codeConsumerGone || try == 5 {
+			return away(ctx, wrap("lane "+lane, err))
+		}
+		if strings.Contains(err.Error(), "no such file") {
+			_ = b.js.DeleteConsumer(ctx, subject.Runs, name) // the next try tells
+		}
+		rest(ctx, 20*time.Millisecond)
 	}
-	return away(ctx, wrap("lane "+lane, err))
 }
 
 // exists says that a consumer is there already, perhaps with another start (10012, 10013, 10148).
@@ -97,6 +106,23 @@ func (b *Bus) DropLane(ctx context.Context, lane string) error {
 		return nil
 	}
 	return away(ctx, wrap("lane "+lane, err))
+}
+
+// Lanes lists the lanes that have a consumer.
+func (b *Bus) Lanes(ctx context.Context) (lanes []string, err error) {
+	ctx, done := b.linked(ctx)
+	defer done()
+	s, err := b.js.Stream(ctx, subject.Runs)
+	if err != nil {
+		return nil, away(ctx, wrap("lanes", err))
+	}
+	names := s.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if lane, ok := subject.LaneOf(name); ok {
+			lanes = append(lanes, lane)
+		}
+	}
+	return lanes, away(ctx, wrap("lanes", names.Err()))
 }
 
 // Truncate purges what precedes a sequence of RUNS.

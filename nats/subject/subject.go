@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 )
 
 // The streams.
@@ -178,8 +179,17 @@ func Lane(executorType, profile, match string) string {
 	return executorType + "." + profile + "." + match
 }
 
+// BaseLane tells whether a lane is named by type and profile alone.
+func BaseLane(lane string) bool { return strings.HasSuffix(lane, "._") }
+
 // LaneFilter is every queued run of a lane.
 func LaneFilter(lane string) string { return "ao.runs.*.queued." + lane + ".*.*" }
+
+// LaneOf is the lane of a consumer of RUNS; not ok: it is of none.
+func LaneOf(durable string) (lane string, ok bool) {
+	lane, ok = strings.CutPrefix(durable, "lane=")
+	return strings.ReplaceAll(lane, "=", "."), ok
+}
 
 // LaneDurable is the consumer of a lane. Its separator '=' cannot stand in a token, so two lanes never share
 // a name.

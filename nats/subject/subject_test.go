@@ -91,5 +91,8 @@ func TestLaneDurablesDoNotCollide(t *testing.T) {
 			t.Errorf("%s and %s share %q", lane, other, name)
 		}
 		seen[name] = lane
+		if of, ok := LaneOf(name); !ok || of != lane {
+			t.Errorf("%q is of lane %q, want %q", name, of, lane)
+		}
 	}
 }
