@@ -1,38 +1,65 @@
 package embed_test
 
 import (
+	"fmt"
 	"os"
-	"regexp"
+	"path/filepath"
 	"testing"
 
+	"ao/nats/disk"
+	"ao/nats/embed"
 	"ao/nats/natstest"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TestTheStoreOfOurConfigurationHasRoomForAllStreams: what compose lets NATS store is no less than what the streams may hold.
+// TestTheStoreOfOurConfigurationHasRoomForAllStreams: what compose's NATS may store is what 'ao init' computed for its volume, which is
+// no less than what the streams there may hold.
 func TestTheStoreOfOurConfigurationHasRoomForAllStreams(t *testing.T) {
-	b := natstest.Bus(t, natstest.MaxStore(1<<40)) // as large as they are where there is room
+	data := t.TempDir()
+	b := natstest.Bus(t, natstest.MaxStore(1<<40), func(c *embed.Config) { c.StoreDir = data }) // as large as they are where there is room
 	s, err := b.Standing(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"../../docker-compose.yml", "../../docker-compose.cluster.yml"} {
-		text, err := os.ReadFile(file)
+	f, err := disk.FolderOf(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := f.Store(1)
+	if limits := int64(s.Limits()); limits < 8<<30 || size < limits {
+		t.Errorf("NATS stores %d bytes at most, the streams may hold %d", size, limits)
+	}
+	// The container's folders.
+	root := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"server.conf", "compose.conf", "cluster.conf"} {
+		text, err := os.ReadFile("../" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := regexp.MustCompile(`AO_NATS_STORE: \$\{AO_NATS_STORE:-(\w+)\}`).FindSubmatch(text)
-		if m == nil {
-			t.Fatalf("%s does not say how much NATS stores", file)
-		}
-		t.Setenv("AO_NATS_STORE", string(m[1]))
-		opts, err := server.ProcessConfigFile("../server.conf")
+		write("etc/nats/"+name, string(text))
+	}
+	write("etc/nats/keys/users.conf", "")
+	write("data/store.conf", fmt.Sprintf("# Made by 'ao init'.\nmax_file_store: %d\n", size))
+	t.Setenv("NATS_NAME", "nats-1")
+	t.Setenv("NATS_ROUTE_LISTEN", "127.0.0.1:6222")
+	for _, name := range []string{"server.conf", "compose.conf", "cluster.conf"} {
+		opts, err := server.ProcessConfigFile(filepath.Join(root, "etc/nats", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if limits := int64(s.Limits()); opts.JetStreamMaxStore < limits || opts.JetStreamMaxStore > 2*limits {
-			t.Errorf("%s: NATS stores %d bytes at most, the streams may hold %d", file, opts.JetStreamMaxStore, limits)
+		if opts.JetStreamMaxStore != size || opts.StoreDir != "/data" || !opts.SyncAlways {
+			t.Errorf("%s: %d bytes in %s, want %d in /data", name, opts.JetStreamMaxStore, opts.StoreDir, size)
 		}
 	}
 }

@@ -1,39 +1,22 @@
 package embed
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"ao/nats/disk"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Room is how full a file system is.
-type Room struct {
-	Dir       string
-	Free, All uint64 // bytes; All 0: it does not say
-}
-
-// RoomOf looks how full the file system is on which a folder lies.
-func RoomOf(dir string) (Room, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
-		return Room{Dir: dir}, err
-	}
-	return Room{dir, uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Blocks) * uint64(s.Bsize)}, nil
-}
-
 // margin is how much must be free before the server is started anew: a twentieth of the disk, 16 MiB at least and 256 MiB at most.
-func (r Room) margin() uint64 { return max(16<<20, min(r.All/20, 256<<20)) }
+func margin(r disk.Room) uint64 { return max(16<<20, min(r.All/20, 256<<20)) }
 
 // Room is how full the disk under the server is.
-func (s *Server) Room() (Room, error) { return RoomOf(s.dir) }
+func (s *Server) Room() (disk.Room, error) { return disk.RoomOf(s.dir) }
 
 // MaxStore is how many bytes the server stores at most.
 func (s *Server) MaxStore() uint64 {
@@ -44,40 +27,13 @@ func (s *Server) MaxStore() uint64 {
 	return uint64(max(js.MaxStore, 0))
 }
 
-// storeFor is how many bytes a server on that folder is to store at most: what it has, three quarters of what is free besides, and
-// never less than its streams may hold. What the server takes by itself would shrink with each restart on a disk that gets full,
-// until it refused everything.
+// storeFor is how many bytes a server on that folder is to store at most; 0: the server's own guess.
 func storeFor(dir string) int64 {
-	room, err := RoomOf(dir)
-	if err != nil || room.All == 0 {
-		return 0 // the server's own guess
-	}
-	var has, limits int64
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return nil // it went meanwhile
-		}
-		if i, err := e.Info(); err == nil {
-			has += i.Size()
-		}
-		if e.Name() == "meta.inf" && filepath.Base(filepath.Dir(filepath.Dir(path))) == "streams" {
-			limits += limitOf(path)
-		}
-		return nil
-	})
-	return max(has+int64(room.Free/4*3), limits)
-}
-
-// limitOf is how many bytes a stream may hold, by the file that the server keeps of it; 0: as many as there is room for.
-func limitOf(meta string) int64 {
-	var stream struct {
-		MaxBytes int64 `json:"max_bytes"`
-	}
-	text, err := os.ReadFile(meta)
-	if err != nil || json.Unmarshal(text, &stream) != nil {
+	f, err := disk.FolderOf(dir)
+	if err != nil {
 		return 0
 	}
-	return max(stream.MaxBytes, 0)
+	return f.Store(1)
 }
 
 // Disk says what keeps the server from writing; nil: nothing, as far as is known. A server that could not write once writes no more,
@@ -144,11 +100,11 @@ func (s *Server) tell(why string) {
 	}
 	room, err := s.Room()
 	said := fmt.Errorf("its disk has failed (%s)", strings.TrimSpace(why[strings.LastIndex(why, ":")+1:]))
-	if err == nil && room.Free < room.margin() {
-		said = fmt.Errorf("its disk is full (%d MiB free of %d MiB, %d MiB are needed)", room.Free>>20, room.All>>20, room.margin()>>20)
+	if err == nil && room.Free < margin(room) {
+		said = fmt.Errorf("its disk is full (%d MiB free of %d MiB, %d MiB are needed)", room.Free>>20, room.All>>20, margin(room)>>20)
 	}
 	if s.sick.Swap(&said) == nil {
-		s.log.log.Error("NATS in this process writes no more: make room, and it is started anew by itself", "dir", s.dir, "free", room.Free, "needed", room.margin(), "err", why)
+		s.log.log.Error("NATS in this process writes no more: make room, and it is started anew by itself", "dir", s.dir, "free", room.Free, "needed", margin(room), "err", why)
 	}
 }
 
@@ -171,7 +127,7 @@ func (s *Server) roomy() error {
 	if err != nil {
 		return err
 	}
-	if room.All > 0 && room.Free < room.margin() {
+	if room.All > 0 && room.Free < margin(room) {
 		return errors.New("there is no room")
 	}
 	f, err := os.CreateTemp(s.dir, "room-*")

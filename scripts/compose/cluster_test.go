@@ -24,6 +24,9 @@ func TestCluster(t *testing.T) {
 	}
 	s := open(t)
 	ready(t, s)
+	for n := range 3 {
+		s.stores(t, fmt.Sprintf("nats-%d", n+1), fmt.Sprintf("/own/%d", n+1), 3)
+	}
 	confinedCluster(t, s)
 	second := *s
 	second.http = "http://127.0.0.1:" + os.Getenv("AO_HTTP_PORT_2")

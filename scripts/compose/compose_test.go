@@ -43,6 +43,7 @@ func TestStack(t *testing.T) {
 		run  func(*testing.T, *stack)
 	}{
 		{"it becomes ready", ready},
+		{"NATS stores what fits on its disk", stored},
 		{"keys and tokens are made once", once},
 		{"who shows nothing gets nothing", strangers},
 		{"nobody is root, the root file system is read-only, and there are limits", confined},

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -21,7 +22,11 @@ Every program has a folder of its own below --dir: coordinator, worker, publishe
 
 --worker makes a further user for workers, which may run these profiles only; its folder is worker-NAME:
   ao init --dir /etc/ao --worker text=procedural.text --worker mind=autonomous.claude-code,autonomous.llm
-Who then gives no worker the files of the folder worker, which may run everything, has workers that cannot take each other's runs.`
+Who then gives no worker the files of the folder worker, which may run everything, has workers that cannot take each other's runs.
+
+--nats-data names the data folder of a NATS server. How much it stores at most is written into its store.conf, which the server's
+configuration includes (nats/server.conf): what it has and three quarters of what is free, at least its streams' limits, or what
+AO_NATS_STORE says, such as 10GB. A later call looks again.`
 
 // noFolder wants no arguments: the folder is a flag's.
 func noFolder(_ *cobra.Command, args []string) error {
@@ -33,7 +38,7 @@ func noFolder(_ *cobra.Command, args []string) error {
 
 func (a *app) init() *cobra.Command {
 	var dir string
-	var workers, hosts []string
+	var workers, hosts, data []string
 	var tls bool
 	c := &cobra.Command{
 		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: noFolder,
@@ -43,6 +48,7 @@ func (a *app) init() *cobra.Command {
 	c.Flags().StringArrayVar(&workers, "worker", nil, "NAME=TYPE.PROFILE[,…]: a user for workers that run these profiles only")
 	c.Flags().BoolVar(&tls, "tls", false, "make an authority and certificates too; a later call renews those that end within 30 days")
 	c.Flags().StringSliceVar(&hosts, "host", nil, "names and addresses under which the servers are reached, for the certificates; localhost is in them anyhow")
+	c.Flags().StringArrayVar(&data, "nats-data", nil, "data folder of a NATS server: how much it stores at most goes into its store.conf")
 	_ = c.MarkFlagRequired("dir") // fails only for a flag that does not exist
 	c.RunE = func(*cobra.Command, []string) error {
 		w := keyring.Wish{Dir: dir, TLS: tls, Hosts: hosts, Now: a.now(), Workers: map[string][]users.Profile{}}
@@ -61,6 +67,11 @@ func (a *app) init() *cobra.Command {
 				return usagef("host %q: write a name or an address, without a port", h)
 			}
 		}
+		store, err := keyring.ReadSize(os.Getenv("AO_NATS_STORE"))
+		if err != nil {
+			return usagef("AO_NATS_STORE: %w", err)
+		}
+		w.NATSData, w.Store = data, store
 		a.acted = true
 		ring, err := keyring.Make(w)
 		if err != nil {

@@ -58,3 +58,28 @@ func TestInit(t *testing.T) {
 		}
 	}
 }
+
+// TestInitSaysHowMuchNATSStores: what fits, or what the operator says.
+func TestInitSaysHowMuchNATSStores(t *testing.T) {
+	dir, data := filepath.Join(t.TempDir(), "ring"), t.TempDir()
+	for _, tt := range []struct {
+		say  string
+		code int
+		want string // of what is shown
+		file string
+	}{
+		{"", exitDone, data + "/store.conf", "max_file_store: "},
+		{"20GB", exitDone, "NATS stores 20480 MiB at most", "max_file_store: 21474836480\n"},
+		{"much", exitUsage, `AO_NATS_STORE: size "much"`, "max_file_store: 21474836480\n"},
+	} {
+		t.Setenv("AO_NATS_STORE", tt.say)
+		out, errs, code := ao(t, "", "", "init", "--dir", dir, "--nats-data", data)
+		if code != tt.code || !strings.Contains(out+errs, tt.want) {
+			t.Errorf("%q: %d %q %q", tt.say, code, out, errs)
+		}
+		text, err := os.ReadFile(filepath.Join(data, "store.conf"))
+		if err != nil || !strings.Contains(string(text), tt.file) {
+			t.Errorf("%q: %s, %v", tt.say, text, err)
+		}
+	}
+}

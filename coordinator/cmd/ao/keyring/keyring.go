@@ -1,5 +1,5 @@
 // Package keyring makes what a deployment needs to keep strangers out, once: the users of NATS, the API's first tokens, and where it
-// is wanted an authority with certificates. What is there already stays as it is.
+// is wanted an authority with certificates. What is there already stays as it is. It also tells NATS how much to store.
 //
 // Each program has a folder of its own, with all that it has to read and nothing of another's.
 package keyring
@@ -27,6 +27,9 @@ type Wish struct {
 	TLS     bool
 	Hosts   []string  // names and addresses of the servers, beside localhost; none: as before
 	Now     time.Time // default time.Now
+
+	NATSData []string // data folders of NATS servers: each is told how much to store at most
+	Store    int64    // so many bytes; 0: what fits on its disk
 }
 
 // The states of a file.
@@ -58,7 +61,7 @@ type Name struct {
 	Inbox string     `json:"inbox_prefix"`
 }
 
-// Changed tells whether anything was made.
+// Changed tells whether anything was made, or made anew.
 func (r *Ring) Changed() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.State != Kept })
 }
@@ -95,7 +98,10 @@ func Make(w Wish) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, r.rights(all, tls)
+	if err := r.rights(all, tls); err != nil {
+		return nil, err
+	}
+	return r, r.stores(w)
 }
 
 // rights renews the configuration of NATS in its place: what an operator added to it stays.

@@ -1,0 +1,127 @@
+package keyring
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"ao/nats/disk"
+)
+
+// stores writes how much each NATS server may store at most into its data folder. A size that still fits is not made smaller:
+// a running server would refuse to read its configuration anew.
+func (r *Ring) stores(w Wish) error {
+	folders := make([]disk.Folder, len(w.NATSData))
+	sharing := map[uint64]int{}
+	for i, dir := range w.NATSData {
+		f, err := disk.FolderOf(dir)
+		if err != nil {
+			return fmt.Errorf("the data folder of NATS: %w", err)
+		}
+		folders[i] = f
+		sharing[f.Device]++
+	}
+	for i, f := range folders {
+		if err := r.store(w.NATSData[i], f, sharing[f.Device], w.Store); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// store writes what one server may store; wished 0: what fits.
+func (r *Ring) store(dir string, f disk.Folder, sharing int, wished int64) error {
+	name, err := r.below(filepath.Join(dir, "store.conf"))
+	if err != nil {
+		return err
+	}
+	have, err := r.read(name)
+	if err != nil {
+		return err
+	}
+	size, had := wished, sizeIn(have)
+	if size == 0 {
+		size = f.Store(sharing)
+		if size == 0 {
+			return fmt.Errorf("the disk of %s does not say how large it is; set AO_NATS_STORE to what NATS may store at most, such as 10GB", dir)
+		}
+		if had > size && f.Fits(had, sharing) {
+			size = had
+		}
+	}
+	err = r.derive(name, fmt.Sprintf("NATS stores %d MiB at most: included by the server's configuration%s", size>>20, misfit(f, size, sharing)),
+		fmt.Sprintf("# Made by 'ao init': how many bytes this server stores at most. Its configuration includes it in the block jetstream.\nmax_file_store: %d\n", size))
+	if err != nil && had > 0 {
+		r.Files[len(r.Files)-1] = File{name, Kept, fmt.Sprintf("NATS stores %d MiB at most; %d MiB could not be written: %v", had>>20, size>>20, err)}
+		return nil // a full disk is no reason not to start what is there
+	}
+	return err
+}
+
+// misfit says what is wrong with a size, if anything.
+func misfit(f disk.Folder, size int64, sharing int) string {
+	switch {
+	case size < f.Limits:
+		return fmt.Sprintf("; its streams may hold %d MiB", f.Limits>>20)
+	case f.All > 0 && !f.Fits(size, sharing):
+		return "; its disk has less"
+	}
+	return ""
+}
+
+// below is a path as those of the other files are, from the ring's folder.
+func (r *Ring) below(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Rel(r.Dir, path)
+}
+
+var storeLine = regexp.MustCompile(`(?m)^max_file_store: (\d+)$`)
+
+// sizeIn is the size that a file of ours says; 0: none.
+func sizeIn(text []byte) int64 {
+	m := storeLine.FindSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+var sizeText = regexp.MustCompile(`^([0-9]{1,18})(?:([KMGT])(I?B)?)?$`)
+
+// ReadSize reads a size as NATS's configuration has it, in bytes: 10GB and 10GiB are 10 * 2^30, 10G is 10 * 10^9. Empty: 0.
+func ReadSize(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	m := sizeText.FindStringSubmatch(strings.ToUpper(text))
+	if m == nil {
+		return 0, fmt.Errorf("size %q: write a number of bytes, or one such as 10GB", text)
+	}
+	factor, unit := int64(1), int64(1024)
+	if m[3] == "" {
+		unit = 1000
+	}
+	for range len(m[2]) * (1 + strings.Index("KMGT", m[2])) {
+		factor *= unit
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil || n > mostStore/factor || n*factor < leastStore {
+		return 0, fmt.Errorf("size %q: write one from 64MB to 1024TB", text)
+	}
+	return n * factor, nil
+}
+
+// What a server may be given: less holds no streams, and what is more is a slip.
+const (
+	leastStore = 64 << 20
+	mostStore  = 1 << 50
+)

@@ -1,0 +1,137 @@
+package keyring
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ao/nats/disk"
+	"ao/nats/natstest"
+)
+
+// TestTheStoreOfNATSFollowsItsDisk: on a disk with an own size, which then gets full.
+func TestTheStoreOfNATSFollowsItsDisk(t *testing.T) {
+	d := natstest.SmallDisk(t, 256<<20)
+	dir, data := t.TempDir(), d.Path("data")
+	limit := func(bytes string) {
+		t.Helper()
+		stream := filepath.Join(data, "jetstream/$G/streams/RUNS")
+		if err := os.MkdirAll(stream, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(stream, "meta.inf"), []byte(`{"name":"RUNS","max_bytes":`+bytes+`}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := func(wished int64) (int64, File) {
+		t.Helper()
+		r, err := Make(Wish{Dir: dir, Now: now, NATSData: []string{data}, Store: wished})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(data, "store.conf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := r.Files[len(r.Files)-1]
+		if filepath.Join(r.Dir, last.Path) != filepath.Join(data, "store.conf") {
+			t.Errorf("the file is called %s", last.Path)
+		}
+		return sizeIn(text), last
+	}
+	near := func(what string, got, want int64) {
+		t.Helper()
+		if got < want-1<<20 || got > want+1<<20 {
+			t.Errorf("%s: %d MiB, want %d", what, got>>20, want>>20)
+		}
+	}
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got, f := store(0)
+	near("new", got, 192<<20)
+	if f.State != Made {
+		t.Errorf("the new file is %s", f.State)
+	}
+	d.Leave(200 << 20)
+	got, f = store(0)
+	near("it still fits", got, 192<<20)
+	if f.State != Kept {
+		t.Errorf("what still fits is %s", f.State)
+	}
+	d.Leave(100 << 20)
+	got, f = store(0)
+	near("it does not fit", got, 75<<20)
+	if f.State != Changed {
+		t.Errorf("what does not fit is %s", f.State)
+	}
+	d.Free()
+	got, _ = store(0)
+	near("there is room again", got, 192<<20)
+	limit("1073741824")
+	got, f = store(0)
+	near("an older version promised more than there is", got, 1<<30)
+	if !strings.Contains(f.What, "its disk has less") {
+		t.Errorf("nobody is told: %s", f.What)
+	}
+	got, f = store(2 << 30)
+	near("an operator's", got, 2<<30)
+	if !strings.Contains(f.What, "its disk has less") {
+		t.Errorf("nobody is told: %s", f.What)
+	}
+	got, f = store(128 << 20)
+	near("an operator's that is small", got, 128<<20)
+	if !strings.Contains(f.What, "its streams may hold 1024 MiB") {
+		t.Errorf("nobody is told: %s", f.What)
+	}
+	d.Fill()
+	got, f = store(0)
+	near("a full disk keeps what was written", got, 128<<20)
+	if f.State != Kept || !strings.Contains(f.What, "no space left") {
+		t.Errorf("a full disk: %+v", f)
+	}
+}
+
+// TestServersOnOneDiskShareIt: as those of docker-compose.cluster.yml do on one machine.
+func TestServersOnOneDiskShareIt(t *testing.T) {
+	d := natstest.SmallDisk(t, 256<<20)
+	dirs := []string{d.Path("1"), d.Path("2"), d.Path("3")}
+	for _, dir := range dirs {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Make(Wish{Dir: t.TempDir(), Now: now, NATSData: dirs}); err != nil {
+		t.Fatal(err)
+	}
+	var all int64
+	for _, dir := range dirs {
+		text, err := os.ReadFile(filepath.Join(dir, "store.conf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += sizeIn(text)
+	}
+	if room, err := disk.RoomOf(dirs[0]); err != nil || all < 180<<20 || all > int64(room.Free) {
+		t.Errorf("three servers store %d bytes at most, their disk has %+v, %v", all, room, err)
+	}
+	if _, err := Make(Wish{Dir: t.TempDir(), Now: now, NATSData: []string{d.Path("nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
+func TestReadSize(t *testing.T) {
+	for text, want := range map[string]int64{
+		"": 0, "10GB": 10 << 30, "10GiB": 10 << 30, "10gb": 10 << 30, "10G": 10_000_000_000, "512MB": 512 << 20, "1t": 1_000_000_000_000, "6442450944": 6 << 30,
+	} {
+		if got, err := ReadSize(text); err != nil || got != want {
+			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"10 GB", "GB", "-1", "0", "1.5GB", "10XB", "10IB", "1MB", "2000000TB", "99999999999999999999", "$X"} {
+		if got, err := ReadSize(text); err == nil {
+			t.Errorf("%q is taken as %d", text, got)
+		}
+	}
+}

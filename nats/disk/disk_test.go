@@ -1,0 +1,58 @@
+package disk_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ao/nats/disk"
+	"ao/nats/embed"
+	"ao/nats/natstest"
+)
+
+// TestWhatAServerIsToStore: never less than its streams may hold, and no more than its part of the disk where that is possible.
+func TestWhatAServerIsToStore(t *testing.T) {
+	for _, tt := range []struct {
+		name                    string
+		has, free, limits, want int64
+		sharing                 int
+		fits                    bool
+	}{
+		{"a new disk", 0, 6000, 0, 4500, 1, true},
+		{"half full", 3000, 3000, 4500, 5250, 1, true},
+		{"full", 4000, 0, 3000, 4000, 1, true},
+		{"promised more than there is", 100, 1000, 8750, 8750, 1, false},
+		{"three servers on one disk", 0, 6000, 0, 1500, 3, true},
+	} {
+		f := disk.Folder{Room: disk.Room{Free: uint64(tt.free), All: 1 << 20}, Has: tt.has, Limits: tt.limits}
+		if got := f.Store(tt.sharing); got != tt.want || f.Fits(got, tt.sharing) != tt.fits {
+			t.Errorf("%s: %d, fits %v, want %d, %v", tt.name, got, f.Fits(got, tt.sharing), tt.want, tt.fits)
+		}
+	}
+	if got := (disk.Folder{Has: 100}).Store(1); got != 0 {
+		t.Errorf("a disk that does not say how large it is: %d, want 0", got)
+	}
+}
+
+// TestAFolderIsReadAsAServerLeavesIt: its size, and what its streams were promised.
+func TestAFolderIsReadAsAServerLeavesIt(t *testing.T) {
+	dir := t.TempDir()
+	b := natstest.Bus(t, func(c *embed.Config) { c.StoreDir = dir }, natstest.MaxStore(1<<40))
+	s, err := b.Standing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := disk.FolderOf(dir)
+	if err != nil || f.Limits == 0 || f.Limits != int64(s.Limits()) || f.All == 0 || f.Device == 0 {
+		t.Errorf("%+v, %v; the streams say %d", f, err, s.Limits())
+	}
+	if err := os.WriteFile(filepath.Join(dir, "more"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if more, err := disk.FolderOf(dir); err != nil || more.Has < f.Has+1<<20 {
+		t.Errorf("%+v, %v after a MiB more than %+v", more, err, f)
+	}
+	if _, err := disk.FolderOf(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("a folder that is not there has no error")
+	}
+}

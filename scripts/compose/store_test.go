@@ -1,0 +1,52 @@
+//go:build compose
+
+package compose
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func stored(t *testing.T, s *stack) { s.stores(t, "nats", "/own/1", 1) }
+
+// stores looks that a NATS server stores what the service init wrote into its volume, and that this is no more than its part of the disk.
+func (s *stack) stores(t *testing.T, service, volume string, sharing int64) {
+	t.Helper()
+	shell := func(script string) string {
+		return s.docker(t, "run", "--rm", "-T", "--no-deps", "--entrypoint", "sh", "init", "-c", script)
+	}
+	number := func(text string) int64 {
+		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	size := number(shell("sed -n 's/^max_file_store: //p' " + volume + "/store.conf"))
+	free := number(shell("df --output=avail -B1 " + volume + " | tail -1"))
+	if has := number(shell("du -sb " + volume + " | cut -f1")); size <= 0 || size > has+free/sharing {
+		t.Errorf("%s may store %d bytes; it has %d, and of %d that are free a part of 1/%d", service, size, has, free, sharing)
+	}
+	said := ""
+	for line := range strings.Lines(s.docker(t, "logs", "--no-color", service)) {
+		if _, after, ok := strings.Cut(line, "Max Storage:"); ok {
+			said = strings.TrimSpace(after)
+		}
+	}
+	if want := friendly(size); said != want {
+		t.Errorf("%s says that it stores %q at most, init wrote %d bytes, which are %q", service, said, size, want)
+	}
+}
+
+// friendly is how the server shows a number of bytes.
+func friendly(bytes int64) string {
+	n, unit := float64(bytes), "B"
+	for _, next := range []string{"KB", "MB", "GB", "TB"} {
+		if n >= 1024 {
+			n, unit = n/1024, next
+		}
+	}
+	return fmt.Sprintf("%.2f %s", n, unit)
+}
