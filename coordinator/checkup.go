@@ -100,7 +100,11 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding) {
 	c.fleet.mu.RLock()
 	for _, m := range c.fleet.byAge() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.id)
-		if status := c.fleet.status(m); status == fleet.Stale || status == fleet.Removed {
+		status := c.fleet.status(m)
+		if status == fleet.Left { // only its agents' names are still there
+			continue
+		}
+		if status == fleet.Stale || status == fleet.Removed {
 			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.heard).Round(time.Second)))
 			continue
 		}

@@ -66,8 +66,8 @@ func TestCommandLine(t *testing.T) {
 		out, _ = says(s, 0, "--json", "run", "argv", "--params", "params.json", "-p", "n=2")
 		s.contains(out, `"parameters":{"word":"from a file","n":2}`)
 
-		_, told := says(s, 2, "run", "argv", "-p", "n=many")
-		s.contains(told, "n", "--help")
+		_, told := says(s, 1, "run", "argv", "-p", "n=many")
+		s.contains(told, `parameter n must be an integer, got "many"`, "ao agents show")
 		_, told = says(s, 1, "run", "argv", "--params", `{"n":"x","on":5}`)
 		s.contains(told, "Parameters do not match agent's parameters_schema", "$.n: 'x' is not of type 'integer'", "$.on: 5 is not of type 'boolean'", "ao agents show argv")
 		_, told = says(s, 1, "run", "nobody")

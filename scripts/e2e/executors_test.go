@@ -77,7 +77,7 @@ func TestBadExecutors(t *testing.T) {
 	}{
 		{"silent", "failed", []string{`"error":"timeout"`, "Run timed out after 2 seconds"}},
 		{"endless", "failed", []string{`"error":"timeout"`, `endless\nendless`}},
-		{"endless line", "completed", []string{"xxxxx", "bytes cut"}},
+		{"endless line", "failed", []string{`"error":"result_too_large"`, "xxxxx", "bytes cut"}},
 		{"rubbish", "completed", []string{"rubbish", `{]`}},
 		{"rubbish beside", "completed", []string{`"result_data":{"ok":true}`}},
 		{"half", "failed", []string{`"error":"executor_result_unreadable"`, "The executor's result line cannot be read: it is not JSON"}},

@@ -87,7 +87,9 @@ func TestRemoval(t *testing.T) {
 			t.Errorf("the worker ended with %d", code)
 		}
 		s.until("it is gone", func() bool { return s.runnerOf("c", "status") == "" })
-		s.has(s.get("/agents/only"), 404)
+		s.has(s.get("/agents/only"), 200, `"runners":0`) // its name stays for a grace
+		s.has(b2.do("DELETE", "/runners/"+id["c"], ""), 202)
+		s.until("the grace is ended", func() bool { return s.get("/agents/only").code == 404 })
 		s.same("the waiting one", s.get("/runs/"+waits).at("status"), "pending")
 		s.has(s.post("/runs/"+waits+"/stop", ""), 200, `"status":"stopped"`)
 	})

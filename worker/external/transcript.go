@@ -44,7 +44,7 @@ func newTranscript(j Job, most int) *transcript {
 // result beside, the text is told as a message. Text that is not whole is evidence and no result: the fault names the limit.
 func (t *transcript) came(own []byte, cut int64, most int) (*run.Result, *fault.Fault) {
 	if t.result == nil && cut > 0 {
-		return printed(process.CutAgain(own, cut, min(maxEvidence, most/8))), tooMuch(cut, most)
+		return printed(process.CutAgain(own, cut, min(maxEvidence, most/8))), tooMuch(most)
 	}
 	if t.result == nil {
 		return printed(own), nil
@@ -56,9 +56,9 @@ func (t *transcript) came(own []byte, cut int64, most int) (*run.Result, *fault.
 }
 
 // tooMuch is the failure of a program that wrote more than a result may have.
-func tooMuch(over int64, most int) *fault.Fault {
+func tooMuch(most int) *fault.Fault {
 	return fault.New(fault.Internal, CodeTooLarge, fmt.Sprintf(
-		"The executor wrote about %d bytes, and a result may have %d (AO_MAX_PAYLOAD): write less, or store it elsewhere and write where", int64(most)+over, most)).
+		"The executor wrote more than %d bytes, the limit of a result (AO_MAX_PAYLOAD): write less, or store it elsewhere and write where", most)).
 		With("limit", most)
 }
 
