@@ -69,7 +69,8 @@ func prying(t *testing.T, s *stack) {
 		t.Helper()
 		s.docker(t, "up", "-d", "--no-build", "--scale", "worker-procedural=1", "worker-procedural")
 		s.until(t, time.Minute, "the worker is healthy", func() error { return sound(s.docker(t, "ps", "-q", "worker-procedural")) })
-		s.until(t, time.Minute, "one runner is online", func() error { return s.online(1) })
+		// A runner that was in a backup is online until RUNNER_STALE_THRESHOLD, two minutes.
+		s.until(t, 3*time.Minute, "one runner is online", func() error { return s.online(1) })
 	}
 
 	t.Setenv("AO_HIDE", "")
