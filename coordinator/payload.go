@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -57,8 +58,8 @@ func (c *Coordinator) putPart(ctx context.Context, r fleet.PartRequest) ([]byte,
 	return nil, c.bus.PutPart(ctx, r.Name, r.Part, r.Body)
 }
 
-// mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. States are touched
-// while the attempt is under way only: its own is written, and that of any run of its session is read.
+// mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. What is written is
+// the attempt's own result or state, while it is under way; a state of any run of its session is read then.
 func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write bool) error {
 	if err := c.keys.check(r.RunID, r.Attempt, r.Key); err != nil {
 		return err
@@ -67,7 +68,9 @@ func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write b
 	switch own := runOf(r.Name) == r.RunID; {
 	case r.Part < 0, !own && !state, write && state && pointer != fleet.StatePointer(r.RunID, r.Attempt):
 		return fault.New(fault.Forbidden, "", "The payload belongs to another run")
-	case !state:
+	case write && !state && r.Name != fmt.Sprintf("%s.%d.out", r.RunID, r.Attempt):
+		return fault.New(fault.Forbidden, "", "A worker writes its attempt's result and state, nothing else")
+	case !write && !state:
 		return nil
 	}
 	session, ok := c.underWay(r.RunID, r.Attempt)
@@ -82,6 +85,9 @@ func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write b
 	}
 	if !ok {
 		return fault.New(fault.Forbidden, "", "The attempt is over, and keeps nothing any more")
+	}
+	if !state {
+		return nil
 	}
 	if !write && c.Journal.Model(session) != pointer && !slices.Contains(c.Journal.RunsOf(session), runOf(r.Name)) {
 		return fault.New(fault.Forbidden, "", "The state belongs to another session")

@@ -40,6 +40,29 @@ func (f family) resume(session string) journal.Active {
 	return f.claim(submit(f.T, f.c, `{"session_id":"`+session+`","prompt":"go on"}`, "").RunID)
 }
 
+// A worker writes the result of the attempt that it holds, and nothing more: not under other names, nor once the attempt is over.
+func TestAnAttemptWritesItsOwnResult(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	a := f.claim(f.start("").RunID)
+	write := func(name string) error {
+		_, err := f.c.putPart(t.Context(), part(a, name, "x"))
+		return err
+	}
+	own := a.Spec.ID + ".1.out"
+	if err := write(own); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{a.Spec.ID + ".junk", a.Spec.ID + ".2.out", a.Spec.ID + ".ab.in", a.Spec.ID, own + "x"} {
+		if err := write(name); fault.KindOf(err) != fault.Forbidden {
+			t.Errorf("%s is written: %v", name, err)
+		}
+	}
+	finish(t, f.c, a)
+	if err := write(own); fault.KindOf(err) != fault.Forbidden {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
 // TestStates: what a run keeps is written by it alone and while it is under way, read by those of its session while they are, and
 // removed when the session goes on by another one, or is deleted.
 func TestStates(t *testing.T) {

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -133,6 +134,7 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 		switch _, err := t.c.bus.AppendAll(ctx, batch...); {
 		case err == nil:
 			return
+		case errors.Is(err, bus.ErrCrowded): // somebody holds all places for batches; single records need none
 		case fault.KindOf(err) == fault.Unavailable:
 			t.c.log.Warn("runs not queued yet; trying again", "runs", len(batch), "err", err)
 			return

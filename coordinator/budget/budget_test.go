@@ -20,7 +20,7 @@ func TestShares(t *testing.T) {
 	}{
 		{"something", a0, Small / 2, true},
 		{"half for one caller", a1, 8<<20 - Small/2, true},
-		{"no reserve for what has begun without", a0, 1, false},
+		{"no room is left there, and the small one moves to the reserve", a0, 1, true},
 		{"no more large ones for it", a2, Small + 1, false},
 		{"a small one of its own", a2, Small / 2, true},
 		{"that grows within the reserve", a2, Small / 2, true},
@@ -53,7 +53,7 @@ func TestShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	a3.Empty()
-	if b.spare.of["a"] != Small {
+	if b.spare.of["a"] != Small+Small/2+1 {
 		t.Errorf("the reserve after a body that left it: %+v", b.spare)
 	}
 	a0.Close()

@@ -38,6 +38,12 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 		return reply{201, acc}, err
 	}
 	r.spent()
+	select {
+	case s.waits <- struct{}{}:
+		defer func() { <-s.waits }()
+	default: // so many wait already
+		return reply{202, acc}, nil
+	}
 	wait := s.cfg.Wait
 	if acc.Wait != nil {
 		wait = time.Duration(*acc.Wait) * time.Second

@@ -49,12 +49,16 @@ type Config struct {
 // atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.
 const atOnce = 256
 
+// maxWaiting is how many requests wait for the end of their run at a time. Those beyond it are answered with 202 and the ids.
+const maxWaiting = 4096
+
 type service struct {
 	c     *coordinator.Coordinator
 	nc    *nats.Conn
 	cfg   Config
 	log   *slog.Logger
 	ended context.Context // nobody waits any longer
+	waits chan struct{}   // a place for each request that waits for its run
 
 	mu   sync.RWMutex // held to enter; closing takes it
 	done bool
@@ -72,12 +76,14 @@ type request struct {
 	header nats.Header
 	body   []byte
 	held   *budget.Account // what a large body takes; nil: nothing
+	leave  func()          // frees the request's place among those that are worked on
 }
 
-// spent lets go of the body: it is stored, and the answer may come long after.
+// spent lets go of the body and of the request's place: the run is stored, and the answer may come long after.
 func (r *request) spent() {
 	r.body = nil
 	r.held.Empty()
+	r.leave()
 }
 
 // endpoint is one subject of the service, with what it counted.
@@ -99,7 +105,7 @@ type counts struct {
 func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordinator, cfg Config) error {
 	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
 	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
-	s := &service{c: c, nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx}
+	s := &service{c: c, nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx, waits: make(chan struct{}, maxWaiting)}
 	endpoints := []*endpoint{
 		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
 		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, say: `{"run_id":"run_…"}, or the id alone`},
@@ -190,11 +196,12 @@ func (s *service) take(e *endpoint, r micro.Request) {
 		return
 	}
 	e.slots <- struct{}{}
+	req.leave = sync.OnceFunc(func() { <-e.slots })
 	began := time.Now()
 	go func() {
 		defer s.open.Done()
 		defer req.held.Close()
-		defer func() { <-e.slots }()
+		defer req.leave()
 		v, err := s.guarded(e, req)
 		s.answer(e, to, v, err, time.Since(began))
 	}()

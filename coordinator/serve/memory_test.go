@@ -187,3 +187,29 @@ func TestARunThatIsWaitedForHoldsNoBody(t *testing.T) {
 		})
 	}
 }
+
+// Publishers that wait for their runs leave room for others' requests.
+func TestPublishersThatWaitStandInNobodysWay(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	gate := make(chan struct{})
+	s.work(func(run.Queued) run.Outcome { <-gate; return done(`1`) }, echo("tool"))
+	defer close(gate)
+	sub, err := s.nc.SubscribeSync(s.nc.NewInbox())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 300 // more than are worked on at once
+	for range many {
+		if err := s.nc.PublishRequest(subject.APIRunsCreate, sub.Subject, []byte(`{"agent_name":"tool","mode":"sync","wait_seconds":60,"parameters":{}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer, err := s.nc.Request(subject.APIRunsCreate, []byte(`{"agent_name":"tool","parameters":{}}`), 30*time.Second)
+	if err != nil || answer.Header.Get("status") != "201" {
+		t.Fatalf("an asynchronous request: %v, %v", answer, err)
+	}
+	if n, _, _ := sub.Pending(); n > 0 {
+		t.Errorf("%d of those that wait are answered", n)
+	}
+}

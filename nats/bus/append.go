@@ -217,8 +217,11 @@ func (b *Bus) slot(ctx context.Context) (free func(), err error) {
 
 // crowded is a batch that was not taken. A server whose disk is full cannot put its members aside, and says the same as one with too many.
 func crowded(cause error) error {
-	return fault.Wrap(fault.Unavailable, "", "NATS took no batch of records: there are too many at once, or its disk is full; nothing was written, try again in a moment", cause).After(time.Second)
+	return fault.Wrap(fault.Unavailable, "", "NATS took no batch of records: there are too many at once, or its disk is full; nothing was written, try again in a moment", errors.Join(ErrCrowded, cause)).After(time.Second)
 }
+
+// ErrCrowded is in the fault of AppendAll when NATS takes no further batch. Single records are still taken.
+var ErrCrowded = errors.New("too many batches at once")
 
 // insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of two seconds
 // in all: one that is slow to refuse is asked as often, for half a minute.

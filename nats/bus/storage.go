@@ -25,6 +25,9 @@ var ErrUnwritten = errors.New("NATS does not write")
 // probing is how long an answer that needs the stream's file is awaited.
 const probing = 700 * time.Millisecond
 
+// prompt is how soon a server answers that is not overloaded. From one that is, nothing follows.
+const prompt = 250 * time.Millisecond
+
 // Storage is nil as long as NATS writes what it is asked to, as far as is known; else an Unavailable fault with the cause. It asks
 // nobody (see CheckStorage).
 func (b *Bus) Storage() error {
@@ -141,10 +144,17 @@ func (s *sink) judge(ctx context.Context) error {
 		return nil // it may not ask
 	}
 	before, ok := s.last(ctx)
-	if !ok || s.probe(ctx) == answered {
+	if !ok {
 		return nil
 	}
-	if after, ok := s.last(ctx); !ok || after != before { // it is slow
+	switch what := s.probe(ctx); {
+	case what == answered:
+		return nil
+	case what == unknown && s.stream == subject.Runs: // an empty history has nothing to be asked for; other streams tell
+		return nil
+	}
+	asked := time.Now()
+	if after, ok := s.last(ctx); !ok || after != before || time.Since(asked) > prompt { // it is slow
 		return nil
 	}
 	return fault.Wrap(fault.Unavailable, "", "NATS answers and stores nothing (stream "+s.stream+"): its disk is probably full, or has failed; make room there, then restart the NATS server", ErrUnwritten).After(5 * time.Second)

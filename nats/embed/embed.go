@@ -133,6 +133,16 @@ func (s *Server) started(ns *server.Server, started <-chan struct{}) error {
 	}
 }
 
+// connections is how many connections the server takes: a quarter of the files that this process may open. The HTTP API has half of
+// them, and NATS would take them all.
+func connections() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return 0 // the server's own limit
+	}
+	return int(min(max(files.Cur/4, 64), 64<<10))
+}
+
 func (c Config) options() (*server.Options, map[users.Role]users.Credential, error) {
 	if c.StoreDir == "" {
 		return nil, nil, errors.New("embedded NATS: StoreDir is required")
@@ -150,6 +160,9 @@ func (c Config) options() (*server.Options, map[users.Role]users.Credential, err
 	opts.JetStreamMaxStore = c.MaxStore
 	opts.NoSigs = true
 	opts.DisableJetStreamBanner = true
+	if opts.MaxConn <= 0 {
+		opts.MaxConn = connections()
+	}
 	switch c.Sync {
 	case "", "always":
 		opts.SyncAlways = true
