@@ -119,7 +119,7 @@ var bodies = map[string]body{
 	"DELETE /runners/:id":   {out: drained{}},
 	"POST /runner/register": {in: registration{}, out: registered{}, must: []string{"hostname", "executor_profile"}},
 
-	"POST /mcp": {in: anything{}, out: anything{}, also: map[int]any{202: nil}, stream: true, plain: true},
+	"POST /mcp": {in: anything{}, out: anything{}, also: map[int]any{202: nil, 400: anything{}, 404: anything{}}, stream: true, plain: true},
 }
 
 var agentAliases = obj{

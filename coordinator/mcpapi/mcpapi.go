@@ -66,6 +66,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 			Annotations: &mcp.ToolAnnotations{Title: t.title, ReadOnlyHint: t.looks, DestructiveHint: &t.ends, OpenWorldHint: new(bool)},
 		}, a.tool(t))
 	}
+	server.AddReceivingMiddleware(listed)
 	// Bodies are limited, and foreign hosts and pages refused, before a request gets here; the SDK's own check of Host would refuse
 	// what comes through a proxy on this machine.
 	a.handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
@@ -79,14 +80,11 @@ const sessionHeader = "Mcp-Session-Id"
 // Serve answers one POST; body is its body, who is who asks. stored is called when what the body asks for is: waiting for its end is no
 // more work.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller, stored func()) {
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params struct {
-			RequestID json.RawMessage `json:"requestId"`
-		} `json:"params"`
+	m, strange := read(body)
+	if strange != nil {
+		refuseMethod(w, r, strange)
+		return
 	}
-	_ = json.Unmarshal(body, &m) // whoever answers says what is wrong with it
 	if m.Method == "initialize" {
 		w.Header().Set(sessionHeader, rand.Text())
 	}
@@ -102,6 +100,10 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 			a.waits.Store(call, cancel)
 			defer a.waits.Delete(call)
 		}
+	}
+	if m.notifies() { // the others say what matters only where a session is kept
+		w.WriteHeader(http.StatusAccepted)
+		return
 	}
 	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), stored: stored, from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
@@ -205,11 +207,8 @@ func (a *API) guarded(t tool, x *call) (v any, err error) {
 			err = errors.New("panic")
 		}
 	}()
-	if err := x.who.Needs(t.scope); err != nil {
+	if err := t.refuses(x.who); err != nil {
 		return nil, err
-	}
-	if x.who.Session != "" && !t.sessions {
-		return nil, access.ErrNotForSessions
 	}
 	if x.args = x.req.Params.Arguments; len(x.args) == 0 || string(x.args) == "null" {
 		x.args = json.RawMessage(`{}`)

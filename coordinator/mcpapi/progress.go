@@ -15,8 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progress tells a client that asked for it what a run does, until ctx ends; the function that it gives waits for that. It says
-// something at every beat, since clients take silence for a hang. What happens in the run it tells where there is a seat for a live stream.
+// progress tells a client that asked for it what a run does, until ctx ends; the function that it gives waits for that. At once it names
+// run and session: whoever gives the call up finds the run by them. It says something at every beat, since clients take silence for a
+// hang. What happens in the run it tells where there is a seat for a live stream. Nothing is told twice, and each value is above the last.
 func (a *API) progress(ctx context.Context, x *call, session, id string) (stop func()) {
 	token := x.req.Params.GetProgressToken()
 	if token == nil {
@@ -34,8 +35,10 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 		n++
 		return x.req.Session.NotifyProgress(x.notify, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(n), Message: text})
 	}
+	_ = say(fmt.Sprintf("waiting for run %s of session %s", id, session)) // who does not hear it hears nothing else
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		said := time.Duration(0)
 		began, tick := time.Now(), time.NewTicker(a.cfg.Beat)
 		defer tick.Stop()
 		for {
@@ -44,7 +47,11 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 				return
 			case <-tick.C:
 			}
-			if say(fmt.Sprintf("run %s goes on, for %v now", id, time.Since(began).Round(time.Second))) != nil {
+			now := time.Since(began).Round(time.Second)
+			if now == said {
+				continue
+			}
+			if said = now; say(fmt.Sprintf("run %s goes on, for %v now", id, now)) != nil {
 				return
 			}
 		}
@@ -69,6 +76,7 @@ func (a *API) follow(ctx context.Context, session, id string, say func(string) e
 	if !ok { // ended
 		return nil
 	}
+	stood := "" // a run is told of also where only its times have changed, and a failure once more
 	return a.c.Journal.Stream(ctx, session, journal.Before(active.FirstSeq), func(i journal.Item) error {
 		defer budget.Sent(ctx)
 		switch v := i.Data.(type) {
@@ -77,8 +85,9 @@ func (a *API) follow(ctx context.Context, session, id string, say func(string) e
 				return say(saying(v))
 			}
 		case run.Run:
-			if v.ID == id {
-				return say(standing(v))
+			if stands := standing(v); v.ID == id && stands != stood {
+				stood = stands
+				return say(stands)
 			}
 		}
 		return nil

@@ -17,6 +17,17 @@ type tool struct {
 	do               func(*API, *call) (any, error)
 }
 
+// refuses says why a caller may not call it; nil: it may.
+func (t tool) refuses(who access.Caller) error {
+	if err := who.Needs(t.scope); err != nil {
+		return err
+	}
+	if who.Session != "" && !t.sessions {
+		return access.ErrNotForSessions
+	}
+	return nil
+}
+
 // The arguments that several tools take.
 const (
 	sessionArg = `"session_id":{"type":"string","description":"The session (ses_…)."}`

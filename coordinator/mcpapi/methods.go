@@ -1,0 +1,94 @@
+package mcpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"ao/shared/wire"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const listTools = "tools/list"
+
+// served are the methods of this server. The SDK knows more, of capabilities that are not offered here; a subscription among them would
+// hold a stream on which nothing ever comes.
+var served = []string{"initialize", "ping", "server/discover", listTools, "tools/call"}
+
+// message is what has to be known of a JSON-RPC message before the SDK reads it.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		RequestID json.RawMessage `json:"requestId"`
+	} `json:"params"`
+}
+
+// known reports whether the SDK is to read it: it asks for a method of ours, or answers something.
+func (m message) known() bool { return m.Method == "" || slices.Contains(served, m.Method) }
+
+// notifies reports whether it wants no answer.
+func (m message) notifies() bool { return len(m.ID) == 0 && !m.known() }
+
+// strange reports whether it asks for a method that there is not.
+func (m message) strange() bool { return len(m.ID) > 0 && !m.known() }
+
+// read gives a body's message, and the first that is strange. Old clients send several at once: of them nothing else has to be known.
+// Whoever answers says what is wrong with a body.
+func read(body []byte) (m message, strange *message) {
+	all := make([]message, 1)
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		_ = json.Unmarshal(body, &all)
+	} else {
+		_ = json.Unmarshal(body, &m)
+		all[0] = m
+	}
+	if i := slices.IndexFunc(all, message.strange); i >= 0 {
+		return m, &all[i]
+	}
+	return m, nil
+}
+
+// refuseMethod answers a request for a method that there is not. Up to 2025-11-25 the status is 200: a 404 would tell the client that
+// its session is over. Since then there are no sessions, and 404 is what the protocol asks for.
+func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
+	status := http.StatusOK
+	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" {
+		status = http.StatusNotFound
+	}
+	raw, err := wire.Encode(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   jsonrpc.Error   `json:"error"`
+	}{"2.0", m.ID, jsonrpc.Error{
+		Code:    jsonrpc.CodeMethodNotFound,
+		Message: fmt.Sprintf("Method %.80q not found; there are %s", m.Method, strings.Join(served, ", ")),
+	}})
+	if err != nil { // of what was just read
+		status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(raw)
+}
+
+// listed keeps the tools that a caller may not call out of its list.
+func listed(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		res, err := next(ctx, method, req)
+		x, ours := ctx.Value(exchangeKey{}).(*exchange)
+		if list, ok := res.(*mcp.ListToolsResult); err == nil && ok && ours {
+			list.CacheScope = "private"
+			list.Tools = slices.DeleteFunc(list.Tools, func(shown *mcp.Tool) bool {
+				return slices.ContainsFunc(tools, func(t tool) bool { return t.name == shown.Name && t.refuses(x.who) != nil })
+			})
+		}
+		return res, err
+	}
+}

@@ -1,0 +1,182 @@
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/serve"
+	"ao/shared/run"
+)
+
+// TestMCPUnknownMethods: a method that there is not is JSON-RPC's -32601, with the status that the protocol's version asks for: up to
+// 2025-11-25 a 404 tells a client that its session is over. What wants no answer gets none.
+func TestMCPUnknownMethods(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	const fly = `{"jsonrpc":"2.0","id":7,"method":"agents/fly","params":{}}`
+	const noFly = `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,"message":"Method \"agents/fly\" not found; there are initialize, ping, server/discover, tools/list, tools/call"}}`
+	const listen = `{"jsonrpc":"2.0","id":"x","method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`
+	const newest, today = "Mcp-Protocol-Version: 2026-07-28", "Mcp-Protocol-Version: 2025-11-25"
+	for _, tt := range []struct {
+		name, body string
+		headers    []string
+		status     int
+		answer     string // as a whole
+	}{
+		{"before a version is known", fly, nil, 200, noFly},
+		{"a client of today", fly, []string{today, "Mcp-Session-Id: mine"}, 200, noFly},
+		{"the newest protocol", fly, []string{newest}, 404, noFly},
+		{"a capability that is not offered", `{"jsonrpc":"2.0","id":"a","method":"resources/list"}`, []string{today}, 200, `{"jsonrpc":"2.0","id":"a","error":{"code":-32601,"message":"Method \"resources/list\" not found; there are initialize, ping, server/discover, tools/list, tools/call"}}`},
+		{"a stream outside of calls", listen, []string{newest, "Mcp-Method: subscriptions/listen"}, 404, ``},
+		{"a notification", `{"jsonrpc":"2.0","method":"notifications/of_tomorrow"}`, []string{today}, 202, ``},
+		{"several at once", `[{"jsonrpc":"2.0","id":1,"method":"ping"},` + fly + `]`, nil, 200, noFly},
+		{"one that is known", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, []string{today}, 200, ``},
+	} {
+		g := s.rpc(tt.body, tt.headers...)
+		if g.status != tt.status || tt.answer != "" && g.body != tt.answer {
+			t.Errorf("%s: %d %s\nwant %d %s", tt.name, g.status, g.body, tt.status, tt.answer)
+		}
+		if tt.answer != "" && g.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: Content-Type %s", tt.name, g.header.Get("Content-Type"))
+		}
+		if g.status == 404 && !strings.Contains(g.body, `"code":-32601`) || g.status == 202 && g.body != "" {
+			t.Errorf("%s: %s", tt.name, g.body)
+		}
+	}
+}
+
+// TestMCPListsWhatOneMayCall: a tool that a token cannot call is not shown to it, in no version of the protocol.
+func TestMCPListsWhatOneMayCall(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	m := think(s.stack, s.admin)
+	top := s.submit(`{"agent_name":"mind","prompt":"hold"}`, s.run)
+	const looks = "get_agent_session_result get_agent_session_status list_agent_blueprints list_agent_sessions list_output_schemas"
+	const runs = looks + " resume_agent_session start_agent_session stop_agent_session"
+	for _, tt := range []struct{ who, token, want string }{
+		{"read", s.read, looks},
+		{"run", s.run, runs},
+		{"a session", bearer(m.token(top.RunID)), runs},
+		{"admin", s.admin, runs + " register_output_schema"},
+	} {
+		for _, version := range versions {
+			got, err := s.speak(version, tt.token).mcp.ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, tool := range got.Tools {
+				names = append(names, tool.Name)
+			}
+			want := strings.Fields(tt.want)
+			slices.Sort(want)
+			if !slices.Equal(names, want) {
+				t.Errorf("%s, %s:\n got %v\nwant %v", tt.who, version, names, want)
+			}
+		}
+	}
+}
+
+// progressed is what the call of a tool is told: progress, or at last its result.
+type progressed struct {
+	Params struct {
+		Token    string  `json:"progressToken"`
+		Progress float64 `json:"progress"`
+		Message  string  `json:"message"`
+	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+}
+
+// follow calls a tool that may be given up; next reads what it is told, one message after the other.
+func (s *stack) follow(ctx context.Context, tool, args string) (next func() (progressed, bool)) {
+	s.t.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":"p"}}}`, tool, args)
+	req, err := http.NewRequestWithContext(ctx, "POST", s.url+"/mcp", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = res.Body.Close() })
+	lines := bufio.NewScanner(res.Body)
+	return func() (p progressed, ok bool) {
+		for lines.Scan() {
+			if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
+				return p, json.Unmarshal([]byte(data), &p) == nil
+			}
+		}
+		return p, false
+	}
+}
+
+// TestMCPGivenUpEarly: who gives a call up long before its wait is over knows from the first progress which session goes on.
+func TestMCPGivenUpEarly(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	think(s)
+	ctx, giveUp := context.WithTimeout(t.Context(), 30*time.Second)
+	first, ok := s.follow(ctx, "start_agent_session", `{"agent_name":"mind","prompt":"hold","wait_seconds":600}`)()
+	giveUp()
+	if !ok {
+		t.Fatal("nothing is told")
+	}
+	list := into[struct{ Runs []run.Run }](s.get("/runs"), 200).Runs
+	if len(list) != 1 {
+		t.Fatalf("%d runs", len(list))
+	}
+	if want := fmt.Sprintf("waiting for run %s of session %s", list[0].ID, list[0].SessionID); first.Params.Message != want || first.Params.Progress != 1 {
+		t.Errorf("told %v %q, want %q", first.Params.Progress, first.Params.Message, want)
+	}
+	ctx, giveUp = context.WithTimeout(t.Context(), 30*time.Second)
+	again, _ := s.follow(ctx, "get_agent_session_result", `{"session_id":"`+list[0].SessionID+`","wait_seconds":600}`)()
+	giveUp()
+	if !strings.Contains(again.Params.Message, "run "+list[0].ID+" of session "+list[0].SessionID) {
+		t.Errorf("the result is waited for: told %q", again.Params.Message)
+	}
+}
+
+// TestMCPNoProgressTwice: each thing is told once, and what is told counts up.
+func TestMCPNoProgressTwice(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) { c.HTTP.Beat = 20 * time.Millisecond })
+	think(s)
+	for _, prompt := range []string{"tell", "fail and tell", "hold and tell"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		next := s.follow(ctx, "start_agent_session", `{"agent_name":"mind","prompt":"`+prompt+`","wait_seconds":1}`)
+		var told []string
+		last := 0.0
+		for {
+			p, ok := next()
+			if !ok {
+				t.Fatalf("%s: no answer after %q", prompt, told)
+			}
+			if p.Result != nil {
+				break
+			}
+			if p.Params.Token != "p" || p.Params.Progress <= last {
+				t.Errorf("%s: progress %v of %q after %v", prompt, p.Params.Progress, p.Params.Token, last)
+			}
+			last = p.Params.Progress
+			told = append(told, p.Params.Message)
+		}
+		cancel()
+		sorted := slices.Sorted(slices.Values(told))
+		if once := slices.Compact(slices.Clone(sorted)); len(once) != len(sorted) {
+			t.Errorf("%s: told twice:\n%s", prompt, strings.Join(told, "\n"))
+		}
+		if len(told) == 0 || !strings.HasPrefix(told[0], "waiting for run ") {
+			t.Errorf("%s: told\n%s", prompt, strings.Join(told, "\n"))
+		}
+	}
+}
