@@ -21,7 +21,7 @@ import (
 // bucket `schemas`, and is read there whenever it is named, so that all coordinators know the same ones at once.
 type Schema struct {
 	Name        string          `json:"name"`
-	Description string          `json:"description"`
+	Description string          `json:"description" empty:"kept"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // as given; a list leaves it out
 	CreatedAt   *time.Time      `json:"created_at,omitempty"`
 	ModifiedAt  *time.Time      `json:"modified_at,omitempty"` // the same; kept for readers who look for it
@@ -33,7 +33,7 @@ const maxDescription = 64 << 10
 // CreateSchema stores a schema under a name that nobody has; one that exists is a Conflict, with the same content too.
 func (c *Coordinator) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	var s Schema
-	if err := wire.Decode(raw, &s); err != nil {
+	if err := wire.DecodeFilled(raw, &s); err != nil {
 		return s, err
 	}
 	switch {

@@ -138,11 +138,11 @@ func (a *API) family(g *gin.Context, own string) error {
 	}
 	named := false
 	for _, name := range []string{"session_id", "parent_session_id"} {
-		id := values.Get(name)
-		if id == "" { // names none, as routes read it
+		if !values.Has(name) {
 			continue
 		}
-		if named = true; run.CheckSessionID(id) != nil {
+		id := values.Get(name)
+		if named = true; run.CheckSessionID(id) != nil { // or it is empty
 			continue // the route says so
 		}
 		if err := a.c.Within(g.Request.Context(), id, own, true); err != nil {

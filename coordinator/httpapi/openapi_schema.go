@@ -133,7 +133,8 @@ func (s *schemas) object(t reflect.Type) obj {
 	return o
 }
 
-// request describes a body that is read: its type's members and aliases, all others refused, and those that must be there.
+// request describes a body that is read: its type's members and aliases, all others refused, and those that must be there. No string
+// is empty, unless its field says that it may be (wire.DecodeFilled).
 func (s *schemas) request(b body) obj {
 	t := reflect.TypeOf(b.in)
 	o := s.whole(t)
@@ -141,6 +142,12 @@ func (s *schemas) request(b body) obj {
 		return o
 	}
 	o["additionalProperties"] = false
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if member, ok := o["properties"].(obj)[name].(obj); ok && f.Type.Kind() == reflect.String && f.Tag.Get("empty") != "kept" {
+			member["minLength"] = 1
+		}
+	}
 	delete(o, "required")
 	if len(b.must) > 0 {
 		o["required"] = b.must

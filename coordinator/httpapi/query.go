@@ -17,7 +17,7 @@ type query struct {
 	err    error
 }
 
-// readQuery refuses a parameter that the route does not know, and one given twice, by its name.
+// readQuery refuses a parameter that the route does not know, one given twice, and an empty one, by its name.
 func readQuery(raw string, known []string) (query, error) {
 	if raw == "" {
 		return query{}, nil
@@ -34,6 +34,8 @@ func readQuery(raw string, known []string) (query, error) {
 			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; known are %s", name, strings.Join(known, ", ")).With("field", name)
 		case len(all) > 1:
 			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is given %d times; give it once", name, len(all)).With("field", name)
+		case all[0] == "":
+			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is empty: give a value, or leave it out", name).With("field", name)
 		}
 	}
 	return query{values: values}, nil

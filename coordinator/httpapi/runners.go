@@ -81,7 +81,7 @@ func (a *API) register(g *gin.Context, _ query) (any, error) {
 
 func readRunner(raw []byte) (fleet.Runner, error) {
 	var r registration
-	if err := wire.Decode(raw, &r); err != nil {
+	if err := wire.DecodeFilled(raw, &r); err != nil {
 		return fleet.Runner{}, err
 	}
 	kind := cmp.Or(r.ExecutorType, r.Executor.Type, r.DottedType)

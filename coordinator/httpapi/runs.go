@@ -89,7 +89,7 @@ func idempotencyKey(h http.Header) (string, error) {
 	case len(all) > 1:
 		return "", fault.New(fault.Invalid, "", "Idempotency-Key is given more than once; send one").With("field", "Idempotency-Key")
 	case strings.TrimSpace(all[0]) == "":
-		return "", fault.New(fault.Invalid, "", "Idempotency-Key is empty; send a key, or leave the header out").With("field", "Idempotency-Key")
+		return "", fault.New(fault.Invalid, "", "Idempotency-Key is empty: give a key, or leave the header out").With("field", "Idempotency-Key")
 	}
 	return all[0], nil
 }

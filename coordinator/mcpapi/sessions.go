@@ -20,7 +20,7 @@ type one struct {
 
 // session reads which one is meant, and refuses a session token another's. itself: the caller's own session is allowed.
 func (a *API) session(x *call, itself bool) (in one, err error) {
-	if err := wire.Decode(x.args, &in); err != nil {
+	if err := wire.DecodeFilled(x.args, &in); err != nil {
 		return in, err
 	}
 	if in.SessionID == "" {
@@ -146,7 +146,7 @@ type list struct {
 
 func (a *API) sessions(x *call) (any, error) {
 	var in list
-	if err := wire.Decode(x.args, &in); err != nil {
+	if err := wire.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
 	if in.Limit < 0 || in.Limit > 100 {

@@ -84,7 +84,7 @@ type resume struct {
 
 func (a *API) start(x *call) (any, error) {
 	var in start
-	if err := wire.Decode(x.args, &in); err != nil {
+	if err := wire.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
 	if in.AgentName == "" {
@@ -95,7 +95,7 @@ func (a *API) start(x *call) (any, error) {
 
 func (a *API) resume(x *call) (any, error) {
 	var in resume
-	if err := wire.Decode(x.args, &in); err != nil {
+	if err := wire.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
 	if in.SessionID == "" {

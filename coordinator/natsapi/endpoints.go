@@ -20,19 +20,29 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// key is the idempotency key that a publisher gave.
-func key(h nats.Header) string {
+// key is the idempotency key that a publisher gave; none is no key.
+func key(h nats.Header) (string, error) {
 	for _, name := range []string{"Idempotency-Key", "idempotency-key", nats.MsgIdHdr} {
-		if v := h.Get(name); v != "" {
-			return v
+		switch all := h.Values(name); {
+		case len(all) == 0:
+		case len(all) > 1:
+			return "", fault.Newf(fault.Invalid, "%s is given more than once; send one", name).With("field", name)
+		case strings.TrimSpace(all[0]) == "":
+			return "", fault.Newf(fault.Invalid, "%s is empty: give a key, or leave the header out", name).With("field", name)
+		default:
+			return all[0], nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // create takes a run. Mode sync waits for its end and answers the run with its result; past wait_seconds the ids.
 func (s *service) create(ctx context.Context, r *request) (reply, error) {
-	acc, err := s.c.Submit(ctx, r.body, "nats", key(r.header))
+	own, err := key(r.header)
+	var acc coordinator.Accepted
+	if err == nil {
+		acc, err = s.c.Submit(ctx, r.body, "nats", own)
+	}
 	s.record(audit.NATS, audit.RunCreate, audit.Targets{Run: acc.RunID, Session: acc.SessionID}, 201, err)
 	if err != nil || acc.Mode != run.Sync {
 		return reply{201, acc}, err
@@ -92,7 +102,7 @@ func runID(body []byte) (string, error) {
 	var in struct {
 		RunID string `json:"run_id"`
 	}
-	if err := wire.Decode(body, &in); err != nil {
+	if err := wire.DecodeFilled(body, &in); err != nil {
 		return "", err
 	}
 	return in.RunID, run.CheckID(in.RunID)
@@ -103,7 +113,7 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 		Status string `json:"status"`
 	}
 	if len(bytes.TrimSpace(r.body)) > 0 {
-		if err := wire.Decode(r.body, &in); err != nil {
+		if err := wire.DecodeFilled(r.body, &in); err != nil {
 			return reply{}, err
 		}
 	}
@@ -164,7 +174,11 @@ func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) 
 	if req.Mode == run.Sync {
 		return coordinator.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or request "+subject.APIRunsCreate).With("field", "mode")
 	}
-	if own := key(h); own != "" {
+	own, err := key(h)
+	if err != nil {
+		return coordinator.Accepted{}, err
+	}
+	if own != "" {
 		return s.c.Submit(ctx, m.Body, "nats", own)
 	}
 	return s.c.Submit(ctx, m.Body, "inbox", m.Key)

@@ -28,7 +28,7 @@ const (
 // Blueprint is an agent's definition (contract section 2). Schemas are kept exactly as given.
 type Blueprint struct {
 	Name             string          `json:"name"`
-	Description      string          `json:"description"`
+	Description      string          `json:"description" empty:"kept"`
 	Type             string          `json:"type"`
 	ParametersSchema json.RawMessage `json:"parameters_schema,omitempty"`
 
@@ -36,7 +36,7 @@ type Blueprint struct {
 	OutputSchemaName    string             `json:"output_schema_name,omitempty"` // of the registry, instead of a schema of its own
 	OutputSchemaOptions *run.OutputOptions `json:"output_schema_options,omitempty"`
 
-	SystemPrompt    string          `json:"system_prompt,omitempty"`
+	SystemPrompt    string          `json:"system_prompt,omitempty" empty:"kept"`
 	MCPServers      json.RawMessage `json:"mcp_servers,omitempty"`
 	Tags            []string        `json:"tags,omitempty"`
 	Demands         *run.Demands    `json:"demands,omitempty"`
@@ -83,7 +83,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 	if kept, err = Plain(kept); err != nil {
 		return b, err
 	}
-	if err := wire.Decode(wire.Object(kept), &b); err != nil {
+	if err := wire.DecodeFilled(wire.Object(kept), &b); err != nil {
 		return b, err
 	}
 	if b.Type == "" {

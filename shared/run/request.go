@@ -13,23 +13,23 @@ import (
 
 // Request is the body of POST /runs, as contract section 4 lists it.
 type Request struct {
-	Type              string          `json:"type"`
-	AgentName         string          `json:"agent_name"`
-	SessionID         string          `json:"session_id"`
+	Type              string          `json:"type,omitempty"`
+	AgentName         string          `json:"agent_name,omitempty"`
+	SessionID         string          `json:"session_id,omitempty"`
 	Parameters        json.RawMessage `json:"parameters"`
 	Prompt            *string         `json:"prompt"`
-	Mode              string          `json:"mode"`
-	ExecutionMode     string          `json:"execution_mode"`
-	ParentSessionID   string          `json:"parent_session_id"`
-	ProjectDir        string          `json:"project_dir"`
+	Mode              string          `json:"mode,omitempty"`
+	ExecutionMode     string          `json:"execution_mode,omitempty"`
+	ParentSessionID   string          `json:"parent_session_id,omitempty"`
+	ProjectDir        string          `json:"project_dir,omitempty"`
 	AdditionalDemands Demands         `json:"additional_demands"`
 	TimeoutSeconds    *int            `json:"timeout_seconds"`
 	WaitSeconds       *int            `json:"wait_seconds"`
 	MaxAttempts       *int            `json:"max_attempts"`
-	CallbackURL       string          `json:"callback_url"`
+	CallbackURL       string          `json:"callback_url,omitempty"`
 
 	OutputSchema        json.RawMessage `json:"output_schema"` // counts before the name
-	OutputSchemaName    string          `json:"output_schema_name"`
+	OutputSchemaName    string          `json:"output_schema_name,omitempty"`
 	OutputSchemaOptions *OutputOptions  `json:"output_schema_options"`
 }
 
@@ -43,7 +43,7 @@ const MaxTimeout = 30 * 24 * 3600
 // short forms are gone.
 func ReadRequest(raw []byte) (Request, error) {
 	var r Request
-	if err := wire.Decode(raw, &r); err != nil {
+	if err := wire.DecodeFilled(raw, &r); err != nil {
 		return r, better(raw, err)
 	}
 	return r.normal()

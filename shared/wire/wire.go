@@ -165,14 +165,23 @@ func Members(raw json.RawMessage) ([]Member, error) {
 // Decode checks raw and reads it into the struct that into points to. A member that the struct has no JSON tag
 // for is refused by its name (letter case counts), and so is a value of the wrong type. json.RawMessage fields
 // keep what was sent, byte for byte; null leaves a field as it is.
-func Decode(raw []byte, into any) error {
+func Decode(raw []byte, into any) error { return reader{}.read(raw, into) }
+
+// DecodeFilled is Decode that also refuses an empty string by its member's name: whoever sends one means something that is not there.
+// A field with the tag `empty:"kept"` takes it.
+func DecodeFilled(raw []byte, into any) error { return reader{filled: true}.read(raw, into) }
+
+// reader decodes; filled: no string may be empty.
+type reader struct{ filled bool }
+
+func (r reader) read(raw []byte, into any) error {
 	if err := Check(raw); err != nil {
 		return err
 	}
-	return decode(raw, "", reflect.ValueOf(into).Elem())
+	return r.decode(raw, "", reflect.ValueOf(into).Elem())
 }
 
-func decode(raw json.RawMessage, path string, into reflect.Value) error {
+func (r reader) decode(raw json.RawMessage, path string, into reflect.Value) error {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
 		if path == "" {
@@ -192,7 +201,11 @@ func decode(raw json.RawMessage, path string, into reflect.Value) error {
 			name = short(name)
 			return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name, strings.Join(known.names, ", ")).With("field", name)
 		}
-		if err := set(m.Value, name, into.FieldByIndex(i)); err != nil {
+		field := into.FieldByIndex(i)
+		if r.filled && string(m.Value) == `""` && field.Kind() == reflect.String && into.Type().FieldByIndex(i).Tag.Get("empty") != "kept" {
+			return fault.Newf(fault.Invalid, "%s is empty: give a value, or leave it out", name).With("field", name)
+		}
+		if err := r.set(m.Value, name, field); err != nil {
 			return err
 		}
 	}
@@ -201,7 +214,7 @@ func decode(raw json.RawMessage, path string, into reflect.Value) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-func set(raw json.RawMessage, name string, f reflect.Value) error {
+func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
 	if string(raw) == "null" && f.Type() != reflect.TypeFor[json.RawMessage]() {
 		return nil
 	}
@@ -211,10 +224,10 @@ func set(raw json.RawMessage, name string, f reflect.Value) error {
 		f.SetBytes(slices.Clone(raw))
 		return nil
 	case f.Kind() == reflect.Struct && !custom:
-		return decode(raw, name, f)
+		return r.decode(raw, name, f)
 	case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.Type().Implements(unmarshaler):
 		f.Set(reflect.New(f.Type().Elem()))
-		return decode(raw, name, f.Elem())
+		return r.decode(raw, name, f.Elem())
 	case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && !reflect.PointerTo(f.Type().Elem()).Implements(unmarshaler):
 		var items []json.RawMessage
 		if err := json.Unmarshal(raw, &items); err != nil {
@@ -222,7 +235,7 @@ func set(raw json.RawMessage, name string, f reflect.Value) error {
 		}
 		f.Set(reflect.MakeSlice(f.Type(), len(items), len(items)))
 		for i, item := range items {
-			if err := decode(item, fmt.Sprintf("%s[%d]", name, i), f.Index(i)); err != nil {
+			if err := r.decode(item, fmt.Sprintf("%s[%d]", name, i), f.Index(i)); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,120 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// stored is the last record of the history.
+func (s *stack) stored() uint64 {
+	s.t.Helper()
+	state, err := s.bus.State(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return state.Last
+}
+
+// refusedEverywhere hands a run's body in over HTTP, NATS and MCP. Each door refuses it alike, and nothing is stored.
+func (s *stack) refusedEverywhere(c *client, body string, status int, words ...string) {
+	s.t.Helper()
+	before := s.stored()
+	for door, g := range map[string]got{
+		"POST /runs":          s.post("/runs", body, "Idempotency-Key: refused-"+s.t.Name()),
+		"POST /runs/validate": s.post("/runs/validate", body),
+		subject.APIRunsCreate: s.request(subject.APIRunsCreate, body),
+		"MCP":                 s.tool(c, body, status),
+	} {
+		if g.status != status {
+			s.t.Errorf("%s of %.200s: status %d, want %d: %.400s", door, body, g.status, status, g.body)
+		}
+		for _, w := range words {
+			if !strings.Contains(g.body, w) {
+				s.t.Errorf("%s of %.200s: no %s in %.400s", door, body, w, g.body)
+			}
+		}
+	}
+	if after := s.stored(); after != before {
+		s.t.Errorf("%.200s is refused, and %d records are stored", body, after-before)
+	}
+}
+
+// tool starts an agent with the members of a request that the tool knows. A refusal has the status that HTTP has; MCP has none.
+func (s *stack) tool(c *client, body string, status int) got {
+	s.t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &members); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, other := range []string{"type", "execution_mode", "parent_session_id", "callback_url", "session_id", "max_attempts"} {
+		if _, ok := members[other]; ok {
+			return s.post("/runs", body)
+		}
+	}
+	doc, isError := c.call("start_agent_session", body)
+	if !isError {
+		s.t.Errorf("start_agent_session %.200s is not refused: %.200s", body, doc)
+	}
+	return got{s.t, status, http.Header{}, doc}
+}
+
+// TestWhatIsEmptyIsRefusedByName: who sends an empty text meant something that is not there; it does not stand for "not given".
+func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
+	c := s.speak(versions[1])
+	for _, field := range []string{
+		"type", "session_id", "mode", "execution_mode", "parent_session_id", "project_dir", "callback_url", "output_schema_name",
+	} {
+		s.refusedEverywhere(c, `{"agent_name":"plain","`+field+`":""}`, 400, `"field":"`+field+`"`, field+` is empty: give a value, or leave it out`)
+	}
+	s.refusedEverywhere(c, `{"agent_name":""}`, 400, `"field":"agent_name"`)
+	for _, field := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
+		s.refusedEverywhere(c, `{"agent_name":"plain","additional_demands":{"`+field+`":""}}`, 400, `"field":"additional_demands.`+field+`"`, "is empty")
+	}
+	s.refusedEverywhere(c, `{"agent_name":"plain","output_schema":{},"output_schema_options":{"validation_mode":""}}`, 400, `"field":"output_schema_options.validation_mode"`, "is empty")
+
+	for _, path := range []string{"/runs?status=", "/runs?status", "/sessions?agent_name=", "/runs?session_id=", "/sessions?parent_session_id=", "/runs?created_after=", "/runs?limit=",
+		"/runs?cursor=", "/callbacks?status=", "/agents?status=", "/sse/sessions?session_id="} {
+		name, _, _ := strings.Cut(path[strings.Index(path, "?")+1:], "=")
+		g := s.get(path)
+		if g.want(400)["field"] != name || !strings.Contains(g.body, "is empty") {
+			t.Errorf("%s: %s", path, g.body)
+		}
+	}
+	s.get("/runs?status=running,").want(400)
+	for _, field := range []string{"status", "agent_name", "parent_session_id", "cursor"} {
+		c.refused("list_agent_sessions", `{"`+field+`":""}`, `"field":"`+field+`"`, "is empty")
+	}
+	if g := s.request(subject.APIAgentsList, `{"status":""}`); g.want(400)["field"] != "status" {
+		t.Error(g.body)
+	}
+	for _, name := range []string{"Idempotency-Key", "Nats-Msg-Id"} {
+		if g := s.request(subject.APIRunsCreate, `{"agent_name":"plain"}`, name+": "); g.want(400)["field"] != name {
+			t.Error(g.body)
+		}
+	}
+	if g := s.post("/runs", `{"agent_name":"plain"}`, "Idempotency-Key: "); g.want(400)["field"] != "Idempotency-Key" {
+		t.Error(g.body)
+	}
+
+	for field, path := range map[string]string{"executor_profile": "", "output_schema_name": "", "type": "", "status": "", "demands.hostname": "demands"} {
+		body := `{"name":"mind","` + field + `":""}`
+		if path != "" {
+			body = `{"name":"mind","demands":{"hostname":""}}`
+		}
+		if g := s.post("/agents", body); g.want(400)["field"] != field {
+			t.Error(g.body)
+		}
+	}
+	s.post("/agents", `{"name":"mind","description":"","system_prompt":""}`).want(201)
+	if g := s.call("PATCH", "/agents/mind", `{"executor_profile":""}`); g.want(400)["field"] != "executor_profile" {
+		t.Error(g.body)
+	}
+}
