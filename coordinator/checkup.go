@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
+	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -41,7 +42,8 @@ func (c *Coordinator) Checkup(ctx context.Context) []checkup.Finding {
 			all = append(all, checkup.Store(s.Limits(), s.MaxStore, 0))
 		}
 	}
-	all = append(all, c.checkRunners()...)
+	runners, versions := c.checkRunners()
+	all = append(append(all, runners...), c.checkVersions(ctx, versions))
 	all = append(all, c.checkLanes(), c.checkPending())
 	all = append(all, c.checkAgents()...)
 	return append(all, c.checkCallbacks(ctx)...)
@@ -95,7 +97,8 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 	return all
 }
 
-func (c *Coordinator) checkRunners() (all []checkup.Finding) {
+// checkRunners also gives how many online runners are of which version.
+func (c *Coordinator) checkRunners() (all []checkup.Finding, versions map[string]int) {
 	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
 	c.fleet.mu.RLock()
 	for _, m := range c.fleet.byAge() {
@@ -115,9 +118,7 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding) {
 		if m.unnamed {
 			unnamed = append(unnamed, name)
 		}
-		if v := cmp.Or(m.Version, version.Unknown); v != version.Of() {
-			versions[v]++
-		}
+		versions[cmp.Or(m.Version, version.Unknown)]++
 		if !m.ticked.IsZero() {
 			if f := checkup.Clock("the clock of runner "+name, m.ahead, 500*time.Millisecond); f.Verdict != checkup.OK { // its beat took a while to come
 				all = append(all, f)
@@ -143,19 +144,47 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding) {
 	if len(unnamed) > 0 {
 		all = append(all, checkup.OlderUsers("heartbeats of "+some(unnamed)))
 	}
-	if len(versions) > 0 {
-		var other []string
-		for v, n := range versions {
-			other = append(other, fmt.Sprintf("%d of version %s", n, v))
-		}
-		slices.Sort(other)
-		f := checkup.Odd("versions", "bring all to one version when it suits: coordinators first, then workers", "this coordinator is of version %s, its runners: %s", version.Of(), some(other))
-		if len(versions) == 1 && versions[version.Unknown] > 0 || version.Of() == version.Unknown {
-			f.Verdict, f.Advice = checkup.OK, ""
-		}
-		all = append(all, f)
+	return all, versions
+}
+
+// surveyTime is how long all coordinators have to say which version they are of.
+const surveyTime = 300 * time.Millisecond
+
+// checkVersions asks all coordinators for their versions, and judges them with those of the runners.
+func (c *Coordinator) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
+	coordinators := map[string]int{}
+	answers, _ := c.bus.Survey(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
+	for _, a := range answers {
+		coordinators[programIn(a)]++
 	}
-	return all
+	if len(coordinators) == 0 {
+		coordinators[version.Of()]++
+	}
+	return judgedVersions(coordinators, runners)
+}
+
+// judgedVersions judges how many coordinators and runners are of which version. Builds without one are not judged.
+func judgedVersions(coordinators, runners map[string]int) checkup.Finding {
+	say := "coordinators: " + counted(coordinators)
+	if len(runners) > 0 {
+		say += "; runners: " + counted(runners)
+	}
+	known := maps.Clone(coordinators)
+	maps.Copy(known, runners)
+	delete(known, version.Unknown)
+	if len(known) > 1 {
+		return checkup.Odd("versions", "bring all to one version when it suits: coordinators first, then workers", "%s", say)
+	}
+	return checkup.Good("versions", "%s", say)
+}
+
+// counted says how many there are of each version.
+func counted(versions map[string]int) string {
+	var all []string
+	for _, v := range slices.Sorted(maps.Keys(versions)) {
+		all = append(all, fmt.Sprintf("%d of version %s", versions[v], v))
+	}
+	return some(all)
 }
 
 // some names a few of many.

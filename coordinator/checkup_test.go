@@ -57,3 +57,24 @@ func TestJudgedCallbacks(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgedVersions: all versions are told, and only known ones that differ are warned of.
+func TestJudgedVersions(t *testing.T) {
+	type of = map[string]int
+	for _, tt := range []struct {
+		name                  string
+		coordinators, runners of
+		want                  checkup.Verdict
+		say                   string
+	}{
+		{"all of one", of{"v2": 2}, of{"v2": 3}, checkup.OK, "coordinators: 2 of version v2; runners: 3 of version v2"},
+		{"no runner", of{"v2": 1}, nil, checkup.OK, "coordinators: 1 of version v2"},
+		{"an older coordinator", of{"v1": 1, "v2": 1}, of{"v2": 1}, checkup.Warn, "coordinators: 1 of version v1, 1 of version v2; runners: 1 of version v2"},
+		{"older runners", of{"v2": 1}, of{"v1": 4}, checkup.Warn, "runners: 4 of version v1"},
+		{"a build without a version", of{"v2": 1, "unknown": 1}, of{"unknown": 1}, checkup.OK, "1 of version unknown, 1 of version v2; runners: 1 of version unknown"},
+	} {
+		if f := judgedVersions(tt.coordinators, tt.runners); f.Verdict != tt.want || !strings.HasSuffix(f.Say, tt.say) {
+			t.Errorf("%s: %+v, want %s %s", tt.name, f, tt.want, tt.say)
+		}
+	}
+}

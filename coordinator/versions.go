@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strconv"
@@ -9,10 +10,19 @@ import (
 
 	"ao/coordinator/journal"
 	"ao/nats/subject"
+	"ao/shared/version"
 )
 
-// VersionKey is the name under which a coordinator tells its record version, in what its NATS service says of itself.
-const VersionKey = "record_version"
+// Names under which a coordinator tells its record version and its build's, in what its NATS service says of itself.
+const (
+	VersionKey = "record_version"
+	programKey = "program_version"
+)
+
+// Metadata is what the coordinator's NATS service says of itself to every other coordinator.
+func (c *Coordinator) Metadata() map[string]string {
+	return map[string]string{VersionKey: strconv.Itoa(c.RecordVersion), programKey: version.Of()}
+}
 
 // versions knows the newest record version that every coordinator reads which is online: what all write, and what attempts allow.
 //
@@ -89,15 +99,24 @@ func (v *versions) heard(answers [][]byte, now time.Time) int {
 
 // versionIn is the record version in an answer to a ping.
 func versionIn(answer []byte) int {
-	var service struct {
-		Metadata map[string]string `json:"metadata"`
-	}
-	if json.Unmarshal(answer, &service) != nil {
-		return 1
-	}
-	n, err := strconv.Atoi(service.Metadata[VersionKey])
+	n, err := strconv.Atoi(metadataIn(answer)[VersionKey])
 	if err != nil {
 		return 1
 	}
 	return max(n, 1)
+}
+
+// programIn is the version of the program that answered a ping.
+func programIn(answer []byte) string {
+	return cmp.Or(metadataIn(answer)[programKey], version.Unknown)
+}
+
+func metadataIn(answer []byte) map[string]string {
+	var service struct {
+		Metadata map[string]string `json:"metadata"`
+	}
+	if json.Unmarshal(answer, &service) != nil {
+		return nil
+	}
+	return service.Metadata
 }

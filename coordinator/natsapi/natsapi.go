@@ -121,7 +121,7 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordina
 		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
 	}
 	svc, err := micro.AddService(nc, micro.Config{
-		Name: subject.APIService, Metadata: map[string]string{coordinator.VersionKey: strconv.Itoa(c.RecordVersion)}, Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
+		Name: subject.APIService, Metadata: c.Metadata(), Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
 		QueueGroup: subject.Coordinators,
 		StatsHandler: func(e *micro.Endpoint) any {
 			if ours, ok := byName[e.Name]; ok {

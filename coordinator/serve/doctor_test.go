@@ -15,8 +15,10 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/version"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
 )
 
 // examined asks for a report; headers as in call.
@@ -62,7 +64,7 @@ func TestAWellDeployment(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, check := range []string{"http", "nats-users", "nats-sync", "secrets", "disk", "nats-version", "clocks", "replicas", "streams", "runners", "lanes", "waiting", "agents", "callbacks"} {
+	for _, check := range []string{"http", "nats-users", "nats-sync", "secrets", "disk", "nats-version", "versions", "clocks", "replicas", "streams", "runners", "lanes", "waiting", "agents", "callbacks"} {
 		if !seen[check] {
 			t.Errorf("%s is not looked at", check)
 		}
@@ -218,4 +220,22 @@ func TestACertificateThatEnds(t *testing.T) {
 		}
 	}
 	t.Errorf("no word of TLS: %+v", r.Checks)
+}
+
+// TestTheDoctorTellsVersions: of every coordinator and every runner.
+func TestTheDoctorTellsVersions(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.another()
+	for _, v := range []string{"v8", "v9"} {
+		svc, err := micro.AddService(s.nc, micro.Config{Name: subject.APIService, Version: "1.0.0", Metadata: map[string]string{"program_version": v}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = svc.Stop() })
+	}
+	r := thinker("p")
+	r.Version = "v8"
+	s.workAs(r, nil)
+	s.finds("versions", checkup.Warn, "coordinators: 2 of version "+version.Of()+", 1 of version v8, 1 of version v9; runners: 1 of version v8")
 }

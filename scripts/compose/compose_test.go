@@ -47,6 +47,7 @@ func TestStack(t *testing.T) {
 		{"keys and tokens are made once", once},
 		{"who shows nothing gets nothing", strangers},
 		{"nobody is root, the root file system is read-only, and there are limits", confined},
+		{"images and programs tell their version", versioned},
 		{"a run over HTTP", overHTTP},
 		{"a run by the ao command", byCommand},
 		{"a run over NATS", overNATS},
@@ -139,6 +140,21 @@ func byCommand(t *testing.T, s *stack) {
 	}
 	if out := s.docker(t, "exec", "-T", "-e", "AO_TOKEN="+s.token, "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
 		t.Errorf("ao agents inside the container says %q, want text-stats in it", out)
+	}
+}
+
+// versioned: what scripts/compose-test gave the build is told by programs and images.
+func versioned(t *testing.T, s *stack) {
+	version, revision := os.Getenv("AO_VERSION"), os.Getenv("AO_REVISION")
+	for service, program := range map[string]string{"coordinator": "coordinator", "worker-procedural": "worker"} {
+		if out := s.docker(t, "exec", "-T", service, program, "--version"); !strings.HasPrefix(out, program+" "+version+" (") {
+			t.Errorf("%s --version: %s, want %s", program, out, version)
+		}
+		const labels = `{{index .Config.Labels "org.opencontainers.image.version"}} {{index .Config.Labels "org.opencontainers.image.revision"}}`
+		out, err := exec.Command("docker", "inspect", "-f", labels, s.docker(t, "ps", "-q", service)).CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != version+" "+revision {
+			t.Errorf("the image of %s is labelled %s (%v), want %s %s", service, got, err, version, revision)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		bin = dir
-		args := append([]string{"build", "-buildvcs=false"}, buildFlags...)
+		args := append([]string{"build", "-buildvcs=false", "-ldflags", stamped(builtAs, builtOf)}, buildFlags...)
 		build := exec.Command("go", append(append(args, "-o", dir), mains...)...)
 		build.Dir = root()
 		if out, err := build.CombinedOutput(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -50,25 +49,9 @@ func New(program string) *Registry {
 	r := &Registry{reg: prometheus.NewRegistry(), known: map[string]any{}}
 	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*looker)(r))
 	r.handler = promhttp.HandlerFor(r.reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
-	revision, goVersion := build()
 	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.", "program", "version", "revision", "goversion")
-	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version.Of(), revision, goVersion) })
+	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version.Of(), version.Revision(), runtime.Version()) })
 	return r
-}
-
-// build is what the program says of how it was made.
-func build() (revision, goVersion string) {
-	revision = "unknown"
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return revision, runtime.Version()
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
-		}
-	}
-	return revision, info.GoVersion
 }
 
 // Handler answers who asks for all of it: four at a time, and 503 to who comes while they are answered.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ao/shared/version"
 )
 
 // TestDoctor: a line for each check and what to do, exit code 1 when something failed, and all of it for programs.
@@ -26,7 +28,7 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 	out, errs, code := ao(t, url(well), "", "doctor")
-	if code != exitDone || !strings.Contains(out, "ok    http          asks for a token\n") || !strings.Contains(out, "warn  runners       there are none\n      → start one\n") ||
+	if code != exitDone || !strings.Contains(out, "ok    ao            version "+version.Of()) || !strings.Contains(out, "ok    http          asks for a token\n") || !strings.Contains(out, "warn  runners       there are none\n      → start one\n") ||
 		!strings.Contains(out, "skip  nats ") || !strings.Contains(errs, "1 to look at, 0 to mend, 2 not looked at") {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}
@@ -35,7 +37,7 @@ func TestDoctor(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "fail  secrets       open to all") || strings.Contains(out, "\x1b") || !strings.Contains(errs, "1 to mend") {
 		t.Errorf("%d\n%q%s", code, out, errs)
 	}
-	if out, _, code := ao(t, url(bad), "", "doctor", "--json"); code != exitFailed || !strings.HasPrefix(out, `{"ok":false,"checks":[{"check":"coordinator","verdict":"ok",`) || !strings.Contains(out, `"advice":"chmod"`) {
+	if out, _, code := ao(t, url(bad), "", "doctor", "--json"); code != exitFailed || !strings.HasPrefix(out, `{"ok":false,"checks":[{"check":"ao","verdict":"ok",`) || !strings.Contains(out, `"advice":"chmod"`) {
 		t.Errorf("for programs: %d %s", code, out)
 	}
 	if out, _, code := ao(t, url(well), "", "doctor", "--json"); code != exitDone || !strings.HasPrefix(out, `{"ok":true,`) {

@@ -35,7 +35,9 @@ const look = 10 * time.Second
 
 // Look makes every check that can be made from here.
 func Look(ctx context.Context, c Config) []checkup.Finding {
-	all, report := c.coordinator(ctx)
+	all := []checkup.Finding{checkup.Good("ao", "version %s (%s)", version.Of(), runtime.Version())}
+	told, report := c.coordinator(ctx)
+	all = append(all, told...)
 	all = append(all, c.reach(ctx, report)...)
 	all = append(all, c.files()...)
 	all = append(all, c.profiles()...)
@@ -74,7 +76,7 @@ func (c Config) coordinator(ctx context.Context) ([]checkup.Finding, *checkup.Re
 	}
 	all := []checkup.Finding{checkup.Good("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go, r.Host, took.Round(time.Millisecond))}
 	if r.Version != version.Of() && r.Version != version.Unknown && version.Of() != version.Unknown {
-		all = append(all, checkup.Odd("versions", "use the ao that belongs to the coordinator", "ao is of version %s (%s), the coordinator of %s", version.Of(), runtime.Version(), r.Version))
+		all = append(all, checkup.Odd("versions", "use the ao that belongs to the coordinator", "ao is of version %s, the coordinator of %s", version.Of(), r.Version))
 	}
 	all = append(all, checkup.Clock("the coordinator's clock", r.At.Sub(asked.Add(took/2)), took/2))
 	return append(all, r.Checks...), &r

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/shared/metric/metrictest"
+)
+
+// What the programs of these tests are stamped with.
+const (
+	builtAs = "v9.8.7-e2e"
+	builtOf = "0123456789abcdef0123456789abcdef01234567"
+)
+
+// stamped is how a build is told its version and its commit.
+func stamped(version, commit string) string {
+	return "-X ao/shared/version.stamp=" + version + " -X ao/shared/version.commit=" + commit
+}
+
+// TestEveryBuildIsStamped: every way to build the programs, and the images, names version and commit.
+func TestEveryBuildIsStamped(t *testing.T) {
+	t.Parallel()
+	labels := "LABEL org.opencontainers.image.version=$AO_VERSION org.opencontainers.image.revision=$AO_REVISION"
+	for file, lines := range map[string][]string{
+		"scripts/up":                 {stamped("$version", "$commit")},
+		"coordinator/Dockerfile":     {stamped("$AO_VERSION", "$AO_REVISION"), labels},
+		"worker/Dockerfile":          {stamped("$AO_VERSION", "$AO_REVISION"), labels},
+		"docker-compose.yml":         {"\n  AO_VERSION:", "\n  AO_REVISION:"},
+		"docker-compose.cluster.yml": {"\n  AO_VERSION:", "\n  AO_REVISION:"},
+	} {
+		text, err := os.ReadFile(filepath.Join(root(), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			if !strings.Contains(string(text), line) {
+				t.Errorf("%s has no %q", file, line)
+			}
+		}
+	}
+}
+
+// TestVersions: every program answers --version; 'ao doctor' and the metrics tell the same.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	s := up(t)
+	for _, main := range mains {
+		name := filepath.Base(main)
+		out, errs, code := s.exec(name, "", nil, "--version")
+		if want := name + " " + builtAs + " (" + runtime.Version(); code != 0 || errs != "" || !strings.HasPrefix(out, want) {
+			t.Errorf("%s --version: %d %s%s", name, code, out, errs)
+		}
+	}
+	s.agent("ok", `echo '{}'`, "")
+	metrics := natstest.FreeAddr(t)
+	s.worker("AO_METRICS_ADDR=" + metrics)
+	out, _, _ := s.exec("ao", "", []string{"AO_URL=" + s.url}, "doctor")
+	s.contains(out, "ok    ao            version "+builtAs, "ok    coordinator   version "+builtAs,
+		"ok    versions      coordinators: 1 of version "+builtAs+"; runners: 1 of version "+builtAs, "ok    nats-version  nats-server 2.")
+	for _, at := range []string{s.url, "http://" + metrics} {
+		if p := metrictest.Get(t, at+"/metrics"); p.Sum("ao_build_info", "version="+builtAs, "revision="+builtOf) != 1 {
+			t.Errorf("ao_build_info at %s does not tell version and commit", at)
+		}
+	}
+}
