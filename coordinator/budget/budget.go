@@ -7,6 +7,7 @@ import (
 	"context"
 	"math"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,11 +50,17 @@ const answerFactor = 3
 type Budget struct {
 	most, reserve int64
 
-	mu      sync.Mutex
-	main    used
-	spare   used          // of the reserve
-	changed chan struct{} // closed when something was given back while somebody waits
-	waiting int
+	mu    sync.Mutex
+	main  used
+	spare used      // of the reserve
+	queue []*waiter // in the order in which they are served
+}
+
+// waiter is an account that waits for n bytes more.
+type waiter struct {
+	a     *Account
+	n     int64
+	ready chan struct{} // closed when it has them
 }
 
 // used is what is taken, by all and by each caller.
@@ -76,7 +83,7 @@ func (u *used) fits(who string, n, most int64) bool {
 
 // New makes a budget; an eighth more is its reserve for small bodies.
 func New(most int64) *Budget {
-	return &Budget{most: most, reserve: max(most/8, 16*Small), main: used{of: map[string]int64{}}, spare: used{of: map[string]int64{}}, changed: make(chan struct{})}
+	return &Budget{most: most, reserve: max(most/8, 16*Small), main: used{of: map[string]int64{}}, spare: used{of: map[string]int64{}}}
 }
 
 // Account is what one request has of a budget. A nil one has no limits.
@@ -99,28 +106,28 @@ func (b *Budget) Open(who string) *Account {
 // errFull is what a caller is told that finds no room.
 var errFull = fault.New(fault.Unavailable, "", "Too many large bodies are under way (AO_BODY_MEMORY); come again in a moment").After(2 * time.Second)
 
-// Take takes n more bytes. The error is Unavailable: there is no room, and what was taken before stays.
+// Take takes n more bytes, before whoever waits. The error is Unavailable: there is no room, and what was taken before stays.
 func (a *Account) Take(n int64) error {
 	if a == nil {
 		return nil
 	}
 	a.b.mu.Lock()
 	defer a.b.mu.Unlock()
-	if !a.take(n) {
+	if !a.take(n, true) {
 		return errFull
 	}
 	return nil
 }
 
-// take is Take. The caller holds the budget's mu.
-func (a *Account) take(n int64) bool {
+// take is Take; large: not only of the reserve. The caller holds the budget's mu.
+func (a *Account) take(n int64, large bool) bool {
 	b := a.b
 	if a.over {
 		return true
 	}
 	all := a.held + n
 	switch {
-	case !a.spare && b.main.fits(a.who, n, b.most), a.spare && b.main.fits(a.who, all, b.most):
+	case large && b.main.fits(a.who, a.asks(n), b.most):
 		b.move(a, all, false)
 	case all <= Small && (a.spare && b.spare.fits(a.who, n, b.reserve) || !a.spare && b.spare.fits(a.who, all, b.reserve)):
 		b.move(a, all, true)
@@ -128,6 +135,14 @@ func (a *Account) take(n int64) bool {
 		return false
 	}
 	return true
+}
+
+// asks is how much n more bytes take of the room for large bodies: all that the account has leaves the reserve for it.
+func (a *Account) asks(n int64) int64 {
+	if a.spare {
+		return a.held + n
+	}
+	return n
 }
 
 // move has an account hold so much, all of it of the reserve or none.
@@ -144,32 +159,66 @@ func (b *Budget) part(spare bool) *used {
 	return &b.main
 }
 
-// Wait is Take for who can wait, at most so long. What is larger than a caller's share has all of that.
+// Wait is Take for who can wait, at most so long. What is larger than a caller's share has all of that. Who came first is served first,
+// so that a large body is not passed by small ones for ever.
 func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
 	if a == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
 	b := a.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n = min(n, max(b.most/2-a.held, 0))
-	for !a.take(n) {
-		changed := b.changed
-		b.waiting++
-		b.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		b.mu.Lock()
-		b.waiting--
-		if ctx.Err() != nil {
-			return errFull
-		}
+	if len(b.queue) == 0 && a.take(n, true) {
+		return nil
 	}
-	return nil
+	w := &waiter{a: a, n: n, ready: make(chan struct{})}
+	b.queue = append(b.queue, w)
+	if b.serve(); w.served() {
+		return nil
+	}
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	if w.served() {
+		return nil
+	}
+	b.queue = slices.DeleteFunc(b.queue, func(other *waiter) bool { return other == w })
+	b.serve() // those that it kept back
+	return errFull
+}
+
+func (w *waiter) served() bool {
+	select {
+	case <-w.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// serve gives those who wait their room, in order. One that finds too little keeps the room for large bodies from all behind it; one
+// that has used up its own share keeps it from its own caller alone. The caller holds the budget's mu.
+func (b *Budget) serve() {
+	full, spent := false, map[string]bool{}
+	b.queue = slices.DeleteFunc(b.queue, func(w *waiter) bool {
+		a := w.a
+		if a.take(w.n, !full && !spent[a.who]) {
+			close(w.ready)
+			return true
+		}
+		if b.main.of[a.who]+a.asks(w.n) > b.most/2 {
+			spent[a.who] = true
+		} else {
+			full = true
+		}
+		return false
+	})
 }
 
 // Close gives all back, at the request's end.
@@ -195,9 +244,8 @@ func (a *Account) giveBack(over bool) {
 		return
 	}
 	b.move(a, 0, false)
-	if b.waiting > 0 {
-		close(b.changed)
-		b.changed = make(chan struct{})
+	if len(b.queue) > 0 {
+		b.serve()
 	}
 }
 
