@@ -21,7 +21,6 @@ import (
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
-	"ao/shared/wire"
 )
 
 // agents are all definitions: of files, of the API (bucket `agents`), and of online runners (the roster has those).
@@ -45,6 +44,7 @@ func newAgents(c *Coordinator) *agents {
 // known is an agent with what its owner adds.
 type known struct {
 	agent.Blueprint
+	file           bool              // a file defines it
 	owners         map[string]string // runner-owned: the agent set of the owner; who announced exactly these may run it
 	profile        string            // likewise its profile
 	profileTimeout int               // and the profile's upper bound, seconds
@@ -221,13 +221,14 @@ func fingerprint(dirs []string) string {
 // find is the agent of this name, whoever defined it.
 func (a *agents) find(name string) (known, bool) {
 	a.mu.RLock()
-	b, ok := a.files[name]
+	b, file := a.files[name]
+	ok := file
 	if !ok {
 		b, ok = a.stored[name]
 	}
 	a.mu.RUnlock()
 	if ok {
-		return known{Blueprint: b}, true
+		return known{Blueprint: b, file: file}, true
 	}
 	return a.c.fleet.agent(name)
 }
@@ -339,160 +340,4 @@ func (c *Coordinator) Agent(ctx context.Context, name string) (agent.Blueprint, 
 		return k.shown(c.fleet.serving(name, k.ownerHash())), nil
 	}
 	return k.Blueprint, nil
-}
-
-// CreateAgent stores a definition; a name that exists is a conflict.
-func (c *Coordinator) CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error) {
-	b, err := readOwn(raw)
-	if err != nil {
-		return b, err
-	}
-	if _, ok := c.agents.find(b.Name); ok {
-		return b, fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", b.Name, b.Name).With("agent_name", b.Name)
-	}
-	if err := c.haveSchema(ctx, b); err != nil {
-		return b, err
-	}
-	now := time.Now().UTC()
-	b.CreatedAt, b.ModifiedAt = &now, &now
-	value, err := json.Marshal(b)
-	if err != nil {
-		return b, err
-	}
-	rev, err := c.bus.Bucket(subject.Agents).Create(ctx, b.Name, value)
-	if errors.Is(err, bus.ErrTaken) {
-		return b, fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", b.Name, b.Name).With("agent_name", b.Name)
-	} else if err != nil {
-		return b, unavailable(err)
-	}
-	c.agents.put(b.Name, value, rev)
-	return b, nil
-}
-
-// readOwn reads a definition that the coordinator may own.
-func readOwn(raw []byte) (agent.Blueprint, error) {
-	b, err := agent.Read(raw, run.Autonomous)
-	switch {
-	case err != nil:
-		return b, err
-	case b.Type == run.Procedural:
-		return b, fault.New(fault.Invalid, "", procedural).With("field", "type")
-	case b.RunnerID != "" || b.Runners != nil || b.CreatedAt != nil || b.ModifiedAt != nil:
-		return b, fault.New(fault.Invalid, "", "runner_id, runners, created_at and modified_at are set by the coordinator; leave them out").With("field", "runner_id")
-	}
-	return b, nil
-}
-
-// ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level).
-func (c *Coordinator) ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error) {
-	if err := wire.Check(patch); err != nil {
-		return agent.Blueprint{}, err
-	}
-	b := c.bus.Bucket(subject.Agents)
-	for range 8 { // others may change it at the same time
-		old, rev, err := b.Get(ctx, name)
-		if err != nil {
-			return agent.Blueprint{}, c.notOurs(name, err)
-		}
-		var before agent.Blueprint
-		if err := json.Unmarshal(old, &before); err != nil {
-			return before, err
-		}
-		created := before.CreatedAt
-		before.CreatedAt, before.ModifiedAt = nil, nil
-		base, err := json.Marshal(before)
-		if err != nil {
-			return before, err
-		}
-		merged, err := merge(base, patch)
-		if err != nil {
-			return before, err
-		}
-		after, err := readOwn(merged)
-		if err != nil {
-			return after, err
-		}
-		if after.Name != name {
-			return after, fault.New(fault.Invalid, "", "an agent's name cannot be changed; create another one").With("field", "name")
-		}
-		if err := c.haveSchema(ctx, after); err != nil {
-			return after, err
-		}
-		now := time.Now().UTC()
-		after.CreatedAt, after.ModifiedAt = created, &now
-		value, err := json.Marshal(after)
-		if err != nil {
-			return after, err
-		}
-		next, err := b.Update(ctx, name, value, rev)
-		if errors.Is(err, bus.ErrTaken) {
-			continue
-		} else if err != nil {
-			return after, unavailable(err)
-		}
-		c.agents.put(name, value, next)
-		return after, nil
-	}
-	return agent.Blueprint{}, beingChanged(name)
-}
-
-func merge(base, patch []byte) ([]byte, error) {
-	members, err := wire.Members(base)
-	if err != nil {
-		return nil, err
-	}
-	changes, err := wire.Members(patch)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
-	}
-	if changes, err = agent.Plain(changes); err != nil {
-		return nil, err
-	}
-	for _, ch := range changes {
-		i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == ch.Key })
-		if i < 0 {
-			members = append(members, ch)
-		} else {
-			members[i] = ch
-		}
-	}
-	return wire.Object(members), nil
-}
-
-// DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
-func (c *Coordinator) DeleteAgent(ctx context.Context, name string) error {
-	b := c.bus.Bucket(subject.Agents)
-	for range 8 { // others may change it at the same time
-		_, rev, err := b.Get(ctx, name)
-		if err != nil {
-			return c.notOurs(name, err)
-		}
-		if err := b.DeleteRev(ctx, name, rev); errors.Is(err, bus.ErrTaken) {
-			continue
-		} else if err != nil {
-			return unavailable(err)
-		}
-		c.agents.put(name, nil, rev+1) // its mark has that revision or a later one
-		return nil
-	}
-	return beingChanged(name)
-}
-
-func beingChanged(name string) error {
-	return fault.Newf(fault.Conflict, "Agent %q is being changed by others; try again", name)
-}
-
-// notOurs says why an agent that the bucket does not have cannot be changed.
-func (c *Coordinator) notOurs(name string, err error) error {
-	if !errors.Is(err, bus.ErrNone) {
-		return unavailable(err)
-	}
-	k, ok := c.agents.find(name)
-	switch {
-	case !ok:
-		return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
-	case k.owners != nil:
-		return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s; change it in that runner's agents_dir", name, k.RunnerID).With("agent_name", name)
-	}
-	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file", name).With("agent_name", name)
 }

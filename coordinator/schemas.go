@@ -37,8 +37,10 @@ func (c *Coordinator) CreateSchema(ctx context.Context, raw []byte) (Schema, err
 		return s, err
 	}
 	switch {
-	case s.CreatedAt != nil || s.ModifiedAt != nil:
-		return s, fault.New(fault.Invalid, "", "created_at and modified_at are set by the coordinator; leave them out").With("field", "created_at")
+	case s.CreatedAt != nil:
+		return s, fault.New(fault.Invalid, "", "created_at is set by the coordinator; leave it out").With("field", "created_at")
+	case s.ModifiedAt != nil:
+		return s, fault.New(fault.Invalid, "", "modified_at is set by the coordinator; leave it out").With("field", "modified_at")
 	case len(s.Description) > maxDescription:
 		return s, fault.New(fault.Invalid, "", "description must be at most 64 KiB").With("field", "description")
 	case s.Schema == nil || string(s.Schema) == "null":

@@ -109,9 +109,6 @@ func readRunner(raw []byte) (fleet.Runner, error) {
 		if err != nil {
 			return runner, fault.Of(err).With("agent_name", b.Name).With("agent_index", i)
 		}
-		if b.RunnerID != "" || b.CreatedAt != nil || b.ModifiedAt != nil {
-			return runner, fault.New(fault.Invalid, "", "runner_id, created_at and modified_at are set by the coordinator; leave them out").With("field", "agents").With("agent_index", i)
-		}
 		runner.Agents = append(runner.Agents, b)
 	}
 	return runner, nil

@@ -118,3 +118,61 @@ func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 		t.Error(g.body)
 	}
 }
+
+// TestAnAgentsNumbersAndTimes: what a definition may not say is refused by that member's own name, and nothing is stored.
+func TestAnAgentsNumbersAndTimes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"there"}`).want(201)
+	for member, say := range map[string]string{
+		`"timeout_seconds":0`:                  "timeout_seconds must be from 1 to 2592000; leave it out for none",
+		`"timeout_seconds":-1`:                 "timeout_seconds must be from 1 to 2592000",
+		`"max_attempts":0`:                     "max_attempts must be from 1 to 100; leave it out for one",
+		`"max_attempts":-5`:                    "max_attempts must be from 1 to 100",
+		`"created_at":"2020-01-01T00:00:00Z"`:  "created_at is set by the coordinator; leave it out",
+		`"modified_at":"2020-01-01T00:00:00Z"`: "modified_at is set by the coordinator; leave it out",
+		`"runner_id":"rnr_1"`:                  "runner_id is set by the coordinator; leave it out",
+		`"runners":0`:                          "runners is set by the coordinator; leave it out",
+	} {
+		field, _, _ := strings.Cut(strings.Trim(member, `"`), `"`)
+		for _, g := range []got{
+			s.post("/agents", `{"name":"fresh",`+member+`}`),
+			s.call("PATCH", "/agents/there", `{`+member+`}`),
+			s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural","instance":"i","agents":[{"name":"own","command":"./x",`+member+`}]}`),
+		} {
+			if m := g.want(400); m["field"] != field || !strings.Contains(g.body, say) {
+				t.Errorf("%s: %s", member, g.body)
+			}
+		}
+	}
+	s.get("/agents/fresh").want(404)
+	s.get("/agents/own").want(404)
+	if m := s.get("/agents/there").want(200); m["timeout_seconds"] != nil || m["max_attempts"] != nil {
+		t.Error(m)
+	}
+	for _, field := range []string{"created_at", "modified_at"} {
+		if g := s.post("/schemas", `{"name":"a","schema":{},"`+field+`":"2026-01-01T00:00:00Z"}`); g.want(400)["field"] != field {
+			t.Error(g.body)
+		}
+	}
+}
+
+// TestANameOfARunner: who wants to have or change an agent of a runner's is told what is possible.
+func TestANameOfARunner(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	w := s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("tool"))
+	for _, g := range []got{
+		s.post("/agents", `{"name":"tool"}`), s.call("PATCH", "/agents/tool", `{"description":"x"}`), s.call("DELETE", "/agents/tool", ""),
+	} {
+		m := g.want(409)
+		for _, word := range []string{"belongs to runner " + w.id, `agents_dir of profile \"procedural\"`, "RUN_NO_MATCH_TIMEOUT"} {
+			if !strings.Contains(g.body, word) {
+				t.Errorf("no %s in %s", word, g.body)
+			}
+		}
+		if m["agent_name"] != "tool" || m["runner_id"] != w.id || m["executor_profile"] != "procedural" {
+			t.Error(g.body)
+		}
+	}
+}

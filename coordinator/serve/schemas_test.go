@@ -48,7 +48,7 @@ func TestSchemasHaveNames(t *testing.T) {
 		{"POST", "/schemas", `{"name":"a"}`, 400, `{"error":"invalid_request","message":"schema is required: the JSON Schema that answers must match","field":"schema"}`},
 		{"POST", "/schemas", `{"name":"a","schema":null}`, 400, `{"error":"invalid_request","message":"schema is required: the JSON Schema that answers must match","field":"schema"}`},
 		{"POST", "/schemas", `{"name":"a b","schema":{}}`, 400, `{"error":"invalid_request","message":"name \"a b\": use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit","field":"name"}`},
-		{"POST", "/schemas", `{"name":"a","schema":{},"created_at":"2026-01-01T00:00:00Z"}`, 400, `{"error":"invalid_request","message":"created_at and modified_at are set by the coordinator; leave them out","field":"created_at"}`},
+		{"POST", "/schemas", `{"name":"a","schema":{},"created_at":"2026-01-01T00:00:00Z"}`, 400, `{"error":"invalid_request","message":"created_at is set by the coordinator; leave it out","field":"created_at"}`},
 		{"GET", "/schemas/none", ``, 404, `{"error":"SchemaNotFound","message":"Output schema 'none' not found","output_schema_name":"none"}`},
 		{"DELETE", "/schemas/none", ``, 404, `{"error":"SchemaNotFound","message":"Output schema 'none' not found","output_schema_name":"none"}`},
 		{"DELETE", "/schemas/report", ``, 409, `{"error":"conflict","message":"Schema \"report\" is the output schema of agent \"teller\"; change or delete that first","output_schema_name":"report","agent_names":["teller"]}`},

@@ -86,6 +86,9 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 	if err := wire.DecodeFilled(wire.Object(kept), &b); err != nil {
 		return b, err
 	}
+	if err := b.checkGiven(kept); err != nil {
+		return b, err
+	}
 	if b.Type == "" {
 		b.Type = kind
 	}
@@ -93,6 +96,29 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 		b.Status = Active
 	}
 	return b, b.Check()
+}
+
+// checkGiven refuses members for being there: those that the coordinator sets, and a zero where it would mean "none".
+func (b Blueprint) checkGiven(members []wire.Member) error {
+	for _, m := range members {
+		say := ""
+		switch m.Key {
+		case "runner_id", "runners", "created_at", "modified_at":
+			say = m.Key + " is set by the coordinator; leave it out"
+		case "timeout_seconds":
+			if b.TimeoutSeconds == 0 {
+				say = "timeout_seconds must be from 1 to 2592000; leave it out for none"
+			}
+		case "max_attempts":
+			if b.MaxAttempts == 0 {
+				say = "max_attempts must be from 1 to 100; leave it out for one"
+			}
+		}
+		if say != "" {
+			return fault.New(fault.Invalid, "", say).With("field", m.Key)
+		}
+	}
+	return nil
 }
 
 // Plain gives members their own names. One that is given under both, with different values, is refused.

@@ -101,9 +101,6 @@ func readFile(path, kind string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	if b.RunnerID != "" || b.Runners != nil || b.CreatedAt != nil || b.ModifiedAt != nil {
-		return File{}, errors.New("runner_id, runners, created_at and modified_at are set by the coordinator; leave them out of the file")
-	}
 	if filepath.Base(path) == "agent.json" {
 		prompt, err := readLimited(filepath.Join(filepath.Dir(path), "agent.system-prompt.md"))
 		switch {
