@@ -40,6 +40,7 @@ type Report struct {
 	Go        string    `json:"go"`
 	Host      string    `json:"hostname"`
 	PublicURL string    `json:"public_url"`
+	Private   bool      `json:"private_network,omitempty"` // it says that only its own programs are on the network beyond loopback
 	Checks    []Finding `json:"checks"`
 }
 

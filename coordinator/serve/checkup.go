@@ -30,7 +30,7 @@ type process struct {
 // look makes the report of GET /doctor.
 func (p process) look(ctx context.Context, c *coordinator.Coordinator) checkup.Report {
 	host, _ := os.Hostname() // for people
-	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host, PublicURL: c.PublicURL}
+	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host, PublicURL: c.PublicURL, Private: p.cfg.PrivateNetwork}
 	r.Checks = append(r.Checks, p.http()...)
 	if p.own != nil {
 		r.Checks = append(r.Checks, p.embedded(ctx)...)
@@ -55,6 +55,8 @@ func (p process) http() (all []checkup.Finding) {
 	switch {
 	case p.shown != nil:
 		all = append(all, p.shown.judge())
+	case p.open && p.cfg.PrivateNetwork:
+		all = append(all, checkup.Good("tls", "HTTP is not encrypted, in a network of its own (AO_PRIVATE_NETWORK)"))
 	case p.open:
 		all = append(all, checkup.Odd("tls", "set AO_TLS_CERT and AO_TLS_KEY ('ao init --tls' makes them), or put a proxy that speaks TLS before it and listen on 127.0.0.1", "HTTP beyond this machine is not encrypted: tokens cross the network as they are"))
 	}
@@ -114,17 +116,27 @@ func (p process) elsewhere(ctx context.Context) []checkup.Finding {
 	if err != nil {
 		return nil // told with what else NATS is asked for
 	}
-	sync := checkup.Not("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; where it has a monitoring port: ao doctor --nats-monitor http://HOST:8222", "a NATS server does not tell its clients when it writes to disk")
+	return []checkup.Finding{
+		checkup.Not("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; where it has a monitoring port: ao doctor --nats-monitor http://HOST:8222", "a NATS server does not tell its clients when it writes to disk"),
+		way(s, p.cfg.PrivateNetwork),
+	}
+}
+
+// way judges who gets in at a NATS elsewhere, and who can listen on the way; private: nobody else is in that network.
+func way(s bus.Standing, private bool) checkup.Finding {
+	const check = "nats-users"
 	switch {
 	case s.Open && !s.Local():
-		return []checkup.Finding{sync, checkup.Bad("nats-users", "make users with 'ao init', include nats/users.conf in the server's configuration, and set AO_NATS_CREDS for coordinators and workers",
-			"NATS at %s lets in everybody who reaches it, and they may do everything", s.URL)}
+		return checkup.Bad(check, "make users with 'ao init', include nats/users.conf in the server's configuration, and set AO_NATS_CREDS for coordinators and workers",
+			"NATS at %s lets in everybody who reaches it, and they may do everything", s.URL)
 	case s.Open:
-		return []checkup.Finding{sync, checkup.Good("nats-users", "NATS at %s asks nobody who they are; see that only this machine reaches it", s.URL)}
+		return checkup.Good(check, "NATS at %s asks nobody who they are; see that only this machine reaches it", s.URL)
+	case !s.TLS && !s.Local() && private:
+		return checkup.Good(check, "NATS at %s asks for a login, in a network of its own (AO_PRIVATE_NETWORK)", s.URL)
 	case !s.TLS && !s.Local():
-		return []checkup.Finding{sync, checkup.Odd("nats-users", "'ao init --tls' makes certificates; set AO_NATS_CA for coordinators and workers", "NATS at %s asks for a login and speaks no TLS: who is on the way can read everything", s.URL)}
+		return checkup.Odd(check, "'ao init --tls' makes certificates; set AO_NATS_CA for coordinators and workers", "NATS at %s asks for a login and speaks no TLS: who is on the way can read everything", s.URL)
 	}
-	return []checkup.Finding{sync, checkup.Good("nats-users", "NATS at %s asks for a login", s.URL)}
+	return checkup.Good(check, "NATS at %s asks for a login", s.URL)
 }
 
 // files judges who else can read our secrets, and how much room there is.

@@ -117,6 +117,17 @@ func TestOpenDoors(t *testing.T) {
 	s.finds("runners", checkup.Warn, "there are no runners")
 }
 
+// TestAPrivateNetwork: in a container engine's network on one machine nobody is on the way, so no TLS is missed.
+func TestAPrivateNetwork(t *testing.T) {
+	t.Parallel()
+	s := secure(t, func(c *serve.Config) { c.HTTPAddr, c.PrivateNetwork = "0.0.0.0:0", true })
+	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
+	s.finds("tls", checkup.OK, "in a network of its own", s.admin)
+	if !s.examined(s.admin).Private {
+		t.Error("the report does not say that the network is private")
+	}
+}
+
 // TestWhatTheFleetLacks: silent runners, wrong clocks, lanes that nobody serves, agents that do not load, too much that waits.
 func TestWhatTheFleetLacks(t *testing.T) {
 	t.Parallel()

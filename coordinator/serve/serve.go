@@ -44,6 +44,7 @@ type Config struct {
 	TLSKey         string             // file of its private key
 	AuditLog       string             // file of who changed what, or audit.ToLog; none: it is not recorded
 	PublicURL      string             // where others reach the HTTP API, default the address that is listened on
+	PrivateNetwork bool               // beyond loopback there is only a network of this system's own: it needs no TLS
 	InsecureListen bool               // listen beyond loopback although anybody there may do everything
 	BodyMemory     int64              // bytes of request bodies under way, and of large answers, default budget.Default
 	Connections    int                // to the HTTP API at once, default half of the files that may be open, at most 10,000
@@ -72,7 +73,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.CallbackHosts.To(&c.Callbacks.Hosts), setting.CallbackNetworks.To(&c.Callbacks.Networks), setting.CallbackSecret.To(&c.Callbacks.Secret),
 		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
-		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL),
+		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL), setting.PrivateNetwork.To(&c.PrivateNetwork),
 		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog), setting.MaxConnections.To(&c.Connections), setting.BodyMemory.To(&c.BodyMemory),
 	}, c.Ports.Settings()...)
 }

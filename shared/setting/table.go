@@ -46,6 +46,8 @@ var (
 		Doc: "private key of the HTTP API's certificate (PEM)"}
 	CA = Setting[string]{Env: "AO_CA", Flag: "ca", Example: "/etc/ao/ca.crt", Read: Text,
 		Doc: "authorities whose certificates are trusted beside the system's, where the HTTP API is reached over https (PEM)"}
+	PrivateNetwork = Setting[bool]{Env: "AO_PRIVATE_NETWORK", Flag: "private-network", Default: "no", Example: "yes", Read: Switch,
+		Doc: "beyond loopback there is only a network of this system's own, such as a container engine's on one machine: 'ao doctor' misses no TLS in it"}
 	AuditLog = Setting[string]{Env: "AO_AUDIT_LOG", Flag: "audit-log", Example: "/var/log/ao/audit.jsonl", Read: Text,
 		Doc: `file of who changed what, a JSON line each, opened again at SIGHUP; "log": into the program's log; default none`}
 	AgentsDirs = Setting[[]string]{Env: "AGENT_ORCHESTRATOR_AGENTS_DIR", Flag: "agents-dir", Example: "agents:more/agents", Read: Folders,

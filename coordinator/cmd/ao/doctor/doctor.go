@@ -94,11 +94,15 @@ func (c Config) reach(ctx context.Context, r *checkup.Report) (all []checkup.Fin
 			}
 		}
 	}
+	here, _ := os.Hostname() // an empty name is nobody's
+	if r != nil && r.Private && r.Host != here && local(hostOf(base)) {
+		all = append(all, published(ctx, base)...)
+	}
 	if r == nil || r.PublicURL == "" {
 		return all
 	}
 	host := hostOf(r.PublicURL)
-	if here, _ := os.Hostname(); local(host) && here != r.Host { // an empty name is nobody's
+	if local(host) && here != r.Host {
 		return append(all, checkup.Odd("public-url", "set AO_PUBLIC_URL to an address that workers reach, unless all of them are on the coordinator's machine", "workers are told %s, which only the coordinator's machine reaches", r.PublicURL))
 	}
 	public, err := client.New(client.Config{URL: r.PublicURL, CA: c.CA})
@@ -107,10 +111,41 @@ func (c Config) reach(ctx context.Context, r *checkup.Report) (all []checkup.Fin
 		defer cancel()
 		_, err = public.Get(ctx, nil, "health")
 	}
+	if err != nil && here != r.Host { // a container's name, or one of another network
+		return append(all, checkup.Not("public-url", "run ao doctor where a worker or the coordinator runs (compose: 'docker compose exec -e AO_TOKEN coordinator ao doctor')", "whether workers reach AO_PUBLIC_URL %s: this machine is none of theirs, and does not (%v)", r.PublicURL, err))
+	}
 	if err != nil {
 		return append(all, checkup.Odd("public-url", "workers must reach it, this machine perhaps not: mend AO_PUBLIC_URL, the name, the proxy or AO_CA", "AO_PUBLIC_URL %s is not reached from here: %v", r.PublicURL, err))
 	}
 	return append(all, checkup.Good("public-url", "%s is reached from here", r.PublicURL))
+}
+
+// published looks whether a coordinator that says it is in a network of its own is handed on beyond this machine: at its other addresses.
+func published(ctx context.Context, base string) []checkup.Finding {
+	u, err := url.Parse(base)
+	addrs, listed := net.InterfaceAddrs()
+	if err != nil || listed != nil || u.Scheme != "http" {
+		return nil
+	}
+	asks := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: it is this machine
+	for _, a := range addrs {
+		n, ok := a.(*net.IPNet)
+		if !ok || n.IP.IsLoopback() || n.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		at := *u
+		at.Host = net.JoinHostPort(n.IP.String(), cmp.Or(u.Port(), "80"))
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.JoinPath("health").String(), nil)
+		if err != nil {
+			return nil
+		}
+		if res, err := asks.Do(req); err == nil {
+			_ = res.Body.Close()
+			return []checkup.Finding{checkup.Odd("tls", "publish its port on 127.0.0.1 alone, or set AO_TLS_CERT and AO_TLS_KEY and take AO_PRIVATE_NETWORK away",
+				"HTTP is not encrypted, and is reached at %s, beyond the network of its own that AO_PRIVATE_NETWORK promises", at.Host)}
+		}
+	}
+	return nil
 }
 
 // local tells whether a host is only this machine's own.

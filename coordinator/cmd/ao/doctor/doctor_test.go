@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +86,8 @@ func TestTheCoordinator(t *testing.T) {
 		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", checkup.Fail, "cannot be read"},
 		{"its address", tell(func(r *checkup.Report) { r.PublicURL = reached }), "public-url", checkup.OK, "is reached from here"},
 		{"a wrong address", tell(func(r *checkup.Report) { r.PublicURL = gone.URL }), "public-url", checkup.Warn, "is not reached from here"},
+		{"an address of a container's network", tell(func(r *checkup.Report) { r.PublicURL, r.Host = "http://coordinator.invalid:8765", "a777c1e87cd5" }), "public-url", checkup.Skip, "this machine is none of theirs"},
+		{"a name that its own machine does not know", tell(func(r *checkup.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url", checkup.Warn, "is not reached from here"},
 		{"an address of its machine", tell(func(r *checkup.Report) { r.PublicURL, r.Host = reached, "elsewhere" }), "public-url", checkup.Warn, "only the coordinator's machine reaches"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,6 +99,42 @@ func TestTheCoordinator(t *testing.T) {
 	has(t, nobody, "files", checkup.Skip, "the environment names none") // what can't be looked at from here is said
 	has(t, nobody, "nats", checkup.Skip, "the environment names none")
 	has(t, Look(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", checkup.Fail, "AO_CA")
+}
+
+// TestANetworkOfItsOwn: a coordinator in a container misses no TLS where its port is this machine's alone, and does where it is not.
+func TestANetworkOfItsOwn(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		doc := checkup.Report{At: time.Now(), Version: "unknown", Host: "a777c1e87cd5", Private: true}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(doc)
+	})
+	found := func(listen string) (tls []checkup.Finding) {
+		t.Helper()
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: handler}}
+		s.Start()
+		t.Cleanup(s.Close)
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		for _, f := range Look(t.Context(), Config{URL: "http://127.0.0.1:" + port, Env: env{}.get}) {
+			if f.Check == "tls" {
+				tls = append(tls, f)
+			}
+		}
+		return tls
+	}
+	if all := found("127.0.0.1:0"); len(all) > 0 {
+		t.Errorf("on this machine alone: %+v", all)
+	}
+	if addrs, err := net.InterfaceAddrs(); err != nil || !slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast()
+	}) {
+		t.Skip("this machine has no address beyond loopback")
+	}
+	has(t, found("0.0.0.0:0"), "tls", checkup.Warn, "beyond the network of its own")
 }
 
 func TestFilesAndProfilesHere(t *testing.T) {
