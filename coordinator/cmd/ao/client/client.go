@@ -32,6 +32,7 @@ type Config struct {
 	URL      string        // default http://127.0.0.1:8765
 	Token    string        // shown to a coordinator that asks for one
 	CA       string        // file of authorities that are trusted beside the system's (AO_CA)
+	Name     string        // for which its certificate has to be good; default the host of URL
 	Pause    time.Duration // before the first new try, doubled up to twenty times itself; default 250 ms
 	Patience time.Duration // how long new tries go on while nobody answers; default DefaultPatience
 	Notice   func(string)  // what a person should know meanwhile; default: nobody listens
@@ -76,6 +77,7 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	believes.ServerName = c.Name
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = believes
 	notice := c.Notice

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -87,28 +86,4 @@ func tail(path string, width int) string {
 		return "…" + string(r[len(r)-width+1:])
 	}
 	return path
-}
-
-func (a *app) health() *cobra.Command {
-	c := &cobra.Command{
-		Use: "health", Short: "Tell whether the coordinator is ready to work: exit code 0, else 1", Args: cobra.NoArgs,
-		Long: "Ask GET /ready. Made for health checks of containers: exit code 0 when the coordinator is ready, 1 in every other case.",
-	}
-	c.RunE = a.act(func(ctx context.Context, _ []string) error {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		doc, err := a.client.Get(ctx, nil, "ready")
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = errors.New("not ready: no answer within 10 s")
-		}
-		switch {
-		case err != nil:
-			a.exit(c.CommandPath(), err)
-			return ended(exitFailed) // 2 and above mean something else to those who check
-		case a.json:
-			return a.doc(doc)
-		}
-		return a.print("ready\n")
-	})
-	return c
 }

@@ -1,0 +1,96 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/shared/setting"
+
+	"github.com/spf13/cobra"
+)
+
+const aboutHealth = `Ask GET /ready. Made for health checks of containers: exit code 0 when the coordinator is ready, 1 in every other case.
+
+Without an address (--url or AO_URL) it asks the coordinator of this machine whose settings it has: at the port of AO_HTTP_ADDR, and with
+AO_TLS_CERT over https, believing that certificate alone, whatever names are in it.`
+
+func (a *app) health() *cobra.Command {
+	c := &cobra.Command{Use: "health", Short: "Tell whether the coordinator is ready to work: exit code 0, else 1", Args: cobra.NoArgs, Long: aboutHealth}
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		asks, err := a.client, error(nil)
+		if cmp.Or(a.url, os.Getenv("AO_URL")) == "" {
+			asks, err = beside(os.Getenv)
+		}
+		var doc []byte
+		if err == nil {
+			doc, err = asks.Get(ctx, nil, "ready")
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errors.New("not ready: no answer within 10 s")
+		}
+		switch {
+		case err != nil:
+			a.exit(c.CommandPath(), err)
+			return ended(exitFailed) // 2 and above mean something else to those who check
+		case a.json:
+			return a.doc(doc)
+		}
+		return a.print("ready\n")
+	})
+	return c
+}
+
+// beside is the coordinator of this machine that has the same environment as we.
+func beside(env func(string) string) (*client.Client, error) {
+	host, port, err := net.SplitHostPort(cmp.Or(env("AO_HTTP_ADDR"), setting.HTTPAddr.Default))
+	if err != nil {
+		return nil, fmt.Errorf("AO_HTTP_ADDR %q is no address (host:port)", env("AO_HTTP_ADDR"))
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	at := net.JoinHostPort(host, port)
+	file := env("AO_TLS_CERT")
+	if file == "" {
+		return client.New(client.Config{URL: "http://" + at})
+	}
+	name, err := nameIn(file)
+	if err != nil {
+		return nil, fmt.Errorf("AO_TLS_CERT %q: %w", file, err)
+	}
+	return client.New(client.Config{URL: "https://" + at, CA: file, Name: name})
+}
+
+// nameIn is a name for which a certificate is good.
+func nameIn(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("it cannot be read: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return "", errors.New("it holds no certificate (PEM)")
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("it holds no certificate: %w", err)
+	case len(leaf.DNSNames) > 0:
+		return strings.Replace(leaf.DNSNames[0], "*", "any", 1), nil
+	case len(leaf.IPAddresses) > 0:
+		return leaf.IPAddresses[0].String(), nil
+	}
+	return "", errors.New("it is for no name")
+}
