@@ -28,6 +28,7 @@ func TestCluster(t *testing.T) {
 		s.stores(t, fmt.Sprintf("nats-%d", n+1), fmt.Sprintf("/own/%d", n+1), 3)
 	}
 	confinedCluster(t, s)
+	sane(t, s)
 	second := *s
 	second.http = "http://127.0.0.1:" + os.Getenv("AO_HTTP_PORT_2")
 	s.until(t, time.Minute, "the second coordinator is ready", func() error { return second.get("/ready", nil) })

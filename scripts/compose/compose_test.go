@@ -50,12 +50,13 @@ func TestStack(t *testing.T) {
 		{"images and programs tell their version", versioned},
 		{"a run over HTTP", overHTTP},
 		{"a run by the ao command", byCommand},
+		{"the doctor on its host warns of nothing", sane},
 		{"a run over NATS", overNATS},
 		{"three workers share the agents", scaled},
 		{"a rolling restart of each service loses nothing", rolling},
 		{"the history outlives the containers", recreated},
 		{"a backup outlives everything", restored},
-		{"no program of a run reads a secret", prying},
+		{"agents of one's own are mounted, and no program of a run reads a secret", prying},
 		{"agents by models", models},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
@@ -79,7 +80,8 @@ func open(t *testing.T) *stack {
 		ao:      filepath.Join(t.TempDir(), "ao"),
 		creds:   filepath.Join(t.TempDir(), "nats.nk"),
 	}
-	if out, err := exec.Command("go", "build", "-o", s.ao, "ao/coordinator/cmd/ao").CombinedOutput(); err != nil {
+	stamp := "-X ao/shared/version.stamp=" + os.Getenv("AO_VERSION")
+	if out, err := exec.Command("go", "build", "-ldflags", stamp, "-o", s.ao, "ao/coordinator/cmd/ao").CombinedOutput(); err != nil {
 		t.Fatalf("go build ao: %v\n%s", err, out)
 	}
 	s.keys(t)
@@ -133,10 +135,12 @@ func overHTTP(t *testing.T, s *stack) {
 }
 
 func byCommand(t *testing.T, s *stack) {
-	cmd := exec.CommandContext(t.Context(), s.ao, "run", "text-stats", "--param", "file="+story)
-	cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	for _, file := range []string{story, "README.md"} { // the latter is the documents' first example, and nobody put it there
+		cmd := exec.CommandContext(t.Context(), s.ao, "run", "text-stats", "--param", "file="+file)
+		cmd.Env = append(os.Environ(), "AO_URL="+s.http, "AO_TOKEN="+s.token)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
 	}
 	if out := s.docker(t, "exec", "-T", "-e", "AO_TOKEN="+s.token, "coordinator", "ao", "agents"); !strings.Contains(out, "text-stats") {
 		t.Errorf("ao agents inside the container says %q, want text-stats in it", out)

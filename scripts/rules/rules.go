@@ -29,6 +29,7 @@ var All = []Rule{
 	{"nothing is left open", "a note in the code is seen by nobody; do it now, or write an issue", leftOpen},
 	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", sleeping},
 	{"what the threat model shows is there", "a row whose test is gone claims what nothing shows", shownTests},
+	{"documented commands keep secrets closed", "who copies a command from a document copies its mistakes", closedSecrets},
 	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
 }
 

@@ -88,6 +88,13 @@ func TestRulesBite(t *testing.T) {
 		{"a test that is not there", "shared/docs/security.md", file("| x | y | `shared/run.TestGone` | |\n"), "there is no test shared/run.TestGone"},
 		{"a test that another document names", "shared/docs/http.md", file("`shared/run.TestGone`\n"), ""},
 
+		{"a secret that is written open", "README.md", file("    cat seed >~/.config/ao/publisher.nk    # for programs\n"), "README.md:1: ~/.config/ao/publisher.nk is open"},
+		{"a secret in the repository", "shared/docs/x.md", file("    (umask 077; cat seed >publisher.nk)\n"), "x.md:1: publisher.nk lies in the repository"},
+		{"a copied secret in the repository", "shared/docs/x.md", file("    sudo install -D -m 0400 -o 10001 KEYFILE .secrets/llm_api_key   # here\n"), "x.md:1: .secrets/llm_api_key lies in the repository"},
+		{"a secret in a text of help", "coordinator/cmd/ao/x.go", file("package main\n\nconst about = `ao tokens create | tee /etc/ao/ci.token`\n"), "x.go:3: /etc/ao/ci.token is open"},
+		{"a closed secret", "README.md", file("    (umask 077; cat seed >~/.config/ao/publisher.nk)\n    sudo install -m 0400 KEYFILE ~/.config/ao/llm_api_key # a\n"), ""},
+		{"a secret that is only used", "README.md", file("    nats --nkey publisher/nats.nk request x >/dev/null; AO_TOKEN=\"$(cat /etc/ao/client/admin.token)\" ao\n"), ""},
+
 		{"a script", "scripts/x", script("echo\n", 0o755), ""},
 		{"a script without its run bit", "scripts/x", script("echo\n", 0o644), "has no run bit"},
 		{"a script that bash cannot read", "scripts/x", script("if\n", 0o755), "bash cannot read it"},

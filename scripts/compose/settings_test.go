@@ -1,0 +1,166 @@
+package compose
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// kept are the settings that a stack does not take from its user's environment, and why.
+var kept = map[string]string{
+	"AO_HTTP_ADDR":                  "the address in the container; AO_HTTP_PORT says where it is published",
+	"AO_INSECURE_LISTEN":            "init makes tokens and users, so nobody is let in without",
+	"AO_API_TOKENS":                 "init makes them",
+	"AO_NATS_URL":                   "the stack's own NATS",
+	"AO_NATS_CREDS":                 "init makes them",
+	"AO_NATS_LISTEN":                "of an embedded NATS",
+	"AO_NATS_SYNC":                  "of an embedded NATS; nats/server.conf says always",
+	"AO_NATS_USERS":                 "of an embedded NATS; nats/compose.conf includes what init makes",
+	"AO_NATS_REPLICAS":              "as many as the stack has servers",
+	"AO_DATA_DIR":                   "a volume",
+	"AGENT_ORCHESTRATOR_AGENTS_DIR": "AO_AGENTS names the folder that is mounted there",
+	"AO_PROFILES_DIR":               "AO_EXECUTOR_PROFILES names the folder that is mounted there",
+	"AO_PROFILES":                   "each service has a credential for its own; worker-own takes it",
+	"AO_PROJECT_DIR":                "AO_WORKSPACE names the folder that is mounted there",
+	"AO_HOSTNAME":                   "each container has a name of its own, by which the runners of one service are told apart",
+	"AO_HEALTH_FILE":                "the image's health check looks there",
+}
+
+// TestSettings: what the documents promise as a setting, a stack takes from the environment or from .env, or it says here why not.
+func TestSettings(t *testing.T) {
+	programs := documented(t)
+	passed := map[string]bool{}
+	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
+		for name, s := range services(t, file) {
+			for _, setting := range programs[s.program()] {
+				switch {
+				case s.passes(setting):
+					passed[setting] = true
+				case kept[setting] == "":
+					t.Errorf("%s: %s does not take %s from the environment; pass it, or say why not in the table of this test", file, name, setting)
+				}
+			}
+		}
+	}
+	for setting := range kept {
+		if !slices.Contains(programs["coordinator"], setting) && !slices.Contains(programs["worker"], setting) || passed[setting] && setting != "AO_PROFILES" {
+			t.Errorf("the table says why %s is not passed, and it is, or is none", setting)
+		}
+	}
+}
+
+// TestFoldersOfOnesOwn: agents and files are mounted, so that none of them needs an image to be built; and nobody in a container changes them.
+func TestFoldersOfOnesOwn(t *testing.T) {
+	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
+		for name, s := range services(t, file) {
+			if s.program() == "" {
+				continue
+			}
+			for _, want := range []string{"${AO_AGENTS:-./worker/agents}:/etc/ao/agents:ro", "${AO_FILES:-files}:/files:ro"} {
+				if !slices.Contains(s.Volumes, any(want)) {
+					t.Errorf("%s: %s does not mount %s", file, name, want)
+				}
+			}
+			if s.program() == "worker" && !slices.Contains(s.Volumes, any("${AO_WORKSPACE:-workspace}:/workspace")) {
+				t.Errorf("%s: %s has no AO_WORKSPACE", file, name)
+			}
+			if s.program() == "worker" && !strings.Contains(s.text("AO_HIDE"), "/files") {
+				t.Errorf("%s: programs of %s can read the private keys in AO_FILES", file, name)
+			}
+		}
+	}
+}
+
+// A service is what these tests read of one.
+type service struct {
+	Build       struct{ Dockerfile string }
+	Entrypoint  []string
+	Environment map[string]any
+	Volumes     []any
+}
+
+// program is which of ours it runs; empty: none that has settings.
+func (s service) program() string {
+	if s.Entrypoint != nil {
+		return ""
+	}
+	return strings.TrimSuffix(s.Build.Dockerfile, "/Dockerfile")
+}
+
+// passes tells whether it takes a variable from who starts it.
+func (s service) passes(name string) bool {
+	value, there := s.Environment[name]
+	return there && (value == nil || strings.HasPrefix(s.text(name), "${"+name))
+}
+
+func (s service) text(name string) string {
+	text, _ := s.Environment[name].(string)
+	return text
+}
+
+func services(t *testing.T, file string) map[string]service {
+	t.Helper()
+	var doc struct{ Services map[string]service }
+	if err := yaml.UnmarshalWithOptions(read(t, file), &doc, yaml.AllowDuplicateMapKey()); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	for _, program := range []string{"coordinator", "worker"} {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(doc.Services)), func(s service) bool { return s.program() == program }) {
+			t.Fatalf("%s has no %s", file, program)
+		}
+	}
+	return doc.Services
+}
+
+var (
+	setting = regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|")
+	traced  = regexp.MustCompile("(…|OTEL)(_[A-Z_]+)")
+)
+
+// documented are the settings of each program: those of configuration.md, and those of tracing.md.
+func documented(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for _, section := range strings.Split(string(read(t, "shared/docs/configuration.md")), "\n## ")[1:] {
+		title, text, _ := strings.Cut(section, "\n")
+		for _, m := range setting.FindAllStringSubmatch(text, -1) {
+			for _, program := range []string{"coordinator", "worker"} {
+				if strings.Contains(strings.ToLower(title), program) {
+					all[program] = append(all[program], m[1])
+				}
+			}
+		}
+	}
+	for _, m := range traced.FindAllStringSubmatch(string(read(t, "shared/docs/tracing.md")), -1) {
+		name := cmp.Or(map[string]string{"…": "OTEL_EXPORTER_OTLP"}[m[1]], m[1]) + m[2]
+		if strings.HasSuffix(name, "_") { // a family
+			continue
+		}
+		names := []string{name}
+		if rest, ok := strings.CutPrefix(name, "OTEL_EXPORTER_OTLP_"); ok && !strings.HasPrefix(rest, "TRACES_") {
+			names = append(names, "OTEL_EXPORTER_OTLP_TRACES_"+rest)
+		}
+		for program := range all {
+			all[program] = append(all[program], names...)
+		}
+	}
+	if len(all["coordinator"]) < 40 || len(all["worker"]) < 30 || !slices.Contains(all["worker"], "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY") {
+		t.Fatalf("not all settings are found: %v", all)
+	}
+	return all
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile("../../" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
