@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ao/shared/fault"
@@ -86,29 +87,36 @@ func New(most int64) *Budget {
 	return &Budget{most: most, reserve: max(most/8, 16*Small), main: used{of: map[string]int64{}}, spare: used{of: map[string]int64{}}}
 }
 
-// Account is what one request has of a budget. A nil one has no limits.
+// Account is what one request has of a budget. A nil one and its zero value have no limits.
 type Account struct {
 	b     *Budget
 	who   string
 	held  int64
 	spare bool // all of it is of the reserve
-	over  bool // its request is: what somebody still reads for it is not counted
+
+	used atomic.Bool // something was taken once: most requests have nothing to give back
+	over atomic.Bool // its request is: what somebody still reads for it is not counted
 }
 
 // Open makes an account for a caller.
 func (b *Budget) Open(who string) *Account {
-	if b == nil {
-		return nil
-	}
-	return &Account{b: b, who: who}
+	a := &Account{}
+	a.Begin(b, who)
+	return a
 }
+
+// Begin makes a zero account one of a budget, for a caller.
+func (a *Account) Begin(b *Budget, who string) { a.b, a.who = b, who }
+
+// limits reports whether there are any.
+func (a *Account) limits() bool { return a != nil && a.b != nil }
 
 // errFull is what a caller is told that finds no room.
 var errFull = fault.New(fault.Unavailable, "", "Too many large bodies are under way (AO_BODY_MEMORY); come again in a moment").After(2 * time.Second)
 
 // Take takes n more bytes, before whoever waits. The error is Unavailable: there is no room, and what was taken before stays.
 func (a *Account) Take(n int64) error {
-	if a == nil {
+	if !a.limits() {
 		return nil
 	}
 	a.b.mu.Lock()
@@ -122,7 +130,8 @@ func (a *Account) Take(n int64) error {
 // take is Take; large: not only of the reserve. The caller holds the budget's mu.
 func (a *Account) take(n int64, large bool) bool {
 	b := a.b
-	if a.over {
+	a.used.Store(true) // before over is read: Close does both the other way round, so that one of the two sees the other
+	if a.over.Load() {
 		return true
 	}
 	all := a.held + n
@@ -162,7 +171,7 @@ func (b *Budget) part(spare bool) *used {
 // Wait is Take for who can wait, at most so long. What is larger than a caller's share has all of that. Who came first is served first,
 // so that a large body is not passed by small ones for ever.
 func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
-	if a == nil {
+	if !a.limits() {
 		return nil
 	}
 	b := a.b
@@ -223,23 +232,20 @@ func (b *Budget) serve() {
 
 // Close gives all back, at the request's end.
 func (a *Account) Close() {
-	if a != nil {
-		a.giveBack(true)
+	if a.limits() {
+		a.over.Store(true)
+		a.Empty()
 	}
 }
 
 // Empty gives all back; the account can be used again.
 func (a *Account) Empty() {
-	if a != nil {
-		a.giveBack(false)
+	if !a.limits() || !a.used.Load() {
+		return
 	}
-}
-
-func (a *Account) giveBack(over bool) {
 	b := a.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.over = a.over || over
 	if a.held == 0 {
 		return
 	}
@@ -251,9 +257,18 @@ func (a *Account) giveBack(over bool) {
 
 type answersKey struct{}
 
-// Answering is a context in which what is read to be answered is taken from an account.
-func Answering(ctx context.Context, a *Account) context.Context {
-	return context.WithValue(ctx, answersKey{}, a)
+// Answering is a context in which what is read to be answered is taken from its account.
+type Answering struct {
+	context.Context
+	Answer Account
+}
+
+// Value gives the account to whoever reads in this context.
+func (c *Answering) Value(key any) any {
+	if key == (answersKey{}) {
+		return &c.Answer
+	}
+	return c.Context.Value(key)
 }
 
 // Sent gives back what was read for an answer's part that has gone out: a live stream has one part after the other.

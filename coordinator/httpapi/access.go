@@ -17,15 +17,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// callerKey is where a request keeps who asks.
-const callerKey = "caller"
-
 // caller is who asks, once the door knows.
-func caller(g *gin.Context) access.Caller {
-	v, _ := g.Get(callerKey)
-	c, _ := v.(access.Caller) // none: nobody, who may do nothing
-	return c
-}
+func caller(g *gin.Context) access.Caller { return of(g).who }
 
 // authorize finds out who asks and whether they may, before anything of the request is read. It answers with what is missing.
 func (a *API) authorize(g *gin.Context) error {
@@ -40,7 +33,7 @@ func (a *API) authorize(g *gin.Context) error {
 		}
 		return err
 	}
-	g.Set(callerKey, who)
+	of(g).who = who
 	if who.Session != "" {
 		return a.ofSession(g, who.Session, rule.Session)
 	}
@@ -177,7 +170,7 @@ func (a *API) serveMCP(g *gin.Context, _ query) (any, error) {
 	}
 	g.Request.Body = io.NopCloser(bytes.NewReader(body))
 	w := &paced{ResponseWriter: g.Writer}
-	a.mcp.Serve(w, g.Request, body, caller(g), lent(g).work.Empty)
+	a.mcp.Serve(w, g.Request, body, caller(g), of(g).work.Empty)
 	switch f := w.fault(); {
 	case w.refusal == 0:
 		return written{}, nil

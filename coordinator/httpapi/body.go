@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"ao/coordinator/access"
 	"ao/coordinator/budget"
 	"ao/shared/fault"
 
@@ -21,39 +22,58 @@ const (
 // workPatience is how long a large body waits until those before it are checked and stored.
 const workPatience = 30 * time.Second
 
-// accounts is what a request has of the memory for bodies.
-type accounts struct{ body, work, answer *budget.Account }
-
-const accountsKey = "accounts"
-
-// lend opens the request's accounts. What it gives closes them.
-func (a *API) lend(g *gin.Context) (giveBack func()) {
-	who, m := caller(g).Keys(), a.cfg.Memory
-	all := &accounts{m.Requests.Open(who), m.Work.Open(who), m.Answers.Open(who)}
-	g.Set(accountsKey, all)
-	g.Request = g.Request.WithContext(budget.Answering(g.Request.Context(), all.answer))
-	return func() {
-		all.body.Close()
-		all.work.Close()
-		all.answer.Close()
-	}
+// exchange is what the door keeps with a request, as its context: who asks, and what it has of the memory for bodies.
+type exchange struct {
+	budget.Answering
+	who        access.Caller
+	body, work budget.Account
 }
 
-// lent is what a request has.
-func lent(g *gin.Context) *accounts {
-	v, _ := g.Get(accountsKey)
-	all, ok := v.(*accounts)
-	if !ok {
-		return &accounts{}
+type exchangeKey struct{}
+
+// Value is a context's.
+func (x *exchange) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return x
 	}
-	return all
+	return x.Answering.Value(key)
+}
+
+// of is a request's exchange; one that passed no door is nobody's, who may do nothing.
+func of(g *gin.Context) *exchange {
+	if x, ok := g.Request.Context().Value(exchangeKey{}).(*exchange); ok {
+		return x
+	}
+	return &exchange{}
+}
+
+// enter opens a request's exchange; close gives its memory back.
+func enter(g *gin.Context) *exchange {
+	x := &exchange{}
+	x.Context = g.Request.Context()
+	g.Request = g.Request.WithContext(x)
+	return x
+}
+
+// lend gives a request its accounts, once it is known whose they are.
+func (x *exchange) lend(m *budget.Memory) {
+	who := x.who.Keys()
+	x.body.Begin(m.Requests, who)
+	x.work.Begin(m.Work, who)
+	x.Answer.Begin(m.Answers, who)
 }
 
 // spent gives back what a body took: it is stored, and nobody holds it any more.
-func spent(g *gin.Context) {
-	all := lent(g)
-	all.body.Empty()
-	all.work.Empty()
+func (x *exchange) spent() {
+	x.body.Empty()
+	x.work.Empty()
+}
+
+// close gives back everything, at the request's end.
+func (x *exchange) close() {
+	x.body.Close()
+	x.work.Close()
+	x.Answer.Close()
 }
 
 // body reads a request's body, within limits of size, memory and time. Memory is taken for what came, never for what was announced.
@@ -70,13 +90,13 @@ func (a *API) body(g *gin.Context) ([]byte, error) {
 		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not understood; send the body as it is", e).With("field", "Content-Encoding")
 	}
 	c := http.NewResponseController(g.Writer)
-	all := lent(g)
-	raw, err := receive(all.body, c, http.MaxBytesReader(g.Writer, r.Body, a.limit), r.ContentLength, a.limit)
+	x := of(g)
+	raw, err := receive(&x.body, c, http.MaxBytesReader(g.Writer, r.Body, a.limit), r.ContentLength, a.limit)
 	if err == nil { // else what is left has no more time than that
 		_ = c.SetReadDeadline(time.Time{})
 	}
 	if err == nil && len(raw) > budget.Small {
-		err = all.work.Wait(r.Context(), int64(len(raw)), workPatience)
+		err = x.work.Wait(r.Context(), int64(len(raw)), workPatience)
 	}
 	if err == nil {
 		return raw, nil

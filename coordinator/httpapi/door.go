@@ -31,6 +31,8 @@ func (a *API) door(g *gin.Context) {
 	g.Writer.Header()["X-Content-Type-Options"] = noSniff
 	g.Writer.Header()["Cache-Control"] = noStore
 	span := a.traced(g)
+	x := enter(g)
+	defer x.close()
 	defer func() {
 		if p := recover(); p != nil {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
@@ -52,7 +54,7 @@ func (a *API) door(g *gin.Context) {
 	if err == nil {
 		err = a.authorize(g)
 	}
-	defer a.lend(g)()
+	x.lend(a.cfg.Memory)
 	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // nobody reads the body, nor waits for it
 		g.Writer.Header().Set("Connection", "close")
 	}

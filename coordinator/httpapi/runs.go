@@ -51,7 +51,7 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	if acc.Mode != run.Sync {
 		return reply{http.StatusCreated, at, acc}, nil
 	}
-	spent(g)
+	of(g).spent()
 	a.record(g, http.StatusCreated) // the answer may come long after
 	wait := syncWait * time.Second
 	if acc.Wait != nil {

@@ -232,9 +232,10 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 	ctx, span := s.c.Trace.Begin(trace.Arrived(context.WithoutCancel(s.ended), r.header), trace.Server, e.subject)
 	defer func() { answered(span, v, err) }()
 	if s.cfg.Memory != nil {
-		read := s.cfg.Memory.Answers.Open(publishers)
-		defer read.Close()
-		ctx = budget.Answering(ctx, read)
+		answering := &budget.Answering{Context: ctx}
+		answering.Answer.Begin(s.cfg.Memory.Answers, publishers)
+		defer answering.Answer.Close()
+		ctx = answering
 	}
 	return e.do(ctx, r)
 }
