@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,10 +36,10 @@ type claudes struct {
 	tmp    string // of the worker and its programs
 }
 
-// think starts one: an agent for each thought, with more members of its definition. Every agent has the orchestrator's MCP server.
-func think(t *testing.T, thoughts map[string]thought, more map[string]string) *claudes {
+// think starts one of a claude program: an agent for each thought, with more members of its definition. Every agent has the orchestrator's MCP
+// server, whose tools the model gets at once.
+func think(t *testing.T, claude string, thoughts map[string]thought, more map[string]string) *claudes {
 	t.Helper()
-	claude := standin.Claude(t)
 	if rolling {
 		t.Skip("the models of these stories take an error for an answer, and do not call again when NATS has no leader")
 	}
@@ -66,8 +68,8 @@ func think(t *testing.T, thoughts map[string]thought, more map[string]string) *c
 	// The real program, after its process, its way in and its arguments were written down.
 	c.write("claude", fmt.Sprintf("#!/bin/sh\necho \"$$ $AGENT_ORCHESTRATOR_AGENT_NAME $AGENT_ORCHESTRATOR_API_URL $*\" >>'%s/calls'\nexec '%s' \"$@\"\n", c.dir, claude))
 	c.write("profiles/mind.json", fmt.Sprintf(`{"type":"autonomous","command":"ao-claude-code-exec","max_concurrent_runs":8,"config":{"claude":%q,"allowed_tools":["Bash"]},
-		"env":["ANTHROPIC_API_KEY","ANTHROPIC_BASE_URL","CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"]}`, filepath.Join(c.dir, "claude")))
-	c.worker = c.runner("minds", "AO_PROFILES=mind", "HOME="+home, "TMPDIR="+c.tmp, "ANTHROPIC_API_KEY="+c.key, "ANTHROPIC_BASE_URL="+c.api.URL, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+		"env":["ANTHROPIC_API_KEY","ANTHROPIC_BASE_URL","CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC","ENABLE_TOOL_SEARCH"]}`, filepath.Join(c.dir, "claude")))
+	c.worker = c.runner("minds", "AO_PROFILES=mind", "HOME="+home, "TMPDIR="+c.tmp, "ANTHROPIC_API_KEY="+c.key, "ANTHROPIC_BASE_URL="+c.api.URL, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "ENABLE_TOOL_SEARCH=false")
 	c.online("minds")
 	for name := range thoughts {
 		c.has(c.post("/agents", fmt.Sprintf(`{"name":%q,"system_prompt":"You are the %s of a story.","mcp_servers":{"orchestrator":{"type":"http","url":"${AGENT_ORCHESTRATOR_MCP_URL}"}}%s}`, name, name, more[name])), 201)
@@ -216,7 +218,7 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 			return nil
 		}
 	}
-	c := think(t, map[string]thought{
+	c := think(t, standin.Claude(t), map[string]thought{
 		"orchestrator": above("researcher", "Find leaks in the code"),
 		"researcher":   above("scanner", "Scan it"),
 		"scanner": func(last string, r standin.Request) standin.Answer {
@@ -270,17 +272,23 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 }
 
 // A child that is waited for is a tool that gives its result. A call that does not fit the child's parameters_schema comes back as
-// the API's whole answer, and by that the model mends it.
+// the API's whole answer, and by that the model mends it. The session's next turn, by another worker process, tells its own cost.
 func TestAClaudeMendsItsCall(t *testing.T) {
 	t.Parallel()
+	standin.Each(t, aClaudeMendsItsCall)
+}
+
+func aClaudeMendsItsCall(t *testing.T, claude string) {
 	const schema = `{"type":"object","required":["url","depth"],"properties":{"url":{"type":"string","format":"uri"},"depth":{"type":"integer","minimum":1}},"additionalProperties":false}`
 	const bad, good = `{"url":"not-a-url","depth":0,"zz":1}`, `{"depth":2,"url":"http://example.com/?a=1&b=2"}`
 	call := func(parameters string) standin.Answer {
 		return standin.Uses(startTool, map[string]any{"agent_name": "crawler", "parameters": json.RawMessage(parameters), "mode": "sync", "wait_seconds": 600})
 	}
-	c := think(t, map[string]thought{
+	c := think(t, claude, map[string]thought{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
 			switch {
+			case strings.Contains(last, "And now?"):
+				return standin.Says("Nothing more")
 			case strings.Contains(last, `"status":"completed"`):
 				return standin.Says("The crawler says: " + reply{text: last}.at("result.result_text"))
 			case strings.Contains(last, `"parameter_validation_failed"`) && strings.Contains(last, `"$.zz"`):
@@ -326,6 +334,23 @@ func TestAClaudeMendsItsCall(t *testing.T) {
 	if runs := c.runsOf(session); len(runs) != 1 || child == "" {
 		t.Errorf("the child %q, which was waited for, is told again: %v", child, runs)
 	}
+
+	c.worker.kill()
+	c.worker.start()
+	next := c.ended(c.run(`{"session_id":"` + session + `","prompt":"And now?"}`))
+	c.has(c.get("/runs/"+next.at("run_id")+"/result"), 200, `"result_text":"Nothing more"`)
+	cost := map[string]float64{}
+	if r := c.get("/sessions/" + session + "/events?limit=1000"); json.Unmarshal([]byte(r.text), &page) != nil {
+		t.Fatal(r.text)
+	}
+	for _, raw := range page.Events {
+		if e := (reply{text: string(raw)}); e.at("event_type") == "metadata" {
+			cost[e.at("run_id")], _ = strconv.ParseFloat(e.at("metadata.total_cost_usd"), 64)
+		}
+	}
+	if one := cost[next.at("run_id")]; one <= 0 || math.Abs(cost[top.at("run_id")]-3*one) > 1e-9 {
+		t.Errorf("a turn that asked the model three times and one that asked it once cost %v", cost)
+	}
 	c.verified()
 	c.secretsKept()
 }
@@ -333,7 +358,7 @@ func TestAClaudeMendsItsCall(t *testing.T) {
 // A stop ends claude and all that it started, also while it waits for a child, which goes on by itself until it is stopped likewise.
 func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 	t.Parallel()
-	c := think(t, map[string]thought{
+	c := think(t, standin.Claude(t), map[string]thought{
 		"orchestrator": func(last string, r standin.Request) standin.Answer {
 			if strings.Contains(last, "Begin") && r.Has(startTool) {
 				return standin.Uses(startTool, map[string]any{"agent_name": "sleeper", "prompt": "Sleep", "wait_seconds": 600})

@@ -136,10 +136,12 @@ func stdin(c config, inv executor.Invocation) ([]byte, error) {
 		begin["systemPromptSnapshot"] = false
 	}
 	var b bytes.Buffer
-	for _, line := range []any{
-		map[string]any{"type": "control_request", "request_id": "1", "request": begin},
-		map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": blocks(text)}, "parent_tool_use_id": nil, "session_id": ""},
-	} {
+	lines := []any{map[string]any{"type": "control_request", "request_id": "1", "request": begin}}
+	if inv.Mode == executor.Resume {
+		lines = append(lines, askUsage)
+	}
+	lines = append(lines, map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": blocks(text)}, "parent_tool_use_id": nil, "session_id": ""})
+	for _, line := range lines {
 		raw, err := wire.Encode(line)
 		if err != nil {
 			return nil, err

@@ -27,25 +27,25 @@ func cutText(text string, limit int) string {
 	}
 }
 
-// cutInput is a tool's input, the longest of its texts cut where it is too large.
-func cutInput(raw json.RawMessage) json.RawMessage {
+// cutInput is a tool's input, the longest of its texts cut where it is larger than limit bytes.
+func cutInput(raw json.RawMessage, limit int) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage(`{}`)
 	}
-	if len(raw) <= maxInput {
+	if len(raw) <= limit {
 		return raw
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
 	if d.Decode(&v) == nil {
-		for most := maxInput / 2; most >= 1<<10; most /= 4 {
-			if short, err := wire.Encode(cutAll(v, most)); err == nil && len(short) <= maxInput {
+		for most := limit / 2; most >= min(1<<10, limit/8); most /= 4 {
+			if short, err := wire.Encode(cutAll(v, most)); err == nil && len(short) <= limit {
 				return short
 			}
 		}
 	}
-	short, _ := wire.Encode(map[string]string{"cut": cutText(string(raw), maxInput/2)})
+	short, _ := wire.Encode(map[string]string{"cut": cutText(string(raw), limit/2)})
 	return short
 }
 

@@ -69,10 +69,10 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 		return say(CodeMaxTurns, "Resume the session to let it go on, or raise max_turns in the profile's config").With("max_turns", c.MaxTurns)
 	case t.kind == "billing_error":
 		return say(CodeNoCredit, "Add credit to the account that the worker's Claude Code uses, or let it use another")
-	case t.kind == "rate_limit" || t.status == 429:
-		return t.rateLimited(say)
 	case t.status == 529 || t.kind == "overloaded":
 		return say(CodeOverloaded, "Try again later, or name a fallback_model in the profile's config").After(t.wait)
+	case t.kind == "rate_limit" || t.status == 429:
+		return t.rateLimited(say)
 	case t.kind == "authentication_failed" || t.kind == "oauth_org_not_allowed" || t.status == 401 || t.status == 403:
 		return say(CodeNotLoggedIn, "Log in as the worker's user: run claude and /login there, or allow ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (from claude setup-token) in the profile's env and set it for the worker")
 	case t.kind == "model_not_found" || t.status == 404:

@@ -132,29 +132,32 @@ func TestMCP(t *testing.T) {
 	}
 }
 
-// TestMCPServersAreWaitedFor: the model is not asked before a server has answered that takes its time.
+// TestMCPServersAreWaitedFor: the model is not asked before a server has answered that takes its time. A newer claude gives the model such tools at
+// once where it is told to, and else by a search of its own.
 func TestMCPServersAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	claude := standin.Claude(t)
-	asked := make(chan struct{}) // the model was
-	var once sync.Once
-	server := sums(t, func() {
-		select {
-		case <-asked:
-		case <-time.After(3 * time.Second):
+	standin.Each(t, func(t *testing.T, claude string) {
+		asked := make(chan struct{}) // the model was
+		var once sync.Once
+		server := sums(t, func() {
+			select {
+			case <-asked:
+			case <-time.After(3 * time.Second):
+			}
+		})
+		api := standin.Decide(t, func(standin.Request) standin.Answer {
+			once.Do(func() { close(asked) })
+			return standin.Says("Fine.")
+		})
+		inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
+		host.Env = append(host.Env, "ENABLE_TOOL_SEARCH=false")
+		if got := told(Run(t.Context(), inv, host)); got != "completed | Fine." {
+			t.Fatalf("got %s, %q", got, h.all())
+		}
+		if r := api.Requests()[0]; !r.Has("mcp__sums__add") {
+			t.Errorf("the model was asked without the server's tools: %v", r.Tools)
 		}
 	})
-	api := standin.Decide(t, func(standin.Request) standin.Answer {
-		once.Do(func() { close(asked) })
-		return standin.Says("Fine.")
-	})
-	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
-	if got := told(Run(t.Context(), inv, host)); got != "completed | Fine." {
-		t.Fatalf("got %s, %q", got, h.all())
-	}
-	if r := api.Requests()[0]; !r.Has("mcp__sums__add") {
-		t.Errorf("the model was asked without the server's tools: %v", r.Tools)
-	}
 }
 
 // TestMCPOnStdio: claude starts a server that the blueprint names with the environment that is set for it, calls its tool, and no

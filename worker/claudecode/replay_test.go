@@ -42,6 +42,14 @@ func TestTranscripts(t *testing.T) {
 			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries again in …s (1 of 1)"}]}`,
 			"metadata",
 		}},
+		"crowded": {1, []string{ // it gives up by itself; only the newer one tells the status
+			`failed {"error":"claude_overloaded","message":"API Error: Repeated 529 Overloaded errors. The API is at capacity — this is usually temporary. Try again in a moment. If it persists, ` +
+				`check your inference gateway (127.0.0.1:9000). Try again later, or name a fallback_model in the profile's config","api_status":529}`,
+			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
+			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries again in …s (1 of 4)"}]}`,
+			`message {"role":"system","content":[{"type":"text","text":"The API answered 529; Claude Code tries again in …s (2 of 4)"}]}`,
+			"metadata",
+		}},
 		"turns": {1, []string{
 			`failed {"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session to let it go on, or raise max_turns in the profile's config","max_turns":1}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type stream struct {
 	giveUp   func()       // ends claude
 	longest  int          // bytes of a line; the rest is cut
 
+	before  counted
 	bound   string
 	version string
 	model   string
@@ -71,6 +73,8 @@ func (s *stream) line(raw []byte) {
 			s.results(raw)
 		case "rate_limit_event":
 			s.limited(raw)
+		case "control_response":
+			s.answered(raw)
 		case "result":
 			s.ended(raw)
 		}
@@ -174,7 +178,7 @@ func (s *stream) assistant(raw []byte) {
 			s.last = b.Text
 			s.host.Tell(run.EventMessage, run.Say("assistant", cutText(b.Text, maxText)))
 		case b.Type == "tool_use" && b.Name != "":
-			c := call{b.Name, cutInput(b.Input)}
+			c := call{b.Name, cutInput(b.Input, maxInput)}
 			if s.calls == nil {
 				s.calls = map[string]call{}
 			}
@@ -237,6 +241,7 @@ type resultLine struct {
 	Cost     json.RawMessage `json:"total_cost_usd"`
 	Usage    json.RawMessage `json:"usage"`
 	ByModel  json.RawMessage `json:"modelUsage"`
+	Denials  json.RawMessage `json:"permission_denials"`
 }
 
 // ended takes claude's last word; of several, which are there when work in the background went on, the last counts.
@@ -246,19 +251,29 @@ func (s *stream) ended(raw []byte) {
 		return
 	}
 	s.end, s.cut = &l, s.stopped() != nil
+	l = l.without(s.before)
+	refused, more := denials(l.Denials)
 	facts := []wire.Member{}
 	for _, f := range []struct {
 		key   string
 		value json.RawMessage
 	}{
 		{"model", text(s.model)}, {"num_turns", l.Turns}, {"duration_ms", l.Duration}, {"duration_api_ms", l.API}, {"total_cost_usd", l.Cost},
-		{"usage", l.Usage}, {"model_usage", l.ByModel}, {"claude_code_version", text(s.version)},
+		{"usage", l.Usage}, {"model_usage", l.ByModel}, {"permission_denials", refused}, {"permission_denials_left_out", count(more)},
+		{"claude_code_version", text(s.version)},
 	} {
 		if len(f.value) > 0 && string(f.value) != "null" && len(f.value) < 64<<10 {
 			facts = append(facts, wire.Member{Key: f.key, Value: f.value})
 		}
 	}
 	s.host.Tell(run.EventMetadata, wire.Object([]wire.Member{{Key: "metadata", Value: wire.Object(facts)}}))
+}
+
+func count(n int) json.RawMessage {
+	if n == 0 {
+		return nil
+	}
+	return json.RawMessage(strconv.Itoa(n))
 }
 
 func text(s string) json.RawMessage {
@@ -294,6 +309,9 @@ func (s *stream) outcome(ctx context.Context, inv executor.Invocation, exit proc
 			s.trouble.said = cutText(strings.Join(s.end.Errors, "; "), process.MaxWhy)
 		} else if s.end.Text != nil && *s.end.Text != "" {
 			s.trouble.said = cutText(*s.end.Text, process.MaxWhy)
+		}
+		if s.trouble.status == 0 && strings.Contains(s.trouble.said, "529 Overloaded") { // 2.1.197 tells no status where it gave up early
+			s.trouble.status = 529
 		}
 		if s.trouble.said == "" {
 			s.trouble.said = "Claude Code ended with " + s.end.Subtype

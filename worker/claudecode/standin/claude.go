@@ -3,32 +3,55 @@ package standin
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"ao/worker/process"
 )
 
-// Claude gives the real claude program: where AO_TEST_CLAUDE says, on PATH, or where scripts/get-claude puts it. Where there is none
-// the test is skipped; the transcripts that were recorded of it are replayed everywhere (TestTranscripts of worker/claudecode).
+// Claude gives one real claude program: the first of Claudes.
 func Claude(t testing.TB) string {
 	t.Helper()
-	if own := os.Getenv("AO_TEST_CLAUDE"); own != "" {
-		path, err := process.Find(own, "")
-		if err != nil {
-			t.Fatalf("AO_TEST_CLAUDE: %v", err)
-		}
-		return path
-	}
-	for _, name := range []string{"claude", fetched()} {
-		if path, err := process.Find(name, os.DevNull); err == nil { // nothing lies in there, so that a name is looked for on PATH alone
-			return path
-		}
-	}
-	t.Skip("there is no claude program here: scripts/get-claude installs it, and AO_TEST_CLAUDE says where another one is; recorded transcripts are replayed instead (TestTranscripts)")
-	return ""
+	return Claudes(t)[0]
 }
 
-// fetched is where scripts/get-claude puts it: below the folder of go.work, wherever in there the test is.
+// Claudes gives the real claude programs, of different versions: those that AO_TEST_CLAUDE lists, those that scripts/get-claude fetched, or the
+// one on PATH. Where there is none the test is skipped; the transcripts that were recorded of them are replayed everywhere (TestTranscripts of
+// worker/claudecode).
+func Claudes(t testing.TB) []string {
+	t.Helper()
+	if own := filepath.SplitList(os.Getenv("AO_TEST_CLAUDE")); len(own) > 0 {
+		for i := range own {
+			path, err := process.Find(own[i], "")
+			if err != nil {
+				t.Fatalf("AO_TEST_CLAUDE: %v", err)
+			}
+			own[i] = path
+		}
+		return own
+	}
+	if all, _ := filepath.Glob(filepath.Join(fetched(), "*", "claude")); len(all) > 0 { // in the order of their versions
+		return all
+	}
+	if path, err := process.Find("claude", os.DevNull); err == nil { // nothing lies in there, so that the name is looked for on PATH alone
+		return []string{path}
+	}
+	t.Skip("there is no claude program here: scripts/get-claude installs two versions, and AO_TEST_CLAUDE says where others are; recorded transcripts are replayed instead (TestTranscripts)")
+	return nil
+}
+
+// Each runs a test with each of Claudes.
+func Each(t *testing.T, test func(t *testing.T, claude string)) {
+	t.Helper()
+	for _, claude := range Claudes(t) {
+		t.Run(strings.TrimPrefix(filepath.Dir(claude), fetched()+"/"), func(t *testing.T) {
+			t.Parallel()
+			test(t, claude)
+		})
+	}
+}
+
+// fetched is where scripts/get-claude puts them: below the folder of go.work, wherever in there the test is.
 func fetched() string {
 	dir, err := os.Getwd()
 	for err == nil {
@@ -37,5 +60,5 @@ func fetched() string {
 		}
 		dir = filepath.Dir(dir)
 	}
-	return filepath.Join(dir, "bin/claude-code/claude")
+	return filepath.Join(dir, "bin/claude-code")
 }
