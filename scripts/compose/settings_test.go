@@ -59,6 +59,9 @@ func TestSettings(t *testing.T) {
 func TestFoldersOfOnesOwn(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
 		for name, s := range services(t, file) {
+			if strings.HasPrefix(s.Image, "nats:") && !slices.Contains(s.Volumes, any("keys-nats:/keys/nats:ro")) {
+				t.Errorf("%s: %s does not find the certificates of 'ao init --tls' where users.conf says", file, name)
+			}
 			if s.program() == "" {
 				continue
 			}
@@ -80,6 +83,7 @@ func TestFoldersOfOnesOwn(t *testing.T) {
 // A service is what these tests read of one.
 type service struct {
 	Build       struct{ Dockerfile string }
+	Image       string
 	Entrypoint  []string
 	Environment map[string]any
 	Volumes     []any
