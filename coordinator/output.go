@@ -77,7 +77,7 @@ func inputSize(in *run.Input) int64 {
 // tooLarge is the refusal of an input that is.
 func (c *Coordinator) tooLarge(in *run.Input) error {
 	if size := inputSize(in); size > c.MaxPayload {
-		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD)", size, c.MaxPayload).With("field", "parameters")
+		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, c.MaxPayload).With("field", "parameters").With("limit", c.MaxPayload)
 	}
 	return nil
 }

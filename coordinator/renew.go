@@ -7,7 +7,6 @@ import (
 
 	"ao/coordinator/journal"
 	"ao/shared/agent"
-	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
@@ -64,10 +63,9 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spe
 	if err != nil {
 		return s, agent.InvalidSchema("parameters_schema", err)
 	}
-	if wrong := takes.Check(in.Parameters); len(wrong) > 0 {
+	if wrong := takes.CheckUpTo(in.Parameters, c.MaxPayload); len(wrong) > 0 {
 		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do not match its new parameters_schema", k.Name)
-		return s, fault.New(fault.Invalid, "parameter_validation_failed", say).
-			With("agent_name", k.Name).With("validation_errors", wrong).With("parameters_schema", takes.Raw())
+		return s, unfit(say, k.Name, wrong, takes.Raw())
 	}
 	var asked run.Request
 	if s.TimeoutBy == "request" {

@@ -14,6 +14,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/schema"
 	"ao/shared/trace"
 )
 
@@ -190,9 +191,11 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 		return p, agent.InvalidSchema("parameters_schema", err)
 	}
 	p.schemaRaw = s.Raw()
-	if wrong := s.Check(req.Parameters); len(wrong) > 0 {
-		return p, fault.New(fault.Invalid, "parameter_validation_failed", "Parameters do not match agent's parameters_schema").
-			With("agent_name", name).With("validation_errors", wrong).With("parameters_schema", p.schemaRaw)
+	if err := c.tooLarge(&run.Input{Parameters: req.Parameters}); err != nil {
+		return p, err
+	}
+	if wrong := s.CheckUpTo(req.Parameters, c.MaxPayload); len(wrong) > 0 {
+		return p, unfit("Parameters do not match agent's parameters_schema", name, wrong, p.schemaRaw)
 	}
 	if d := req.AdditionalDemands.ExecutorProfile; d != "" {
 		if err := agent.CheckName("additional_demands.executor_profile", d); err != nil {
@@ -227,6 +230,16 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	p.spec.Input = &run.Input{Parameters: req.Parameters, Blueprint: snapshot, Output: output}
 	p.spec.Contract = output != nil
 	return p, c.tooLarge(p.spec.Input)
+}
+
+// unfit refuses parameters that do not match a schema, with everything that is wrong.
+func unfit(say, agent string, wrong []schema.Violation, parametersSchema json.RawMessage) *fault.Fault {
+	first := wrong[0].Path + ": " + wrong[0].Message
+	if more := len(wrong) - 1; more > 0 {
+		first += fmt.Sprintf(" (and %d more)", more)
+	}
+	return fault.New(fault.Invalid, "parameter_validation_failed", say).
+		With("agent_name", agent).With("validation_errors", wrong).With("parameters_schema", parametersSchema).First(first)
 }
 
 // tooDeep refuses a child: agents that start themselves would go on for ever.

@@ -81,7 +81,7 @@ func (a *API) body(g *gin.Context) ([]byte, error) {
 	r := g.Request
 	tooLarge := func() error {
 		g.Writer.Header().Set("Connection", "close")
-		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed (AO_MAX_PAYLOAD)", a.limit)
+		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed (AO_MAX_PAYLOAD)", a.limit).With("limit", a.limit)
 	}
 	if r.ContentLength > a.limit {
 		return nil, tooLarge()

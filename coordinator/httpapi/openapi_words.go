@@ -38,6 +38,7 @@ var sayings = map[string]string{
 	"execution_mode":              "an alias of mode",
 	"wait_seconds":                "mode sync: how long the answer may take before it is 202",
 	"additional_demands":          "added to the agent's own demands",
+	"Run.parameters_omitted":      "parameters are null because they are large; GET /runs/{id} has them",
 	"Run.waiting_for":             "a pending run: why it waits",
 	"Run.attempt":                 "number of the attempt, from 1; 0: none was begun",
 	"Run.error":                   "why it failed or was stopped; null: it did not",

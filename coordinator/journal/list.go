@@ -45,7 +45,7 @@ type SessionPage struct {
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
-	listedParams = 16 << 10 // bytes of parameters that lists and live streams show; larger ones are null there
+	listedParams = 16 << 10 // bytes of parameters that lists and live streams show; larger ones are left out, which they say
 	stride       = 4096     // rows looked at under one lock
 	readers      = 8        // records read at once
 )
@@ -111,7 +111,7 @@ func (j *Journal) wantsSession(q *Query, s *session) bool {
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.id)
 }
 
-// Runs lists runs, newest first. Parameters of more than 16 KiB are null in a list; Get has them.
+// Runs lists runs, newest first. Parameters of more than 16 KiB are left out of a list, which says so; Get has them.
 func (j *Journal) Runs(ctx context.Context, q Query) (Page, error) {
 	below, err := cursor(runCursor, q.Cursor)
 	if err = cmp.Or(refuse(q, run.Statuses), err); err == nil {
@@ -182,6 +182,7 @@ func (j *Journal) brief(ctx context.Context, s sight) (run.Run, error) {
 	if len(r.Parameters) > listedParams {
 		r.Parameters = nil
 	}
+	r.ParametersOmitted = r.Parameters == nil
 	return r, err
 }
 
@@ -189,7 +190,9 @@ func (j *Journal) brief(ctx context.Context, s sight) (run.Run, error) {
 func (j *Journal) listed(ctx context.Context, s sight) (run.Run, error) {
 	r, err := j.brief(ctx, s)
 	if fault.KindOf(err) == fault.Unavailable {
-		return s.bare(), nil
+		r = s.bare()
+		r.ParametersOmitted = true
+		return r, nil
 	}
 	return r, err
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -173,6 +175,97 @@ func TestANameOfARunner(t *testing.T) {
 		}
 		if m["agent_name"] != "tool" || m["runner_id"] != w.id || m["executor_profile"] != "procedural" {
 			t.Error(g.body)
+		}
+	}
+}
+
+// TestTheSizeOfParameters: parameters have one limit, that of all input, and beyond it are 413. Lists leave large ones out, and say so.
+func TestTheSizeOfParameters(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(c *serve.Config) { c.Coordinator.MaxPayload = 6 << 20 })
+	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
+	c := s.speak(versions[1])
+	sized := func(n int) string {
+		return `{"agent_name":"plain","parameters":{"a":"` + strings.Repeat("x", n) + `"}}`
+	}
+
+	before := s.stored()
+	for door, g := range map[string]got{
+		"POST /runs": s.post("/runs", sized(6<<20)), "POST /runs/validate": s.post("/runs/validate", sized(6<<20)), "MCP": s.tool(c, sized(6<<20), 413),
+	} {
+		for _, word := range []string{`"error":"too_large"`, `"field":"parameters"`, `"limit":6291456`, "AO_MAX_PAYLOAD"} {
+			if g.status != 413 || !strings.Contains(g.body, word) {
+				t.Errorf("%s: status %d, no %s in %.300s", door, g.status, word, g.body)
+			}
+		}
+	}
+	if s.stored() != before {
+		t.Error("what is refused is stored")
+	}
+
+	sizes := map[string]int{}
+	for _, n := range []int{5 << 20, 300 << 10, 20 << 10, 10} { // beyond what a schema checks elsewhere, beside the record, in it, and shown
+		id := s.submit(sized(n)).RunID
+		s.until(id, run.Completed)
+		sizes[id] = n
+	}
+	for _, r := range s.get("/runs").want(200)["runs"].([]any) {
+		r := r.(map[string]any)
+		n := sizes[r["run_id"].(string)]
+		if omitted := r["parameters_omitted"] == true; omitted != (n > 16<<10) || omitted != (r["parameters"] == nil) {
+			t.Errorf("parameters of %d bytes are listed as omitted: %v, %.80v", n, r["parameters_omitted"], r["parameters"])
+		}
+	}
+	for id, n := range sizes {
+		r := s.get("/runs/" + id).want(200)
+		if p, _ := r["parameters"].(map[string]any); p == nil || len(p["a"].(string)) != n || r["parameters_omitted"] != nil {
+			t.Errorf("a run shows other parameters than its %d bytes, or that they are omitted: %v", n, r["parameters_omitted"])
+		}
+	}
+}
+
+// TestWhichNumbersAreTaken: digits are kept, and a number that programs cannot compute with is refused where it stands.
+func TestWhichNumbersAreTaken(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
+	c := s.speak(versions[1])
+	for number, say := range map[string]string{
+		"1e400": "exponent must lie between -308 and 308", "-1E-400": "exponent must lie between -308 and 308", strings.Repeat("1", 65): "at most 64 characters are allowed",
+	} {
+		s.refusedEverywhere(c, `{"agent_name":"plain","parameters":{"deep":[`+number+`]}}`, 400, `"error":"parameter_validation_failed"`, `"path":"$.deep[0]"`, say)
+	}
+	const kept = `{"a":12345678901234567890,"b":1e308,"c":0.10,"d":-1E-308,"e":1.0000000000000000000000000000000001}`
+	if r := s.until(s.submit(`{"agent_name":"plain","parameters":`+kept+`}`).RunID, run.Completed); string(r.Parameters) != kept {
+		t.Errorf("%s", r.Parameters)
+	}
+}
+
+// TestAReasonNamesTheFirstViolation: who reads the stream of refused messages sees what was wrong, not only that something was.
+func TestAReasonNamesTheFirstViolation(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	typed := echo("typed")
+	typed.ParametersSchema = json.RawMessage(`{"type":"object","required":["a","b"],"properties":{"a":{"type":"integer"}}}`)
+	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, typed)
+	js, err := s.nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{
+		`{"agent_name":"typed","parameters":{"a":"x"}}`:     "Parameters do not match agent's parameters_schema: $.a: 'x' is not of type 'integer' (and 1 more)",
+		`{"agent_name":"typed","output_schema":{"type":7}}`: "output_schema is not a valid JSON Schema: Schema validation error at $.type: ",
+		`{"agent_name":"typed","session_id":""}`:            "session_id is empty: give a value, or leave it out",
+	} {
+		if strings.Contains(body, "output_schema") {
+			body = strings.Replace(body, `"output_schema"`, `"parameters":{"a":1,"b":1},"output_schema"`, 1)
+		}
+		if _, err := js.Publish(subject.InboxRuns, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		natstest.Until(t, body+" is refused", func() bool { return s.rejected()[body] != "" })
+		if got := s.rejected()[body]; !strings.HasPrefix(got, want) {
+			t.Errorf("%s is refused with %q, want %q", body, got, want)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) 
 func judge(ctx context.Context, d Delivery, err error) {
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.Unauthorized, fault.Forbidden, fault.NotFound, fault.Conflict, fault.TooLarge:
-		d.Reject(ctx, fault.Of(err).Message)
+		d.Reject(ctx, fault.Of(err).Reason())
 		return
 	}
 	if err != nil {

@@ -209,7 +209,7 @@ func (b Blueprint) checkOutput() error {
 
 // InvalidSchema is the answer to a schema that cannot be used (contract section 2).
 func InvalidSchema(field string, err error) error {
-	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details", err.Error()).With("field", field)
+	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details", err.Error()).With("field", field).First(err.Error())
 }
 
 // InputSchema is what the parameters of a run of this type are validated against (contract section 3).

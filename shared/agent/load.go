@@ -65,14 +65,10 @@ func Load(dir, kind string, fits func(File) error) (good []File, broken []Bad, e
 	return good, broken, nil
 }
 
-// reason is the whole of what is wrong, details of a schema's errors included.
+// reason is what is wrong, details of a schema's errors included.
 func reason(err error) string {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
-		for _, m := range f.Fields {
-			if m.Name == "details" {
-				return fmt.Sprintf("%s: %v", f.Message, m.Value)
-			}
-		}
+		return f.Reason()
 	}
 	return err.Error()
 }

@@ -48,6 +48,7 @@ type Fault struct {
 	Message    string
 	Fields     []Field
 	RetryAfter time.Duration // Busy and Unavailable: when to come again
+	first      string        // of several things that are wrong, which the fields list
 	cause      error
 }
 
@@ -81,6 +82,20 @@ func (f *Fault) With(name string, value any) *Fault {
 func (f *Fault) After(d time.Duration) *Fault {
 	f.RetryAfter = d
 	return f
+}
+
+// First notes the first of several things that are wrong, for who has one line only (Reason). The body's fields list them all.
+func (f *Fault) First(wrong string) *Fault {
+	f.first = wrong
+	return f
+}
+
+// Reason is the message with the first thing that is wrong.
+func (f *Fault) Reason() string {
+	if f.first == "" {
+		return f.Message
+	}
+	return f.Message + ": " + f.first
 }
 
 func (f *Fault) Error() string {

@@ -88,6 +88,9 @@ type Run struct {
 	TimeoutAt  *time.Time      `json:"timeout_at,omitempty"`
 	WaitingFor string          `json:"waiting_for,omitempty"` // a pending one: why it waits
 
+	// ParametersOmitted says that parameters are null because a list or a live stream leaves large ones out.
+	ParametersOmitted bool `json:"parameters_omitted,omitempty"`
+
 	MaxAttempts  int    `json:"max_attempts,omitempty"`
 	Depth        int    `json:"depth,omitempty"`       // how many sessions are above its own
 	ParentGone   bool   `json:"parent_gone,omitempty"` // the parent session does not exist any more

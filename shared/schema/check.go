@@ -51,13 +51,16 @@ var checks = sync.Pool{New: func() any {
 
 // Check says in which ways a value does not fit: nil if it fits, else at most 100 violations, sorted by path and schema path. A value that
 // cannot be read, is too large, or takes too long to check is a violation at "$"; a member given twice is one at its own path.
-func (s *Schema) Check(value json.RawMessage) (out []Violation) {
+func (s *Schema) Check(value json.RawMessage) []Violation { return s.CheckUpTo(value, MaxValueBytes) }
+
+// CheckUpTo is Check for values of at most so many bytes.
+func (s *Schema) CheckUpTo(value json.RawMessage, most int64) (out []Violation) {
 	defer func() {
 		if r := recover(); r != nil { // ours to mend, but never a reason to take the process down or to let the value pass
 			out = []Violation{{Path: "$", Message: crashed}}
 		}
 	}()
-	v, count, bad := read(value, limits{MaxValueBytes, MaxDepth, MaxValues})
+	v, count, bad := read(value, limits{int(most), MaxDepth, MaxValues})
 	if bad != nil {
 		return []Violation{bad.violation()}
 	}

@@ -30,7 +30,7 @@ const (
 	MaxSchemaValues = 20_000
 	MaxPatterns     = 100
 	MaxPatternChars = 512
-	MaxValueBytes   = 4 << 20
+	MaxValueBytes   = 4 << 20 // of Check; CheckUpTo has its own
 	MaxValues       = 200_000
 	MaxDepth        = 64 // levels of nesting, of schemas and of values
 )
