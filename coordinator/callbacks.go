@@ -131,8 +131,7 @@ func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err 
 	})
 }
 
-// write appends the turn and the record of what it tells, both or neither, if still says so at the last moment. ErrTaken: that
-// has been done.
+// write appends the turn and the record of what it tells, if still says so at the last moment. ErrTaken: that has been done.
 func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() bool) (told int, err error) {
 	children, err := c.children(ctx, o.Children)
 	if err != nil {
@@ -142,33 +141,53 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	if err != nil {
 		return 0, err
 	}
-	record := run.Callback{V: c.versions.now(), RunID: spec.ID, At: spec.CreatedAt}
+	spec.Tells = &run.Tells{Before: o.Told}
 	for _, child := range o.Children[:told] {
-		record.Children = append(record.Children, child.RunID)
+		spec.Tells.Children = append(spec.Tells.Children, child.RunID)
 	}
 	span := c.handOn(ctx, &spec, o.Children[:told])
 	if err := c.offload(ctx, &spec); err != nil {
 		return 0, err
 	}
-	turn, err := run.Accepted{V: c.versions.now(), Spec: spec}.Encode()
-	if err != nil {
-		return 0, err
-	}
-	body, err := json.Marshal(record)
+	together, apart, err := c.telling(spec)
 	if err != nil {
 		return 0, err
 	}
 	if !still() {
 		return 0, bus.ErrTaken
 	}
-	part := subject.Partition(o.Session)
-	seq, err := c.bus.AppendAll(ctx, bus.Entry{Subject: subject.Accepted(part, o.Session, spec.ID), Body: turn},
-		bus.Entry{Subject: subject.Callback(part, o.Session, o.Children[0].RunID, o.Told), Body: body})
+	seq, err := c.bus.AppendAll(ctx, together...)
+	if errors.Is(err, bus.ErrCrowded) {
+		seq, err = c.bus.AppendEach(ctx, apart...)
+	}
 	if err == nil {
 		c.written(seq)
 		span.End()
 	}
 	return told, err
+}
+
+// telling are the records of a callback turn. The callback record decides, so it is the first of those that are written one by one, and
+// carries the turn. In a batch the turn precedes it, as programs of older versions want, and is not queued before that record stands.
+func (c *Coordinator) telling(spec run.Spec) (together, apart []bus.Entry, err error) {
+	body, err := run.Accepted{V: c.versions.now(), Spec: spec}.Encode()
+	if err != nil {
+		return nil, nil, err
+	}
+	turn := bus.Entry{Subject: subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), Body: body}
+	list, err := c.listing(spec, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	carrying, err := c.listing(spec, body)
+	return []bus.Entry{turn, list}, []bus.Entry{carrying, turn}, err
+}
+
+// listing is the callback record of a turn. next is the turn's accepted record where it is to follow.
+func (c *Coordinator) listing(spec run.Spec, next []byte) (bus.Entry, error) {
+	t := spec.Tells
+	body, err := run.Callback{V: c.versions.now(), RunID: spec.ID, Children: t.Children, At: spec.CreatedAt, Next: next}.Encode()
+	return bus.Entry{Subject: subject.Callback(subject.Partition(spec.SessionID), spec.SessionID, t.Children[0], t.Before), Body: body}, err
 }
 
 // soon is how long after the end of a child, give or take what the clocks differ, it may be said that there is no such result, and

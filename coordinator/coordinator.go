@@ -156,6 +156,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		g.Go(func() error { return c.leases.watch(ctx) })
 		g.Go(func() error { return c.watchRoom(ctx) })
 		g.Go(func() error { defer c.tellings.wg.Wait(); defer c.offers.wg.Wait(); return c.turns.watch(ctx) })
+		g.Go(func() error { return newUnfinished(c).watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
 		g.Go(func() error { return c.fleet.closeQueues(ctx) })

@@ -175,7 +175,7 @@ func (l *leases) tick(ctx context.Context) {
 	l.mu.Lock()
 	alive := make(map[string]time.Time, len(l.seen))
 	l.c.Journal.Begun(func(a journal.Active) bool {
-		if a.OfferSeq != 0 { // its worker has done its part
+		if a.OfferSeq != 0 || a.EndSeq != 0 { // its worker has done its part, or has none any more
 			return true
 		}
 		at, ok := l.seen[a.Key]
@@ -310,6 +310,9 @@ func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) er
 	if moot, err := c.moot(a); moot {
 		return err
 	}
+	if now, ok := c.Journal.Active(a.Spec.ID); ok && now.EndSeq != 0 {
+		return c.endAsCarried(ctx, now)
+	}
 	status := run.Failed
 	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
 		With("runner_id", a.Claim.RunnerID).With("detail", why)
@@ -354,11 +357,15 @@ func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Stat
 	return c.say(ctx, a, e)
 }
 
-// endUnoffered says a last word if nothing was offered: in one batch with a record that takes the offer's place, so that no worker
-// can come between.
+// shutting are the records that say a last word if nothing was offered: the first takes the offer's place, and carries that word.
+func shutting(a journal.Active, e bus.Entry) []bus.Entry {
+	return []bus.Entry{{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: e.Body}, e}
+}
+
+// endUnoffered says a last word if nothing was offered, so that no worker can come between.
 func (c *Coordinator) endUnoffered(ctx context.Context, a journal.Active, e bus.Entry) error {
-	shut := bus.Entry{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: e.Body}
-	seq, err := c.bus.AppendAll(ctx, shut, e)
+	all := shutting(a, e)
+	seq, err := c.appendAll(ctx, all...)
 	switch {
 	case err == nil:
 		c.written(seq)
@@ -370,11 +377,14 @@ func (c *Coordinator) endUnoffered(ctx context.Context, a journal.Active, e bus.
 	if err := c.caughtUp(ctx); err != nil {
 		return err
 	}
-	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Key != a.Key || now.OfferSeq != 0 {
+	switch now, ok := c.Journal.Active(a.Spec.ID); {
+	case !ok || now.Key != a.Key || now.OfferSeq != 0:
 		return nil // ended, or offered: then the check decides
+	case now.EndSeq != 0: // by this coordinator or another
+		return c.endAsCarried(ctx, now)
 	}
-	if m, err := c.bus.Last(ctx, shut.Subject); err == nil && m.Seq < a.FirstSeq {
-		if err := c.bus.Purge(ctx, subject.Runs, shut.Subject, a.FirstSeq); err != nil {
+	if m, err := c.bus.Last(ctx, all[0].Subject); err == nil && m.Seq < a.FirstSeq {
+		if err := c.bus.Purge(ctx, subject.Runs, m.Subject, a.FirstSeq); err != nil {
 			return unavailable(err)
 		}
 	}

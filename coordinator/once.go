@@ -109,17 +109,21 @@ func (c *Coordinator) repeat(ctx context.Context, body []byte, scope string, sum
 // before the run stood again, is no word on this one either.
 func (c *Coordinator) bringBack(ctx context.Context, p plan, first once) (Accepted, error) {
 	a, err := c.place(ctx, p, first.Run, first.Session)
-	if err != nil {
-		return a, err
+	if err == nil {
+		c.unsayEarlier(ctx, first)
 	}
-	err = c.caughtUp(ctx)
+	return a, err
+}
+
+// unsayEarlier removes what was said of a run before its first record.
+func (c *Coordinator) unsayEarlier(ctx context.Context, first once) {
+	err := c.caughtUp(ctx)
 	if now, open := c.Journal.Active(first.Run); err == nil && open {
 		err = c.unsay(ctx, first, now.FirstSeq)
 	}
 	if err != nil { // the run stands; who gives it up looks once more
 		c.log.Warn("words on a run that was lost are not removed", "run", first.Run, "err", err)
 	}
-	return a, nil
 }
 
 // lateWords removes what a worker said of a run whose own records NATS has lost with a crash, before it is stored again: its

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,19 +21,27 @@ import (
 // begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says when.
 func begin(t testing.TB, b *bus.Bus, cfg Config) *Coordinator {
 	t.Helper()
+	c, _ := beginFor(t, b, cfg)
+	return c
+}
+
+// beginFor is begin of one that may end before the test.
+func beginFor(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func()) {
+	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
-	c := New(cfg)
+	c = New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil && ctx.Err() == nil {
 			t.Errorf("the coordinator ended with %v", err)
 		}
 	})
+	t.Cleanup(end)
 	natstest.Until(t, "the coordinator is ready", func() bool { return c.Ready() == nil })
-	return c
+	return c, end
 }
 
 // runner is a process with these agents.

@@ -26,6 +26,10 @@ func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
 		}
 		a, ok := c.Journal.Active(id)
 		switch {
+		case ok && a.EndSeq != 0: // it is being ended
+			if err = c.endAsCarried(ctx, a); err == nil {
+				err = c.caughtUp(ctx)
+			}
 		case r.Status == run.Stopped || ok && a.Stopping && a.Claim != nil:
 			return c.Show(ctx, id)
 		case r.Status.Final():
@@ -55,19 +59,25 @@ func unbegun(a journal.Active) *fault.Fault {
 	return fault.New(fault.Internal, "stopped", "Stopped before it began")
 }
 
-// endWaiting ends a run that nobody has begun: claim and last word in one batch, so that no worker can come between.
-// ErrTaken: somebody has.
-func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
-	attempt, key := c.attempt(a)
-	claim, err := run.Claim{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC()}.Encode()
-	if err != nil {
-		return err
-	}
+// ending are the records that end a run that nobody has begun: the claim, which carries the last word, and that.
+func (c *Coordinator) ending(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
 	last, err := c.ended(ctx, a, status, f)
 	if err != nil {
+		return nil, err
+	}
+	attempt, key := c.attempt(a)
+	claim, err := run.Claim{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC(), Next: last.Body}.Encode()
+	return []bus.Entry{{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim}, last}, err
+}
+
+// endWaiting ends a run that nobody has begun, so that no worker can come between. ErrTaken: somebody has begun it, or is ending it.
+func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
+	all, err := c.ending(ctx, a, status, f)
+	if err != nil {
 		return err
 	}
-	seq, err := c.bus.AppendAll(ctx, bus.Entry{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim}, last)
+	last := all[1]
+	seq, err := c.appendAll(ctx, all...)
 	if errors.Is(err, bus.ErrTaken) {
 		return c.endIgnored(ctx, a, status, last)
 	}
@@ -282,7 +292,7 @@ func (c *Coordinator) purge(ctx context.Context, part, session string, runs []st
 	if err != nil {
 		return err
 	}
-	filters = append(filters, subject.Accepted(part, session, "*"))
+	filters = append(filters, subject.Accepted(part, session, "*"), subject.Session(part, session))
 	for _, id := range runs {
 		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
 			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))

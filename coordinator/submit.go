@@ -306,12 +306,12 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 	if !p.ownID {
 		return c.appendRecord(ctx, entry)
 	}
-	begun, err := json.Marshal(run.Begun{V: c.versions.now(), RunID: p.spec.ID, At: p.spec.CreatedAt})
+	all, err := c.beginning(part, p.spec, entry)
 	if err != nil {
 		return err
 	}
-	session := bus.Entry{Subject: subject.Session(part, p.spec.SessionID), Body: begun}
-	seq, err := c.bus.AppendAll(ctx, session, entry)
+	session := all[0]
+	seq, err := c.appendAll(ctx, all...)
 	if err == nil {
 		c.written(seq)
 		return nil
@@ -328,11 +328,22 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 	if err := c.caughtUp(ctx); err != nil {
 		return err
 	}
-	// Both were written at once; but NATS may have lost the other one with a crash.
+	// The other one may not have been written, or be lost with a crash of NATS.
 	if stands, err := c.stands(ctx, once{Run: p.spec.ID, Session: p.spec.SessionID}); err != nil || stands {
 		return err
 	}
 	return c.appendRecord(ctx, entry)
+}
+
+// beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it is accepted, and
+// the run's first. The one before the other: whose session it is, is decided when its run may be taken.
+func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) ([]bus.Entry, error) {
+	accepted, err := run.Accepted{V: c.versions.now(), Spec: s}.Encode()
+	if err != nil {
+		return nil, err
+	}
+	begun, err := run.Begun{V: c.versions.now(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
+	return []bus.Entry{{Subject: subject.Session(part, s.SessionID), Body: begun}, first}, err
 }
 
 // first is the run's first record.

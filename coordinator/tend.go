@@ -272,7 +272,7 @@ func (c *Coordinator) sweepPayloads(ctx context.Context, old time.Time) {
 		}
 		id := runOf(name)
 		_, open := c.Journal.Active(id)
-		return !open && !c.Journal.Ended(id) && c.Journal.Sure()
+		return !open && !c.Journal.Ended(id) && !c.Journal.IsPromised(id) && c.Journal.Sure()
 	})
 	if err != nil {
 		c.log.Warn("payloads of no run not removed; trying again", "err", err)

@@ -40,7 +40,7 @@ func (c *Coordinator) overFor(a journal.Active, last bus.Entry) {
 		return
 	}
 	name, from := "queue", a.Spec.CreatedAt
-	if a.Claim != nil {
+	if a.Claim != nil && a.Claim.RunnerID != "" {
 		name, from = "attempt", a.Claim.At
 	}
 	s := c.Trace.Past(trace.With(context.Background(), a.Spec.Trace), name, from, e.At)

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -131,10 +130,9 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 		return
 	}
 	if len(batch) > 1 {
-		switch _, err := t.c.bus.AppendAll(ctx, batch...); {
+		switch _, err := t.c.appendAll(ctx, batch...); {
 		case err == nil:
 			return
-		case errors.Is(err, bus.ErrCrowded): // somebody holds all places for batches; single records need none
 		case fault.KindOf(err) == fault.Unavailable:
 			t.c.log.Warn("runs not queued yet; trying again", "runs", len(batch), "err", err)
 			return
@@ -174,6 +172,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 			spec.Model, spec.Demands = t.c.Journal.Model(spec.SessionID), t.demands(&spec)
 			spec.After = t.c.Journal.LastBegun(spec.SessionID, spec.ID)
 		}
+		spec.Tells = nil // its callback record stands
 		e, err = t.c.queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
 	}
 	if err != nil {

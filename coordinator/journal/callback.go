@@ -79,7 +79,7 @@ func (f *fold) owes(s *session) bool {
 }
 
 func (f *fold) owesOf(r *row) bool {
-	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun // its turn may give it back
+	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun || f.isPromised(r) // its turn may give it back
 	if r.live != nil || !r.callback || r.told && !waits {
 		return false
 	}
@@ -87,7 +87,7 @@ func (f *fold) owesOf(r *row) bool {
 	return p != nil && p.hears()
 }
 
-// report is a callback record: these children are told of by a turn of their parent, whose accepted record stands right before.
+// report is a callback record: these children are told of by a turn of their parent, whose accepted record precedes it, or follows.
 func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error) {
 	var c run.Callback
 	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > f.version {
@@ -95,6 +95,7 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 	}
 	turn := f.runs[identOf(runPrefix, c.RunID)]
 	p := f.sessions[identOf(sessionPrefix, rec.Session)]
+	var children []*row
 	for _, id := range c.Children {
 		r := f.runs[identOf(runPrefix, id)]
 		if r == nil || r.told || !r.callback || r.live != nil || r.parent != rec.Session {
@@ -108,9 +109,14 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 		f.touch(r)
 		f.touch(turn)
 		ch.Moved = true
-		if turn != nil && turn.live != nil && !turn.begun {
-			turn.live.children = append(turn.live.children, r)
-		}
+		children = append(children, r)
+	}
+	switch {
+	case turn == nil:
+		f.promiseRun(c.RunID, rec.Session, c.Next, children, m)
+	case turn.live != nil:
+		f.list(turn, children)
+		f.settle(turn.session)
 	}
 	if p != nil {
 		f.clear(p)
@@ -136,6 +142,9 @@ func (f *fold) clear(p *session) {
 func (f *fold) giveBack(r *row) {
 	if r.begun {
 		return
+	}
+	if r.live.unlisted { // it would have told nobody
+		r.callback = false
 	}
 	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.gone })
 	if len(back) > 0 {
@@ -246,6 +255,12 @@ func (f *fold) held(told time.Time) uint64 {
 			if f.owesOf(r) {
 				need(r)
 			}
+		}
+	}
+	for _, p := range f.promised {
+		least = min(least, p.seq)
+		for _, child := range p.children {
+			need(child)
 		}
 	}
 	for _, to := range f.hosts.first {

@@ -160,7 +160,7 @@ func (j *Journal) End(ctx context.Context, id string) (run.Ended, error) {
 }
 
 func (f *fold) owingOf(s *session) (o Owing, ok bool) {
-	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() {
+	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || f.expects(s) {
 		return o, false
 	}
 	o = Owing{At: time.Now(), Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}

@@ -57,6 +57,8 @@ type fold struct {
 	owing    map[*session]bool // sessions with children that they are to be told of
 	due      []*session        // of these: became idle, or got their first, since it was asked last
 	recent   []report          // callback records of the last minutes
+	promised map[ident]promise // runs that another record carries, and that have none of their own yet
+	unlisted map[*row]bool     // callback turns whose callback record is not there
 	hooks    map[*row]*hook    // HTTP callbacks of ended runs that are not delivered
 	hosts    receivers         // of these: those with tries left
 	past     map[*row][]past   // of runs that were queued more than once
@@ -81,6 +83,7 @@ func newFold(key func(string, int) string) *fold {
 	return &fold{
 		key: key, version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
 		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{}, lanes: map[string]*line{},
+		promised: map[ident]promise{}, unlisted: map[*row]bool{},
 	}
 }
 
@@ -120,6 +123,8 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 		version, err = f.report(&ch, rec, m)
 	case subject.NotifiedKind:
 		version, err = f.notify(&ch, rec, m)
+	case subject.SessionKind:
+		version, err = f.beginSession(rec, m)
 	default: // of no concern to the index, but of some version
 		version, err = scanVersion(m.Body)
 	}
@@ -197,6 +202,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 	f.tail = r
 	f.apart.enter(r, m.Time.UnixNano())
 	f.runs[id] = r
+	f.keepPromise(id, r)
 	f.order = append(f.order, r)
 	f.waiting++
 	if sess.last == nil {
@@ -264,6 +270,10 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m bus.
 	f.begun++
 	f.underway.into(r, m.Time.UnixNano())
 	a.Attempt = a.Next()
+	if c.RunnerID == "" && f.carries(c.Next) {
+		a.EndSeq = m.Seq
+	}
+	c.Next = nil // a part of the record
 	a.Claim, a.ClaimSeq, a.Key = &c, m.Seq, strings.Clone(rec.Key)
 	r.claim, r.claimed, r.runner = m.Seq, nanos(c.At), c.RunnerID
 	if c.RunnerID != "" {
@@ -327,6 +337,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 	if r.hook == hookOwed {
 		f.promise(r, m)
 	}
+	delete(f.unlisted, r)
 	f.unlink(r)
 	s.live = slices.DeleteFunc(s.live, func(o *row) bool { return o == r })
 	if len(s.live) == 0 {
@@ -357,7 +368,7 @@ func (f *fold) retry(r *row, m bus.Message) {
 	r.reach(a.Attempt)
 	f.past[r] = append(f.past[r], past{r.whole, a.Claim != nil})
 	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
-	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.Started, a.RecordVersion = "", "", 0, nil, 0, 0, nil, 0
+	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.EndSeq, a.Started, a.RecordVersion = "", "", 0, nil, 0, 0, 0, nil, 0
 	r.claim, r.claimed, r.runner = 0, 0, ""
 	f.waiting++
 	f.apart.into(r, m.Time.UnixNano())
@@ -386,6 +397,7 @@ func (f *fold) delete(ch *Change, rec subject.Record) {
 		return
 	}
 	f.deleted[sid] = ch.Seq
+	f.breakPromises(ch.SessionID)
 	ch.Moved = true
 	if s == nil {
 		return

@@ -83,6 +83,11 @@ func (f *fold) forget(before uint64) {
 			delete(f.deleted, id)
 		}
 	}
+	for id, p := range f.promised {
+		if p.seq < before {
+			delete(f.promised, id)
+		}
+	}
 	f.compact()
 }
 

@@ -40,7 +40,13 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m bus.Message) (version int
 		}
 		version, take = e.V, func() { f.end(ch, r, e, m) }
 		if rec.Kind == subject.OfferedKind {
-			take = func() { f.offer(ch, r, err == nil && e.RunnerID == "", m) }
+			take = func() {
+				if err == nil && e.RunnerID == "" {
+					f.shut(r, m)
+					return
+				}
+				f.offer(ch, r, m)
+			}
 		}
 	}
 	switch {

@@ -32,7 +32,7 @@ func load(raw []byte, identity string, key func(string, int) string) (*fold, err
 		return nil, errors.New("it is of another stream")
 	}
 	f := newFold(key)
-	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}}
+	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}, promised: map[ident][]uint64{}}
 	for d.kind() {
 		switch d.entry {
 		case entrySession:
@@ -155,6 +155,7 @@ type loading struct {
 	turns     []uint64 // likewise: the parent's turn that tells of it
 	owed      map[*session][]uint64
 	told      map[*row][]uint64
+	promised  map[ident][]uint64
 }
 
 // name is a text that came before or comes now.
@@ -279,12 +280,15 @@ func (l *loading) live(r *row) {
 		l.bad = l.bad || err != nil
 		a.Claim = &c
 	}
-	a.QueuedSeq, a.ClaimSeq, a.OfferSeq = uint64(l.opt(int64(r.first))), uint64(l.opt(int64(r.first))), uint64(l.opt(int64(r.first)))
+	for _, seq := range []*uint64{&a.QueuedSeq, &a.ClaimSeq, &a.OfferSeq, &a.EndSeq} {
+		*seq = uint64(l.opt(int64(r.first)))
+	}
 	a.Lane, a.Stopping, a.NotBefore = l.name(), l.byte() == 1, l.instant(r.created)
 	r.live = &live{snap: a}
 	if told := l.firsts(r.first); len(told) > 0 {
 		l.told[r] = told
 	}
+	r.live.unlisted = l.byte() == 1
 }
 
 func (l *loading) trailer() {
@@ -292,6 +296,11 @@ func (l *loading) trailer() {
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id := l.id()
 		l.f.deleted[id] = l.u()
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		id, seq := l.id(), l.u()
+		l.f.promised[id] = promise{seq: seq, session: l.text()}
+		l.promised[id] = l.firsts(seq)
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		l.f.recent = append(l.f.recent, report{l.u(), moment(l.i())})
@@ -347,6 +356,15 @@ func (l *loading) join() error {
 			}
 		}
 	}
+	for id, firsts := range l.promised {
+		p := f.promised[id]
+		for _, first := range firsts {
+			if child := rowAt(first); child != nil {
+				p.children = append(p.children, child)
+			}
+		}
+		f.promised[id] = p
+	}
 	f.lineUp()
 	for i, s := range f.sorder {
 		if f.sessions[s.id] != s {
@@ -384,6 +402,9 @@ func (f *fold) link(r *row, s *session) {
 		return
 	}
 	s.live = append(s.live, r)
+	if r.live.unlisted {
+		f.unlisted[r] = true
+	}
 	if r.live.snap.OfferSeq != 0 {
 		f.offers = append(f.offers, r)
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -11,10 +12,9 @@ import (
 )
 
 // offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's, which checks it
-// (contract section 6). One that cannot be read counts, too: its subject is taken, no other will come. A coordinator's own says that
-// none is taken any more; the last word stands right behind it.
-func (f *fold) offer(ch *Change, r *row, shut bool, m bus.Message) {
-	if a := r.live.snap; a.Claim == nil || a.Claim.RunnerID == "" || a.OfferSeq != 0 || !a.Spec.Contract || shut {
+// (contract section 6). One that cannot be read counts, too: its subject is taken, no other will come.
+func (f *fold) offer(ch *Change, r *row, m bus.Message) {
+	if !f.mayOffer(r) {
 		return
 	}
 	ch.before(r)
@@ -23,6 +23,50 @@ func (f *fold) offer(ch *Change, r *row, shut bool, m bus.Message) {
 	f.offers = append(f.offers, r)
 	ch.Moved = true
 	ch.after(r)
+}
+
+func (f *fold) mayOffer(r *row) bool {
+	a := r.live.snap
+	return a.Claim != nil && a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0 && a.Spec.Contract
+}
+
+// shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind it.
+func (f *fold) shut(r *row, m bus.Message) {
+	if f.mayOffer(r) && f.carries(m.Body) {
+		f.change(r).EndSeq = m.Seq
+	}
+}
+
+// carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does without an offer.
+func (f *fold) carries(word []byte) bool {
+	if len(word) == 0 || !json.Valid(word) {
+		return false
+	}
+	e, err := f.scanEnded(word)
+	return err == nil && e.RunnerID == "" && (e.Status == run.Failed || e.Status == run.Stopped)
+}
+
+// Ending are the attempts whose last word another record carries, and that have none yet.
+func (j *Journal) Ending() (all []Active) {
+	j.Begun(func(a Active) bool {
+		if a.EndSeq != 0 {
+			all = append(all, a)
+		}
+		return true
+	})
+	return all
+}
+
+// Carried is that last word, as it is to be written.
+func (j *Journal) Carried(ctx context.Context, a Active) ([]byte, error) {
+	raw, err := j.body(ctx, a.EndSeq)
+	if err != nil {
+		return nil, j.gone(a.Spec.ID, err)
+	}
+	if a.EndSeq == a.ClaimSeq {
+		raw = run.Next(raw)
+	}
+	return raw, nil
 }
 
 // mayComplete tells whether "completed" counts: with an output schema only if a coordinator has checked the result. Whoever has the

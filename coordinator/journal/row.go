@@ -46,6 +46,7 @@ type Active struct {
 	QueuedSeq uint64     // of its current attempt's queued record; 0: accepted and not yet queued
 	ClaimSeq  uint64     // of the claim of its current attempt; 0: nobody has begun it
 	OfferSeq  uint64     // of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
+	EndSeq    uint64     // of a coordinator's claim, or what it put in an offer's place, which carries the attempt's last word; 0: none does
 	Lane      string     // where it is queued
 	Attempt   int        // the current one, from 1; 0: not yet queued
 	Key       string     // the current attempt's
@@ -120,6 +121,7 @@ type live struct {
 	since          int64
 
 	children []*row // of a callback turn that nobody has begun: what it reports
+	unlisted bool   // a callback turn whose callback record is not there: it is not queued before that
 }
 
 // reach notes that the run has come to its attempt n.
@@ -182,9 +184,9 @@ func (s *session) speaker() *row {
 	return s.lastEnded
 }
 
-// turn is the run whose turn it is and that is not queued yet; nil where something is open or nothing waits.
+// turn is the run whose turn it is and that is not queued yet; nil where something is open or nothing waits, or it may not be queued.
 func (s *session) turn() *row {
-	if s.open > 0 || len(s.live) == 0 {
+	if s.open > 0 || len(s.live) == 0 || s.live[0].live.unlisted {
 		return nil
 	}
 	return s.live[0]

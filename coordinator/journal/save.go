@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 10 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 11 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -410,10 +410,12 @@ func (e *encoder) live(r *row) {
 	e.opt(int64(a.QueuedSeq), int64(r.first))
 	e.opt(int64(a.ClaimSeq), int64(r.first))
 	e.opt(int64(a.OfferSeq), int64(r.first))
+	e.opt(int64(a.EndSeq), int64(r.first))
 	e.name(a.Lane)
 	e.bool(a.Stopping)
 	e.opt(nanos(a.NotBefore), r.created)
 	e.rows(r.live.children, r.first)
+	e.bool(r.live.unlisted)
 }
 
 func (e *encoder) trailer(f *fold) {
@@ -423,6 +425,13 @@ func (e *encoder) trailer(f *fold) {
 	for id, seq := range f.deleted {
 		e.id(id)
 		e.u(seq)
+	}
+	e.u(uint64(len(f.promised)))
+	for id, p := range f.promised {
+		e.id(id)
+		e.u(p.seq)
+		e.text(p.session)
+		e.rows(p.children, p.seq)
 	}
 	e.u(uint64(len(f.recent)))
 	for _, r := range f.recent {

@@ -11,7 +11,7 @@ import (
 // scanSpec reads a queued or an accepted record.
 func (f *fold) scanSpec(body []byte) (run.Queued, error) { return run.DecodeQueued(body, f.name) }
 
-// scanClaim reads a claimed record.
+// scanClaim reads a claimed record. What it carries is a part of body.
 func (f *fold) scanClaim(body []byte) (c run.Claim, err error) {
 	err = wire.Scan(body, func(name, v []byte) {
 		switch string(name) {
@@ -31,6 +31,8 @@ func (f *fold) scanClaim(body []byte) (c run.Claim, err error) {
 			c.At = run.Instant(v)
 		case "proves":
 			c.Proves = string(v) == "true"
+		case "next":
+			c.Next = v
 		}
 	})
 	return c, err

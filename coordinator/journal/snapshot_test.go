@@ -280,16 +280,17 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		written, other string
 	}{
 		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute proven live", "next"},
-		{live{}, "snap children", "prev next fresh in before behind since"},
-		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq Lane Attempt Key Claim RecordVersion Stopping NotBefore", "Status FirstSeq Started"},
+		{live{}, "snap children unlisted", "prev next fresh in before behind since"},
+		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs due"},
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},
+		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted recent seq prints printed", "key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway"},
-		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", ""},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller CreatedAt Trace Body Input", ""},
+		{fold{}, "order sorder hooks past deleted recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway"},
+		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
+		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {

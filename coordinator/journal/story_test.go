@@ -164,6 +164,12 @@ func draw(f *fold) string {
 	for id := range f.deleted {
 		lines = append(lines, "deleted "+id.text(sessionPrefix))
 	}
+	for id, p := range f.promised {
+		lines = append(lines, fmt.Sprint("promised ", id.text(runPrefix), " ", p.session, " ", len(p.children)))
+	}
+	for r := range f.unlisted {
+		lines = append(lines, "unlisted "+r.runID())
+	}
 	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.begun, f.ended))
 	return sorted(lines)
 }

@@ -61,6 +61,8 @@ type Book struct {
 	ends     map[uint32]int64    // by run that a parent is to be told of, and was not: when it ended
 	hooks    map[uint32]hook     // by run with an HTTP callback, once there was a try
 	over     map[uint32]string   // by run: the key of its last attempt that a record above the attempt's version ended
+	promised map[uint32]int64    // by run: when a record carried it, and it had none of its own
+	unlisted map[uint32]int64    // by callback turn: when it was accepted, and its callback record was not there
 
 	lastDeleted time.Time // the newest deletion that was honoured
 	found       []finding
@@ -130,6 +132,7 @@ type attempt struct {
 	runner string // who began it
 	most   int    // the newest version that its records may have
 
+	carried int64  // when a coordinator claimed it with the last word that is to follow, 0: none did
 	offered int64  // when its result was, 0: it was not
 	offer   uint64 // the record that did
 }
@@ -166,6 +169,7 @@ const maxFound = 100_000
 func NewBook() *Book {
 	b := &Book{
 		runs: index{}, sessions: index{}, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{}, hooks: map[uint32]hook{}, over: map[uint32]string{},
+		promised: map[uint32]int64{}, unlisted: map[uint32]int64{},
 	}
 	b.entries.add(entry{}) // 0 is none
 	b.places.add(place{})

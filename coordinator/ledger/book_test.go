@@ -38,6 +38,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.write(subject.Session(a.part(), "ses_my-own"), run.Begun{V: 1, RunID: a.spec.ID})
 			a.done()
 		}, "1=0+0+1 attempts 1/1"},
+		{"records that another one is to follow, in a moment", func(s *story) { s.unfinished() }, "4=2+0+2 attempts 2/2 calls 1=1+0+0"},
 		{"a lost run: the last word is a coordinator's", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
 		}, "1=0+0+1 attempts 1/1"},
@@ -195,6 +196,10 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			a := s.run("ses_own")
 			s.write(subject.Session(a.part(), "ses_own"), run.Begun{V: 1, RunID: a.spec.ID})
 		}, "unknown_run"},
+		{"records that another one is to follow, and does not", func(s *story) {
+			s.unfinished()
+			s.at = s.at.Add(time.Minute)
+		}, "callback_wrong claimed_to_end unknown_run unknown_run"},
 		{"a run that was accepted after it was claimed", func(s *story) { s.run(s.session()).claimed(1, "rnr_1").queued(1) }, "out_of_order"},
 		{"a second claim of an attempt, under another key", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").claimedWith(9, 1, "rnr_2").ended(1, run.Completed, "rnr_1")

@@ -13,11 +13,16 @@ import (
 func (b *Book) report(rec subject.Record, f fields) {
 	parent := b.about
 	turn, t := b.find(f.run)
+	if f.next && f.run != "" {
+		turn, t = b.run(f.run, rec.Session)
+		b.promise(turn, t, f)
+	}
+	delete(b.unlisted, turn)
 	switch {
 	case f.run == "" || len(f.children) == 0:
 		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
 		return
-	case t == nil || !t.is(known):
+	case t == nil || !t.is(known) && b.promised[turn] == 0:
 		b.missing(f.run, f.run, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted", b.seq, f.run))
 	case t.session != parent:
 		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, f.run, rec.Session))

@@ -21,6 +21,7 @@ type fields struct {
 	children                     []string
 	checked                      string
 	hooked, contract             bool
+	next, tells                  bool // it carries the record that is to follow; it names the children that a callback record is to tell of
 }
 
 var errNotJSON = errors.New("not valid JSON")
@@ -63,6 +64,10 @@ func read(body []byte) (f fields, err error) {
 			f.checked = wire.Text(v)
 		case "callback_url":
 			f.hooked = len(wire.Inside(v)) > 0
+		case "next":
+			f.next = true
+		case "tells":
+			f.tells = true
 		case "children":
 			err = errors.Join(err, json.Unmarshal(v, &f.children))
 		}

@@ -97,7 +97,7 @@ const (
 const (
 	maxWrong   = 100
 	maxForeign = 100
-	// overdue is how long a parent may be idle before what it is owed is overdue; after a turn that nobody began, further turns
+	// overdue is how long a record may be without what is to follow it, and how long a parent may be idle before what it is owed is overdue; after a turn that nobody began, further turns
 	// are tried ever more slowly.
 	overdue       = 30 * time.Second
 	overdueMissed = overdue + time.Minute
@@ -115,6 +115,9 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 		case e.is(gone):
 			return
 		case !e.is(known):
+			if since := b.promised[at]; since != 0 && now.Sub(time.Unix(0, since)) <= overdue {
+				return // it is being accepted
+			}
 			if b.explained(finding{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, excuse: cutOff, born: e.id.born()}) {
 				return
 			}
@@ -162,8 +165,11 @@ func (b *Book) count(r *Report, at uint32, e *entry, now time.Time) {
 	r.Attempts.Begun += int(e.begins)
 	r.Attempts.Ended += int(e.words)
 	r.Attempts.Retried += max(int(e.begins)-1, 0)
-	if e.is(held) {
+	if e.is(held) && now.Sub(time.Unix(0, b.live[at].carried)) > overdue {
 		b.finding(KindUnfinished, e, fmt.Sprintf("A coordinator claimed attempt %d, to end it, and it has no last word", e.claimed))
+	}
+	if since := b.unlisted[at]; since != 0 && now.Sub(time.Unix(0, since)) > overdue {
+		b.finding(KindCallback, e, "The run is to tell its session of runs, and no callback record says so")
 	}
 	if l := b.live[at]; l.offered != 0 && now.Sub(time.Unix(0, l.offered)) > overdueOffer {
 		b.keep(finding{Wrong: Wrong{Kind: KindUnchecked, RunID: e.id.runID(), Sequence: l.offer, Message: fmt.Sprintf("The result of attempt %d was offered %s ago, and no coordinator has said the last word", l.n, now.Sub(time.Unix(0, l.offered)).Round(time.Second))}})

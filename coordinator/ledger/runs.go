@@ -9,16 +9,18 @@ import (
 	"ao/shared/run"
 )
 
-// begunSession is a session that begins under its caller's own id; its run's first record stands right behind. That there is
-// one is seen at the end.
+// begunSession is a session that begins under its caller's own id; its run's first record follows, or is written by whoever finds none.
+// That there is one is seen at the end.
 func (b *Book) begunSession(rec subject.Record, f fields) {
 	if f.run == "" {
 		b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
 		return
 	}
-	if _, e := b.run(f.run, rec.Session); e.session != b.about {
+	at, e := b.run(f.run, rec.Session)
+	if e.session != b.about {
 		b.wrong(KindMismatch, f.run, fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run))
 	}
+	b.promise(at, e, f)
 }
 
 // accept is the first record of a run, or one that queues it.
@@ -39,7 +41,19 @@ func (b *Book) accept(rec subject.Record, f fields) {
 	}
 }
 
+// promise notes a run that a record carries: it may have none of its own yet.
+func (b *Book) promise(at uint32, e *entry, f fields) {
+	if f.next && !e.is(known) {
+		b.promised[at] = b.at.UnixNano()
+	}
+}
+
 func (b *Book) begin(at uint32, e *entry, f fields) {
+	delete(b.promised, at)
+	if f.tells && !e.is(tells) {
+		e.flags |= tells
+		b.unlisted[at] = b.at.UnixNano()
+	}
 	if e.claimed > 0 || e.ended > 0 {
 		b.note(KindOrder, f.run, cutOff, fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
 		if f.attempt == int(e.ended)+1 { // then it had not ended with that attempt
@@ -137,7 +151,11 @@ func (b *Book) claim(rec subject.Record, f fields) {
 	if l.n == n {
 		most = l.most
 	}
-	b.live[at] = attempt{n: n, key: rec.Key, runner: f.runner, most: most}
+	l = attempt{n: n, key: rec.Key, runner: f.runner, most: most}
+	if f.next {
+		l.carried = b.at.UnixNano()
+	}
+	b.live[at] = l
 	if f.runner == "" {
 		e.flags |= held
 		return
@@ -208,6 +226,7 @@ func (b *Book) end(rec subject.Record, f fields) {
 // finish is the end of a run.
 func (b *Book) finish(at uint32, e *entry, s run.Status) {
 	e.flags |= final | endings[s]
+	delete(b.unlisted, at)
 	if !e.is(known) {
 		return
 	}

@@ -76,6 +76,19 @@ func (s *story) close(after time.Duration) Report {
 	return b.Close(s.at.Add(after), last)
 }
 
+// unfinished writes the first of records that belong together: a session, a callback, a callback turn, a claim to end a waiting run.
+func (s *story) unfinished() {
+	next := json.RawMessage(`{}`)
+	own, turn := s.run("ses_my-own"), s.run(s.session()).done()
+	s.write(subject.Session(own.part(), "ses_my-own"), run.Begun{V: 1, RunID: own.spec.ID, Next: next})
+	parent := turn.spec.SessionID
+	told := s.run(s.session(), child(parent)).done()
+	s.write(subject.Callback(turn.part(), parent, told.spec.ID, 0), run.Callback{V: 1, RunID: s.id("run_"), Children: []string{told.spec.ID}, Next: next})
+	s.run(s.session(), func(spec *run.Spec) { spec.Tells = &run.Tells{Children: []string{s.id("run_")}} }).accepted()
+	ending := s.run(s.session()).queued(1)
+	s.write(subject.Claimed(ending.part(), ending.spec.ID, ending.key(1)), run.Claim{V: 1, SessionID: ending.spec.SessionID, Attempt: 1, Next: next})
+}
+
 // actor is a run in a story.
 type actor struct {
 	s        *story

@@ -68,6 +68,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.After = wire.Text(v)
 		case "caller":
 			s.Caller = name(wire.Inside(v))
+		case "tells":
+			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Tells))
 		case "created_at":
 			s.CreatedAt = Instant(v)
 		case "trace":
@@ -88,6 +90,18 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 		s.Input = &in
 	}
 	return q, errors.Join(err, wrong)
+}
+
+// Next is the record that a session, claimed or callback record carries, as it is to be written; nil: it carries none.
+func Next(raw []byte) (next []byte) {
+	if wire.Scan(raw, func(key, v []byte) {
+		if string(key) == "next" {
+			next = v
+		}
+	}) != nil || !json.Valid(next) {
+		return nil
+	}
+	return next
 }
 
 // DecodeEnded reads an ended record. The result's data are parts of raw.

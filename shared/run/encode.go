@@ -52,6 +52,9 @@ func (s *Spec) write(o *wire.Builder) {
 	o.Some("after_run_id", s.After)
 	o.True("contract", s.Contract)
 	o.Some("caller", s.Caller)
+	if s.Tells != nil {
+		o.Value("tells", s.Tells)
+	}
 	o.Time("created_at", s.CreatedAt)
 	if s.Trace != nil {
 		o.Open("trace")
@@ -93,6 +96,30 @@ func (c Claim) Encode() ([]byte, error) {
 	o.Int("attempt", c.Attempt)
 	o.Time("at", c.At)
 	o.True("proves", c.Proves)
+	if len(c.Next) > 0 {
+		o.Raw("next", c.Next)
+	}
+	return o.End()
+}
+
+// Encode writes the record, with what it carries as that stands.
+func (b Begun) Encode() ([]byte, error) {
+	o := wire.Build(make([]byte, 0, 160+len(b.Next)))
+	o.Int("v", b.V)
+	o.Text("run_id", b.RunID)
+	o.Time("at", b.At)
+	o.AsIs("next", b.Next)
+	return o.End()
+}
+
+// Encode writes the record, with what it carries as that stands.
+func (c Callback) Encode() ([]byte, error) {
+	o := wire.Build(make([]byte, 0, 160+40*len(c.Children)+len(c.Next)))
+	o.Int("v", c.V)
+	o.Text("run_id", c.RunID)
+	o.Value("children", c.Children)
+	o.Time("at", c.At)
+	o.AsIs("next", c.Next)
 	return o.End()
 }
 

@@ -41,6 +41,7 @@ type Spec struct {
 	After      string    `json:"after_run_id,omitempty"`        // queued, a resume: the session's run that was begun before it
 	Contract   bool      `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
 	Caller     string    `json:"caller,omitempty"`              // whose share of queues it counts to; opaque
+	Tells      *Tells    `json:"tells,omitempty"`               // accepted, a callback turn: what its callback record says; it is not queued before that stands
 	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
 	Trace      *Trace    `json:"trace,omitempty"`               // whose trace it is a part of; nil: nobody's
 	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large
@@ -51,6 +52,12 @@ type Spec struct {
 type Trace struct {
 	Parent string `json:"traceparent"`
 	State  string `json:"tracestate,omitempty"`
+}
+
+// Tells is what the callback record of a turn says, so that whoever finds the turn without it can write it.
+type Tells struct {
+	Children []string `json:"children"`         // run ids, in the order of their ends
+	Before   int      `json:"before,omitempty"` // how many turns told of the first of them before, and ended before a runner began them
 }
 
 // Input is the part of a Spec that may be large.
@@ -80,11 +87,12 @@ type Queued struct {
 // MostVersion is the newest version that records under the attempt's key may have.
 func (q Queued) MostVersion() int { return max(q.RecordVersion, 1) }
 
-// Begun is a session that begins under an id the caller chose.
+// Begun is a session that begins under an id the caller chose. Its run's first record stands behind it.
 type Begun struct {
-	V     int       `json:"v"`
-	RunID string    `json:"run_id"`
-	At    time.Time `json:"at"`
+	V     int             `json:"v"`
+	RunID string          `json:"run_id"`
+	At    time.Time       `json:"at"`
+	Next  json.RawMessage `json:"next,omitempty"` // the run's accepted record: whoever finds the run without one writes it
 }
 
 // Claim is the beginning of an attempt.
@@ -97,6 +105,8 @@ type Claim struct {
 	Attempt   int       `json:"attempt"`
 	At        time.Time `json:"at"`
 	Proves    bool      `json:"proves,omitempty"` // events of the attempt are proven (Prove); a worker of an older version proves none
+	// Next is the ended record that a coordinator claims the attempt for: whoever finds the attempt without one writes it.
+	Next json.RawMessage `json:"next,omitempty"`
 }
 
 // Ended is the last word of an attempt. On the subject of an offer it is what the worker would have said: a result with an output
@@ -129,13 +139,14 @@ type Bound struct {
 	At        time.Time `json:"at"`
 }
 
-// Callback says which ended children a turn of their parent session reports. It stands in one atomic batch with that run's
-// accepted record, which precedes it; its subject names the first child, so that of two that tell of the same one wins (decision 0014).
+// Callback says which ended children a turn of their parent session reports. Its subject names the first child, so that of two that
+// tell of the same one wins (decision 0014). In a batch the turn's accepted record precedes it; written by itself it precedes that.
 type Callback struct {
-	V        int       `json:"v"`
-	RunID    string    `json:"run_id"`   // the parent session's turn
-	Children []string  `json:"children"` // run ids, in the order of their ends
-	At       time.Time `json:"at"`
+	V        int             `json:"v"`
+	RunID    string          `json:"run_id"`   // the parent session's turn
+	Children []string        `json:"children"` // run ids, in the order of their ends
+	At       time.Time       `json:"at"`
+	Next     json.RawMessage `json:"next,omitempty"` // the turn's accepted record, where it follows: whoever finds none writes it
 }
 
 // The ways a try of an HTTP callback goes.

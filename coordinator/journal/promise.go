@@ -1,0 +1,145 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// promise is a run that another record carries, and that has none of its own yet.
+type promise struct {
+	seq      uint64 // of the record that carries it
+	session  string
+	children []*row // of a callback turn: what it reports
+}
+
+// beginSession is a session that begins under its caller's own id.
+func (f *fold) beginSession(rec subject.Record, m bus.Message) (int, error) {
+	var b run.Begun
+	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > f.version {
+		return b.V, err
+	}
+	if f.runs[identOf(runPrefix, b.RunID)] == nil {
+		f.promiseRun(b.RunID, rec.Session, b.Next, nil, m)
+	}
+	return b.V, nil
+}
+
+// promiseRun notes a run that is to follow. What does not carry it, as records of older versions, promises nothing.
+func (f *fold) promiseRun(id, session string, next []byte, children []*row, m bus.Message) {
+	q, err := run.DecodeQueued(next, nil)
+	if len(next) == 0 || err != nil || q.ID != id || q.SessionID != session {
+		return
+	}
+	f.promised[identOf(runPrefix, q.ID)] = promise{m.Seq, q.SessionID, children}
+}
+
+// keepPromise is the first record of a run. A callback turn waits for its callback record, unless that has come.
+func (f *fold) keepPromise(id ident, r *row) {
+	p, ok := f.promised[id]
+	delete(f.promised, id)
+	switch tells := r.live.snap.Spec.Tells; {
+	case ok:
+		f.list(r, slices.DeleteFunc(p.children, func(child *row) bool { return child.gone || !child.told || child.by != nil }))
+	case tells != nil && len(tells.Children) > 0:
+		r.live.unlisted = true
+		f.unlisted[r] = true
+	}
+}
+
+// list notes which children a turn that has not ended reports.
+func (f *fold) list(turn *row, children []*row) {
+	turn.live.unlisted = false
+	delete(f.unlisted, turn)
+	for _, child := range children {
+		child.by = turn
+		f.touch(child)
+	}
+	f.touch(turn)
+	if !turn.begun {
+		turn.live.children = append(turn.live.children, children...)
+	}
+}
+
+// breakPromises is the end of a session.
+func (f *fold) breakPromises(session string) {
+	for id, p := range f.promised {
+		if p.session == session {
+			delete(f.promised, id)
+		}
+	}
+}
+
+// expects tells whether a turn of the session is promised.
+func (f *fold) expects(s *session) bool {
+	for _, p := range f.promised {
+		if identOf(sessionPrefix, p.session) == s.id {
+			return true
+		}
+	}
+	return false
+}
+
+// isPromised tells whether a turn that reports the run is promised.
+func (f *fold) isPromised(child *row) bool {
+	for _, p := range f.promised {
+		if slices.Contains(p.children, child) {
+			return true
+		}
+	}
+	return false
+}
+
+// Promised is a run that another record carries, and that has none of its own yet.
+type Promised struct {
+	RunID, SessionID string
+	Seq              uint64 // of the record that carries it
+}
+
+// Promised are all of them.
+func (j *Journal) Promised() (all []Promised) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	for id, p := range j.fold.promised {
+		all = append(all, Promised{id.text(runPrefix), p.session, p.seq})
+	}
+	return all
+}
+
+// IsPromised tells whether a run still is.
+func (j *Journal) IsPromised(id string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	_, ok := j.fold.promised[identOf(runPrefix, id)]
+	return ok
+}
+
+// Promise is the accepted record of such a run, as it is to be written.
+func (j *Journal) Promise(ctx context.Context, p Promised) ([]byte, error) {
+	raw, err := j.body(ctx, p.Seq)
+	if err != nil {
+		return nil, j.gone(p.RunID, err)
+	}
+	return run.Next(raw), nil
+}
+
+// Unlisted are the callback turns whose callback record is not there.
+func (j *Journal) Unlisted() (all []Active) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	for r := range j.fold.unlisted {
+		all = append(all, *r.live.snap)
+	}
+	return all
+}
+
+// IsUnlisted tells whether a run is one still.
+func (j *Journal) IsUnlisted(id string) bool {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return j.fold.unlisted[j.fold.runs[identOf(runPrefix, id)]]
+}

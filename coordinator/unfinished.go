@@ -1,0 +1,139 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// appendAll writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may come to no more
+// than the first of them, and others write meanwhile: each record says what has to follow, and whoever finds that missing writes it
+// (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
+func (c *Coordinator) appendAll(ctx context.Context, entries ...bus.Entry) (uint64, error) {
+	seq, err := c.bus.AppendAll(ctx, entries...)
+	if errors.Is(err, bus.ErrCrowded) {
+		return c.bus.AppendEach(ctx, entries...)
+	}
+	return seq, err
+}
+
+// How often a look is taken at what another record is to follow, and how long its writer has to write it.
+const (
+	unfinishedEvery = 500 * time.Millisecond
+	unfinishedAfter = time.Second
+)
+
+// unfinished writes the records that others say are to follow them, and that their writer did not come to write. Every coordinator does
+// so; the stream takes each once.
+type unfinished struct {
+	c     *Coordinator
+	since map[uint64]time.Time // when it was first seen that nothing follows, by the sequence of the record that says what is to
+}
+
+func newUnfinished(c *Coordinator) *unfinished {
+	return &unfinished{c: c, since: map[uint64]time.Time{}}
+}
+
+func (u *unfinished) watch(ctx context.Context) error { return every(ctx, unfinishedEvery, u.look) }
+
+// look finishes what has been unfinished for a while.
+func (u *unfinished) look(ctx context.Context) {
+	if !u.c.Journal.Sure() {
+		return
+	}
+	now := time.Now()
+	since := map[uint64]time.Time{}
+	var g errgroup.Group
+	g.SetLimit(16)
+	finish := func(seq uint64, run string, f func() error) {
+		at, ok := u.since[seq]
+		if !ok {
+			at = now
+		}
+		if since[seq] = at; now.Sub(at) < unfinishedAfter {
+			return
+		}
+		g.Go(func() error {
+			if err := f(); err != nil && ctx.Err() == nil {
+				u.c.log.Warn("what another record is followed by is not written yet; trying again", "run", run, "seq", seq, "err", err)
+			}
+			return nil
+		})
+	}
+	for _, p := range u.c.Journal.Promised() {
+		finish(p.Seq, p.RunID, func() error { return u.c.keepPromise(ctx, p) })
+	}
+	for _, a := range u.c.Journal.Unlisted() {
+		finish(a.FirstSeq, a.Spec.ID, func() error { return u.c.list(ctx, a) })
+	}
+	for _, a := range u.c.Journal.Ending() {
+		finish(a.EndSeq, a.Spec.ID, func() error { return u.c.endAsCarried(ctx, a) })
+	}
+	_ = g.Wait()
+	u.since = since
+}
+
+// endAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.
+func (c *Coordinator) endAsCarried(ctx context.Context, a journal.Active) error {
+	if moot, err := c.moot(a); moot {
+		return err
+	}
+	word, err := c.Journal.Carried(ctx, a)
+	if err != nil {
+		return err
+	}
+	return c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word})
+}
+
+// keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's own records with a
+// crash, and kept what its worker said of it.
+func (c *Coordinator) keepPromise(ctx context.Context, p journal.Promised) error {
+	first := once{Run: p.RunID, Session: p.SessionID}
+	if err := c.lateWords(ctx, first); err != nil {
+		return err
+	}
+	body, err := c.Journal.Promise(ctx, p)
+	if err != nil || !c.Journal.IsPromised(p.RunID) || !c.Journal.Sure() {
+		return err
+	}
+	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
+		return err
+	}
+	c.unsayEarlier(ctx, first)
+	c.log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
+	return nil
+}
+
+// list writes the callback record of a turn that stands without it. Where another turn has its place, this one tells nobody, and ends.
+func (c *Coordinator) list(ctx context.Context, a journal.Active) error {
+	e, err := c.listing(*a.Spec, nil)
+	if err != nil {
+		return err
+	}
+	if !c.Journal.IsUnlisted(a.Spec.ID) || !c.Journal.Sure() {
+		return nil
+	}
+	seq, err := c.bus.Append(ctx, e)
+	if !errors.Is(err, bus.ErrTaken) {
+		if c.written(seq); err != nil {
+			return unavailable(err)
+		}
+		return nil
+	}
+	if err := c.caughtUp(ctx); err != nil {
+		return err
+	}
+	now, ok := c.Journal.Active(a.Spec.ID)
+	if !ok || now.Claim != nil || !c.Journal.IsUnlisted(a.Spec.ID) || !c.Journal.Sure() {
+		return nil
+	}
+	return c.endWaiting(ctx, now, run.Failed, fault.New(fault.Internal, "callback_superseded", "Another turn of the session tells of these runs: NATS crashed while this one was written"))
+}
