@@ -424,3 +424,38 @@ func TestTwoTellOneParentOneByOne(t *testing.T) {
 		})
 	})
 }
+
+// Runs that waited for a runner are queued with one write. Each record is by itself: those of which it came to nothing are queued in
+// their order by whoever goes on.
+func TestAPrefixOfQueuedRuns(t *testing.T) {
+	const runs = 4
+	cuts(t, runs, func(t *testing.T, p prefix) {
+		r := p.r
+		r.Hostname, r.Instance = "late", "late"
+		var all []bus.Entry
+		var ids []string
+		for range runs {
+			a := p.start(`,"additional_demands":{"hostname":"late"}`)
+			waits := active(t, p.c, a.RunID, "waits", func(a journal.Active) bool { return !isQueued(a) })
+			ids = append(ids, a.RunID)
+			e, err := p.c.queued(subject.Partition(a.SessionID), p.c.turns.want(waits).Lane(), *waits.Spec, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, e)
+		}
+		p.write(all, nil)
+		register(t, p.c, r)
+		var last uint64
+		for _, id := range ids {
+			a := active(t, p.c, id, "is queued", isQueued)
+			if a.QueuedSeq < last {
+				t.Errorf("run %s overtook one that came before", id)
+			}
+			last = a.QueuedSeq
+			p.records(subject.QueuedOf(subject.Partition(a.Spec.SessionID), id), 1)
+			p.ends(id, said("ok"))
+		}
+		p.inOrder()
+	})
+}

@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"crypto/rand"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +11,6 @@ import (
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
-
-	"github.com/nats-io/nats.go"
 )
 
 // Another coordinator prunes a lane at the moment in which a run is queued there.
@@ -34,45 +30,6 @@ func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
 		_, known := c.fleet.want(lane)
 		return err == nil && s.Pending == 1 && known
 	})
-}
-
-// Somebody holds all places that NATS has for batches. Runs that waited for a runner are queued one by one.
-func TestRunsAreQueuedWhereNoBatchIsTaken(t *testing.T) {
-	s := natstest.Server(t)
-	c := begin(t, natstest.Open(t, s), Config{})
-	register(t, c, runner("one", echo("a")))
-	var ids []string
-	for range 3 {
-		ids = append(ids, submit(t, c, `{"agent_name":"a","additional_demands":{"tags":["late"]}}`, "").RunID)
-	}
-	others := natstest.Conn(t, s)
-	hold := func() {
-		for n := range 60 {
-			m := nats.NewMsg(subject.Ended("1", "run_"+strconv.Itoa(n), rand.Text()))
-			m.Header = nats.Header{"Nats-Batch-Id": {rand.Text()}, "Nats-Batch-Sequence": {"1"}}
-			if err := others.PublishMsg(m); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	hold()
-	if err := others.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	late := runner("two", echo("a"))
-	late.Hostname, late.Tags = "there", []string{"late"}
-	register(t, c, late)
-	began := time.Now()
-	for _, id := range ids {
-		natstest.Until(t, "a run is queued", func() bool {
-			hold()
-			a, ok := c.Journal.Active(id)
-			return ok && a.QueuedSeq != 0
-		})
-	}
-	if took := time.Since(began); took > 9*time.Second { // NATS gives up an open batch after ten
-		t.Errorf("they were queued after %v, when a place was free", took)
-	}
 }
 
 // "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody looked there is no row.

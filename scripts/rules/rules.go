@@ -30,6 +30,7 @@ var All = []Rule{
 	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, poll to a deadline, or use synctest", sleeping},
 	{"what the threat model shows is there", "a row whose test is gone claims what nothing shows", shownTests},
 	{"documented commands keep secrets closed", "who copies a command from a document copies its mistakes", closedSecrets},
+	{"records written together are cut in a test", "a crash of NATS may leave the first of them, whatever a batch promises", cutAppends},
 	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
 }
 

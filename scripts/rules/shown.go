@@ -12,17 +12,7 @@ var shown = regexp.MustCompile("`([a-z][a-z/]*)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`"
 
 // shownTests sees to it that the tests in the threat model exist: a row whose test is gone claims what nothing shows.
 func shownTests(h *House) []string {
-	tests := map[string]bool{}
-	for _, f := range h.Files {
-		if f.IsTest() {
-			for line := range strings.Lines(f.Text) {
-				if name, ok := strings.CutPrefix(line, "func "); ok {
-					name, _, _ = strings.Cut(name, "(")
-					tests[path.Dir(f.Path)+"."+name] = true
-				}
-			}
-		}
-	}
+	tests := testsOf(h)
 	var broken []string
 	for _, f := range h.Files {
 		if f.Path != "shared/docs/security.md" {
@@ -35,4 +25,20 @@ func shownTests(h *House) []string {
 		}
 	}
 	return broken
+}
+
+// testsOf are all functions of tests, by their folder, a dot, and their name.
+func testsOf(h *House) map[string]bool {
+	tests := map[string]bool{}
+	for _, f := range h.Files {
+		if f.IsTest() {
+			for line := range strings.Lines(f.Text) {
+				if name, ok := strings.CutPrefix(line, "func "); ok {
+					name, _, _ = strings.Cut(name, "(")
+					tests[path.Dir(f.Path)+"."+name] = true
+				}
+			}
+		}
+	}
+	return tests
 }

@@ -1,0 +1,120 @@
+package coordinator
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/embed"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+
+	"github.com/nats-io/nats.go"
+)
+
+// holdBatches takes all places that NATS has for batches, and keeps them, until the test ends: as a worker may, and commits none.
+func holdBatches(t *testing.T, s *embed.Server) {
+	t.Helper()
+	others := natstest.Conn(t, s)
+	hold := func() error {
+		for n := range 60 {
+			m := nats.NewMsg(subject.Ended("1", "run_"+strconv.Itoa(n), rand.Text()))
+			m.Header = nats.Header{"Nats-Batch-Id": {rand.Text()}, "Nats-Batch-Sequence": {"1"}}
+			if err := others.PublishMsg(m); err != nil {
+				return err
+			}
+		}
+		return others.Flush()
+	}
+	if err := hold(); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				if err := hold(); err != nil {
+					return
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { close(stop); wg.Wait() })
+}
+
+// Somebody holds all places that NATS has for batches: what is written as a batch else is done all the same, long before NATS gives up an
+// open batch, which is after ten seconds; and each thing once, by two coordinators.
+func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	c := begin(t, natstest.Open(t, s), Config{})
+	f := newFamily(t, c)
+	begin(t, natstest.Open(t, s), Config{})
+	parent := f.start("")
+	f.ends(parent.RunID, said("ok"))
+	child, lost := f.claim(f.child(parent.SessionID).RunID), f.claim(f.start(mustBe).RunID)
+	waits := f.start(`,"additional_demands":{"hostname":"nowhere"}`)
+	var late []Accepted
+	for range 3 {
+		late = append(late, f.start(`,"additional_demands":{"tags":["late"]}`))
+	}
+	holdBatches(t, s)
+	within := func(what string, do func()) {
+		t.Helper()
+		began := time.Now()
+		if do(); time.Since(began) > 8*time.Second {
+			t.Errorf("%s took %v", what, time.Since(began))
+		}
+	}
+	within("the stop of a waiting run", func() {
+		if r, err := c.Stop(t.Context(), waits.RunID); err != nil || r.Status != run.Stopped {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+	within("a session with an id of its caller's", func() {
+		a := f.start(`,"session_id":"ses_my-own"`)
+		f.ends(a.RunID, said("ok"))
+	})
+	within("a callback", func() {
+		f.end(child, said("from below"))
+		turn, prompt := f.turn(parent.SessionID)
+		if !strings.Contains(prompt, "from below") {
+			t.Errorf("the turn says %s", prompt)
+		}
+		f.ends(turn.Spec.ID, said("noted"))
+	})
+	within("the end of a lost run with an output schema", func() {
+		if err := c.lose(t.Context(), lost, "test"); err != nil {
+			t.Error(err)
+		}
+		if o := ended(t, c, lost.Spec.ID); o.Status != run.Failed || o.Error.Code != codeDisconnected {
+			t.Errorf("%+v", o)
+		}
+	})
+	within("runs that waited for a runner", func() {
+		r := f.r
+		r.Hostname, r.Instance, r.Tags = "there", "late", []string{"late"}
+		register(t, c, r)
+		for _, a := range late {
+			active(t, c, a.RunID, "is queued", func(a journal.Active) bool { return a.QueuedSeq != 0 })
+			f.ends(a.RunID, said("ok"))
+		}
+	})
+	part := subject.Partition(parent.SessionID)
+	turns, err := c.bus.Records(t.Context(), subject.Accepted(part, parent.SessionID, "*"), 0, 10)
+	if err != nil || len(turns) != 1 {
+		t.Errorf("%d turns %v", len(turns), err)
+	}
+	sound(t, c, 7, 1, 1)
+}

@@ -1,0 +1,65 @@
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// cutIn is every function that writes several records as one batch, with the test that cuts what it writes behind each of them
+// (decision 0033).
+var cutIn = map[string]string{
+	"coordinator/submit.go:store":         "coordinator.TestAPrefixOfASessionAndItsRun",
+	"coordinator/callbacks.go:write":      "coordinator.TestAPrefixOfACallback",
+	"coordinator/turns.go:write":          "coordinator.TestAPrefixOfQueuedRuns",
+	"coordinator/stop.go:endWaiting":      "coordinator.TestAPrefixOfTheEndOfAWaitingRun",
+	"coordinator/leases.go:endUnoffered":  "coordinator.TestAPrefixOfTheEndOfAnAttemptWithASchema",
+	"coordinator/unfinished.go:appendAll": "", // those above call it
+}
+
+// cutAppends wants a row for each function outside of tests and scripts that writes a batch, the row's test, and no row too many.
+func cutAppends(h *House) []string {
+	tests, left := testsOf(h), maps.Clone(cutIn)
+	var broken []string
+	for _, f := range h.Files {
+		if f.Go == nil || f.IsTest() || covers("ao/scripts/...", f.Package()) {
+			continue
+		}
+		for _, d := range f.Go.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !appendsAll(fn) {
+				continue
+			}
+			at := f.Path + ":" + fn.Name.Name
+			test, ok := cutIn[at]
+			delete(left, at)
+			switch {
+			case !ok:
+				broken = append(broken, fmt.Sprintf("%s: %s writes several records at once; cut them behind each in a test, and name it in scripts/rules/appends.go", f.Path, fn.Name.Name))
+			case test != "" && !tests[test]:
+				broken = append(broken, fmt.Sprintf("%s: there is no test %s, which is to cut what %s writes", f.Path, test, fn.Name.Name))
+			}
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(left)) {
+		file, _, _ := strings.Cut(at, ":")
+		if slices.ContainsFunc(h.Files, func(f File) bool { return f.Path == file }) {
+			broken = append(broken, fmt.Sprintf("%s writes no batch any more; take it out of scripts/rules/appends.go", at))
+		}
+	}
+	return broken
+}
+
+// appendsAll tells whether a function calls AppendAll of the bus, or what stands for it.
+func appendsAll(fn *ast.FuncDecl) (found bool) {
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			s, ok := call.Fun.(*ast.SelectorExpr)
+			found = found || ok && (s.Sel.Name == "AppendAll" || s.Sel.Name == "appendAll")
+		}
+		return !found
+	})
+	return found
+}
