@@ -83,7 +83,7 @@ func (c *Coordinator) account(ctx context.Context, t journal.Trace, known uint64
 	e = Explanation{
 		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt, MaxAttempts: max(1, r.MaxAttempts),
 	}
-	n := narrator{c: c, t: t, upTo: known}
+	n := narrator{c: c, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
 	e.Story, err = n.tell(ctx)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable || ctx.Err() != nil {
 		return Explanation{}, false, err

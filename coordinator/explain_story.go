@@ -40,7 +40,15 @@ type narrator struct {
 
 	mu     sync.Mutex
 	all    []told
-	unread error // of the first record that could not be read, since NATS is away
+	keyed  map[int][]keyed // by attempt: the records under its key
+	bounds map[int]int     // by attempt: the newest version that those may have
+	unread error           // of the first record that could not be read, since NATS is away
+}
+
+// keyed is a record under an attempt's key, and how it is told.
+type keyed struct {
+	bus.Message
+	say func(at int, m bus.Message)
 }
 
 // told is a step, and where it belongs: behind the record that it follows.
@@ -70,21 +78,21 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	kept, leftOut := ends(attempts, storyAttempts)
 	for _, at := range kept {
 		key := n.c.keys.of(r.ID, at)
-		last := func(subj string, say func(bus.Message)) {
+		last := func(subj string, say func(int, bus.Message)) {
 			n.read(g, func() (bus.Message, error) { return n.c.bus.Last(ctx, subj) }, func(m bus.Message) {
 				if !overstepped || m.Seq < n.t.End {
-					say(m)
+					n.keyed[at] = append(n.keyed[at], keyed{m, say})
 				}
 			})
 		}
-		last(subject.Claimed(part, r.ID, key), func(m bus.Message) { n.claim(at, m) })
+		last(subject.Claimed(part, r.ID, key), n.claim)
 		if n.t.AgentType == run.Autonomous {
-			last(subject.Bound(part, r.ID, key), func(m bus.Message) { n.bound(at, m) })
+			last(subject.Bound(part, r.ID, key), n.bound)
 		}
 		if n.t.Contract {
-			last(subject.Offered(part, r.ID, key), func(m bus.Message) { n.offer(at, m) })
+			last(subject.Offered(part, r.ID, key), n.offer)
 		}
-		last(subject.Ended(part, r.ID, key), func(m bus.Message) { n.end(at, m) })
+		last(subject.Ended(part, r.ID, key), n.end)
 	}
 	n.read(g, func() (bus.Message, error) { return n.c.bus.Last(ctx, subject.Stopping(part, r.ID)) }, n.stop)
 	if n.t.Turn != 0 {
@@ -108,7 +116,27 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	n.attempts()
 	return n.steps(rejected, kept, len(leftOut) > 0 || len(skipped) > 0), n.unread
+}
+
+// attempts tells the records of each attempt, in their order, up to its end. One above the attempt's version is one.
+func (n *narrator) attempts() {
+	for at, all := range n.keyed {
+		slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.Seq, b.Seq) })
+		for _, k := range all {
+			if bound := n.bounds[at]; bound > 0 && journal.Version(k.Body) > bound {
+				if k.Seq <= n.upTo { // else nobody here knows yet whether another attempt follows
+					n.add(k.Message, at, StepAttemptFailed, say(journal.Overstep())+"; "+n.next(at))
+				}
+				break
+			}
+			k.say(at, k.Message)
+			if rec, err := subject.Parse(k.Subject); err == nil && rec.Kind == subject.EndedKind {
+				break
+			}
+		}
+	}
 }
 
 // ends keeps the first two and the last of what there is too much of.
@@ -174,6 +202,9 @@ func (n *narrator) whole(m bus.Message) {
 	}
 	if rec.Kind == subject.QueuedKind {
 		n.add(m, rec.N, StepQueued, "in lane "+rec.Lane)
+		if q, err := run.DecodeQueued(m.Body, nil); err == nil {
+			n.bounds[rec.N] = max(n.bounds[rec.N], q.RecordVersion, 1)
+		}
 	}
 }
 

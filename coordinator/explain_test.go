@@ -186,6 +186,31 @@ func TestExplainManyAttempts(t *testing.T) {
 	}
 }
 
+// TestExplainAnAttemptThatOverstepped: a record above the attempt's version is why another attempt follows, and nothing that stands
+// under its key is told of. A worker of that version writes all its records so.
+func TestExplainAnAttemptThatOverstepped(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	for _, claims := range []int{run.Version, 99} {
+		acc := f.start(`,"max_attempts":2`)
+		part := subject.Partition(acc.SessionID)
+		a := active(t, c, acc.RunID, "is queued", isQueued)
+		put(t, c.bus, subject.Claimed(part, acc.RunID, a.Key), run.Claim{V: claims, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, At: time.Now()})
+		put(t, c.bus, subject.Ended(part, acc.RunID, a.Key), run.Ended{V: 99, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+		if err := c.caughtUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		words, last := story(explain(t, c, acc.RunID))
+		if why := last[StepAttemptFailed]; !strings.Contains(why, "in a newer version") || !strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") || strings.Count(words, StepAttemptFailed) != 1 {
+			t.Errorf("claimed in version %d: %s: %q", claims, words, why)
+		}
+		if claims != run.Version && last[StepClaimed] != "" {
+			t.Errorf("a record that is not read is told: %q", last[StepClaimed])
+		}
+	}
+}
+
 // TestExplainAMovedRun: its lane is no longer served, and another is.
 func TestExplainAMovedRun(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,16 @@ func (f *fold) current(rec subject.Record) *row {
 // CodeOverstep is the code of the error of a run whose worker wrote a record above its attempt's version.
 const CodeOverstep = "record_version"
 
-func errOverstep() *fault.Fault {
+// Overstep is that error.
+func Overstep() *fault.Fault {
 	return fault.New(fault.Internal, CodeOverstep, "The runner wrote a record of this run in a newer version than the coordinators had allowed; what it holds is not read. Update the coordinators, or run the worker in their version")
+}
+
+// Version is the version of a record; 0: it cannot be read.
+func Version(body []byte) int {
+	v, err := scanVersion(body)
+	if err != nil {
+		return 0
+	}
+	return v
 }

@@ -238,7 +238,7 @@ func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec,
 // word is the last word on an ended run. One that cannot be read says so: no other will come.
 func (j *Journal) word(ctx context.Context, s sight) (e run.Ended, err error) {
 	if s.overstep {
-		return run.Ended{Status: s.status, Error: errOverstep(), At: moment(s.ended)}, nil
+		return run.Ended{Status: s.status, Error: Overstep(), At: moment(s.ended)}, nil
 	}
 	raw, err := j.body(ctx, s.end)
 	if err != nil {
