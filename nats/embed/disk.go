@@ -57,8 +57,7 @@ const (
 func (s *Server) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var last time.Time // when it was started anew
-	pause := firstRest
+	var r rest
 	for {
 		select {
 		case <-s.end:
@@ -67,17 +66,31 @@ func (s *Server) watch() {
 		}
 		why := unwritten(s.ns.Load())
 		s.tell(why)
-		if why == "" || time.Since(last) < pause || s.roomy() != nil {
+		if why == "" || !r.over(time.Now()) || s.roomy() != nil {
 			continue
 		}
-		if time.Since(last) > 2*lastRest {
-			pause = firstRest
-		} else {
-			pause = min(2*pause, lastRest)
-		}
-		last = time.Now()
+		began := time.Now()
 		s.restart()
+		r.started(began, time.Now())
 	}
+}
+
+// rest is how long a server is left alone after a start, whether that succeeded or failed.
+type rest struct {
+	last  time.Time // when the last start was over, which may itself take minutes
+	pause time.Duration
+}
+
+func (r *rest) over(now time.Time) bool { return now.Sub(r.last) >= r.pause }
+
+// started notes a start: soon after the one before, the next waits twice as long.
+func (r *rest) started(began, ended time.Time) {
+	if r.pause == 0 || began.Sub(r.last) > 2*lastRest {
+		r.pause = firstRest
+	} else {
+		r.pause = min(2*r.pause, lastRest)
+	}
+	r.last = ended
 }
 
 // restart ends the server and starts it anew on the same files: every connection comes back as after a crash.

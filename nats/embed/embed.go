@@ -86,6 +86,10 @@ func Start(c Config) (*Server, error) {
 
 // launch starts a server and waits until it takes connections.
 func (s *Server) launch() error {
+	select {
+	case <-s.log.fatal: // what the server before said last
+	default:
+	}
 	opts := s.opts.Clone()
 	if opts.JetStreamMaxStore == 0 {
 		opts.JetStreamMaxStore = storeFor(s.dir)

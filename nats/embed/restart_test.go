@@ -73,3 +73,61 @@ func TestAServerStartedAnewHasItsUsers(t *testing.T) {
 		t.Errorf("%v, %v", err, coordinator.Storage())
 	}
 }
+
+// TestAServerThatDidNotStartIsTriedAgain: by itself, as often as it takes.
+func TestAServerThatDidNotStartIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := embed.Start(embed.Config{StoreDir: dir, Listen: "none", Sync: "2m", Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	store, away := filepath.Join(dir, "jetstream"), filepath.Join(dir, "away")
+	if err := errors.Join(os.Rename(store, away), os.WriteFile(store, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart()
+	if nc, err := s.Dial(); err == nil {
+		nc.Close()
+		t.Fatal("it runs")
+	}
+	if err := errors.Join(os.Remove(store), os.Rename(away, store)); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "it runs again", func() bool {
+		nc, err := s.Dial()
+		if err == nil {
+			nc.Close()
+		}
+		return err == nil
+	})
+}
+
+// TestStartsLeaveEachOtherTime: twice as long each time, at most five minutes, and not for ever.
+func TestStartsLeaveEachOtherTime(t *testing.T) {
+	t.Parallel()
+	var r embed.Rest
+	now := time.Unix(1e9, 0)
+	if !r.Over(now) {
+		t.Error("the first start waits")
+	}
+	start := func() (pause time.Duration) {
+		r.Start(now, now.Add(2*time.Minute)) // as long as one may take that fails
+		now = now.Add(2 * time.Minute)
+		began := now
+		for !r.Over(now) {
+			now = now.Add(time.Second)
+		}
+		return now.Sub(began)
+	}
+	for _, want := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
+		if got := start(); got != want {
+			t.Errorf("a pause of %v, want %v", got, want)
+		}
+	}
+	now = now.Add(time.Hour)
+	if got := start(); got != 10*time.Second {
+		t.Errorf("after an hour that went well: %v", got)
+	}
+}
