@@ -127,7 +127,8 @@ func TestMCP(t *testing.T) {
 	if got := told(o); got != "completed | One." || !slices.Contains(h.all(), `post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
 		t.Errorf("got %s, %q", got, h.all())
 	}
-	if !strings.Contains(strings.Join(h.all(), "\n"), `The MCP server \"broken\" is of no use in this turn: claude says failed`) {
+	if all := strings.Join(h.all(), "\n"); !strings.Contains(all, `The MCP server \"broken\" cannot be used: Claude Code could not connect to it. The run goes on without it`) ||
+		!strings.Contains(all, `"mcp_servers_unreachable":["broken"]`) {
 		t.Errorf("nothing is told of the server that is broken: %q", h.all())
 	}
 }

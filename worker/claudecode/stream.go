@@ -27,6 +27,7 @@ type stream struct {
 	longest  int          // bytes of a line; the rest is cut
 
 	before  counted
+	without []string // MCP servers that cannot be used
 	bound   string
 	version string
 	model   string
@@ -100,13 +101,18 @@ func (s *stream) init(raw []byte) {
 		s.host.Tell(executor.LineBind, bind)
 	}
 	for _, m := range l.Servers {
-		switch m.Status {
-		case "failed", "needs-auth":
-			s.say(fmt.Sprintf("The MCP server %q is of no use in this turn: claude says %s", cutText(m.Name, 200), cutText(m.Status, 200)))
-		case "pending":
-			s.say(fmt.Sprintf("The MCP server %q has not answered yet; Claude Code begins without it", cutText(m.Name, 200)))
+		why, bad := unusable[m.Status]
+		if !bad {
+			continue
 		}
+		s.without = append(s.without, m.Name)
+		s.say(fmt.Sprintf("The MCP server %q cannot be used: %s. The run goes on without it", cutText(m.Name, 200), why))
 	}
+}
+
+// unusable are the states of an MCP server, when the turn begins, in which it is of no use to the model.
+var unusable = map[string]string{
+	"failed": "Claude Code could not connect to it", "needs-auth": "it wants a login", "pending": "it has not answered yet", "disabled": "Claude Code's settings disable it",
 }
 
 // retry tells of a request that the API refused and claude makes again, and ends a wait that the run would not outlive.
@@ -260,6 +266,7 @@ func (s *stream) ended(raw []byte) {
 	}{
 		{"model", text(s.model)}, {"num_turns", l.Turns}, {"duration_ms", l.Duration}, {"duration_api_ms", l.API}, {"total_cost_usd", l.Cost},
 		{"usage", l.Usage}, {"model_usage", l.ByModel}, {"permission_denials", refused}, {"permission_denials_left_out", count(more)},
+		{"mcp_servers_unreachable", list(s.without)},
 		{"claude_code_version", text(s.version)},
 	} {
 		if len(f.value) > 0 && string(f.value) != "null" && len(f.value) < 64<<10 {
@@ -274,6 +281,14 @@ func count(n int) json.RawMessage {
 		return nil
 	}
 	return json.RawMessage(strconv.Itoa(n))
+}
+
+func list(all []string) json.RawMessage {
+	if len(all) == 0 {
+		return nil
+	}
+	raw, _ := wire.Encode(all)
+	return raw
 }
 
 func text(s string) json.RawMessage {

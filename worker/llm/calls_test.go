@@ -267,38 +267,59 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	t.Cleanup(silent.CloseClientConnections)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }))
 	t.Cleanup(page.Close)
-	for _, tt := range []struct{ name, servers, code, want string }{
-		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"), tools.CodeUnreachable, "connection refused"},
-		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, silent.URL), tools.CodeUnreachable, "did not answer within 1s"},
-		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), tools.CodeUnreachable, "did not answer within 1s"},
-		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), tools.CodeUnreachable, "check its url"},
-		{"a web page, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, page.URL), tools.CodeUnreachable, "check its url"},
-		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, tools.HTTP), "tool-secret", "tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), tools.CodeUnreachable, "Unauthorized"},
-		{"no such program", `{"command":"no-such-program"}`, tools.CodeUnreachable, "no such program on PATH"},
-		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`, tools.CodeUnreachable, "its program has ended: it is broken"},
-		{"a program that is silent", `{"command":"sleep","args":["100"]}`, tools.CodeUnreachable, "did not answer within 1s"},
-		{"a program that talks of something else", `{"command":"sh","args":["-c","while :; do echo hello; done"]}`, tools.CodeUnreachable, "check its command"},
-		{"a placeholder", `{"url":"${AGENT_ORCHESTRATOR_MCP_URL}"}`, tools.CodeBad, "url needs ${AGENT_ORCHESTRATOR_MCP_URL}"},
-		{"unknown field", `{"url":"http://x","colour":1}`, tools.CodeBad, `Unknown field "colour"`},
-		{"unknown type", `{"type":"pigeon","url":"http://x"}`, tools.CodeBad, `type "pigeon"`},
-		{"both", `{"command":"x","url":"http://x"}`, tools.CodeBad, "url and headers do not belong"},
-		{"neither", `{}`, tools.CodeBad, "url is required"},
-		{"no object", `7`, tools.CodeBad, "calc"},
+	good := strings.TrimSuffix(strings.TrimPrefix(over(t, tools.HTTP), `,"mcp_servers":{"calc":`), "}")
+	for _, tt := range []struct{ name, servers, want string }{
+		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"), "connection refused"},
+		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, silent.URL), "did not answer within 1s"},
+		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), "did not answer within 1s"},
+		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), "check its url"},
+		{"a web page, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, page.URL), "check its url"},
+		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, tools.HTTP), "tool-secret", "tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), "Unauthorized"},
+		{"no such program", `{"command":"no-such-program"}`, "no such program on PATH"},
+		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`, "its program has ended: it is broken"},
+		{"a program that is silent", `{"command":"sleep","args":["100"]}`, "did not answer within 1s"},
+		{"a program that talks of something else", `{"command":"sh","args":["-c","while :; do echo hello; done"]}`, "check its command"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStand(t, openAI)
+			s := newStand(t, openAI, say("done"))
 			patience := 20
 			if strings.HasSuffix(tt.want, "within 1s") {
 				patience = 1
 			}
-			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", fmt.Sprintf(`"mcp_connect_timeout_seconds":%d`, patience), `,"mcp_servers":{"calc":`+tt.servers+`}`))
-			if o.Error == nil || o.Error.Code != tt.code || !strings.Contains(o.Error.Message, tt.want) || !strings.Contains(o.Error.Message, `"calc"`) {
-				t.Fatalf("got %s %v, want %s %q", summary(o), o.Error, tt.code, tt.want)
+			m := &memory{}
+			o := play(t, m, s.invocation(executor.Start, "run_1", "Go", fmt.Sprintf(`"mcp_connect_timeout_seconds":%d`, patience), `,"mcp_servers":{"calc":`+tt.servers+`,"good":`+good+`}`))
+			said := strings.Join(m.texts("system"), "\n")
+			if got := summary(o); got != "completed done" || !strings.Contains(said, `The MCP server "calc" cannot be used: `) || !strings.Contains(said, tt.want) || !strings.HasSuffix(said, ". The run goes on without it") {
+				t.Fatalf("got %s %v, and is told %q; want %q", got, o.Error, said, tt.want)
+			}
+			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts, `"mcp_servers_unreachable":["calc"]`) {
+				t.Errorf("metadata %s", facts)
+			}
+			if asked := s.asked()[0]; !strings.Contains(asked, "good__add") || strings.Contains(asked, "calc__") {
+				t.Errorf("the model was asked %s", asked)
 			}
 			for _, secret := range []string{"token-in-the-path", "tool-wrong"} {
-				if strings.Contains(o.Error.Error(), secret) {
-					t.Errorf("%s is shown: %v", secret, o.Error)
+				if strings.Contains(said, secret) {
+					t.Errorf("%s is shown: %s", secret, said)
 				}
+			}
+		})
+	}
+}
+
+func TestServersThatAreDefinedWrongly(t *testing.T) {
+	for _, tt := range []struct{ name, servers, want string }{
+		{"a placeholder", `{"url":"${AGENT_ORCHESTRATOR_MCP_URL}"}`, "url needs ${AGENT_ORCHESTRATOR_MCP_URL}"},
+		{"unknown field", `{"url":"http://x","colour":1}`, `Unknown field "colour"`},
+		{"unknown type", `{"type":"pigeon","url":"http://x"}`, `type "pigeon"`},
+		{"both", `{"command":"x","url":"http://x"}`, "url and headers do not belong"},
+		{"neither", `{}`, "url is required"},
+		{"no object", `7`, "calc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := play(t, &memory{}, newStand(t, openAI).invocation(executor.Start, "run_1", "Go", "", `,"mcp_servers":{"calc":`+tt.servers+`}`))
+			if o.Error == nil || o.Error.Code != tools.CodeBad || !strings.Contains(o.Error.Message, tt.want) || !strings.Contains(o.Error.Message, `"calc"`) {
+				t.Fatalf("got %s %v, want %q", summary(o), o.Error, tt.want)
 			}
 		})
 	}

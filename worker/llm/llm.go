@@ -47,13 +47,17 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 	if err != nil {
 		return failed(err)
 	}
-	box, err := tools.Open(ctx, servers, tools.Config{
+	box, unusable := tools.Open(ctx, servers, tools.Config{
 		Env: s.environ(host.Env), Dir: inv.ProjectDir, Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
 	})
-	if err != nil {
-		return c.over(ctx, failed(err))
-	}
 	defer box.Close()
+	if ctx.Err() != nil {
+		return run.Outcome{Status: run.Stopped}
+	}
+	for _, u := range unusable {
+		host.Tell(run.EventMessage, run.Say("system", u.Why+". The run goes on without it"))
+		c.without = append(c.without, u.Server)
+	}
 	var closeModel func()
 	c.model, closeModel = s.endpoint()
 	defer closeModel()
@@ -79,6 +83,7 @@ type conversation struct {
 	turns      int    // answers of the model
 	calls      int    // of tools
 	retries    int
+	without    []string // MCP servers that cannot be used
 }
 
 // recall gives the conversation that the run goes on with.
@@ -166,10 +171,14 @@ func (c *conversation) over(ctx context.Context, o run.Outcome) run.Outcome {
 
 // report tells what the run cost.
 func (c *conversation) report() {
-	body, err := wire.Encode(map[string]any{"metadata": map[string]any{
+	facts := map[string]any{
 		"executor": "ao-llm-exec", "provider": c.settings.Provider, "model": cmp.Or(c.answeredBy, c.settings.Model), "usage": c.usage,
 		"turns": c.turns, "tool_calls": c.calls, "retries": c.retries,
-	}})
+	}
+	if len(c.without) > 0 {
+		facts["mcp_servers_unreachable"] = c.without
+	}
+	body, err := wire.Encode(map[string]any{"metadata": facts})
 	if err == nil {
 		c.host.Tell(run.EventMetadata, body)
 	}

@@ -1,4 +1,4 @@
-// Package anthropic talks to endpoints that speak Anthropic's Messages. It streams.
+// Package anthropic talks to endpoints that speak Anthropic's Messages. It asks for streams, and takes whole answers, too.
 package anthropic
 
 import (
@@ -108,7 +108,26 @@ func params(r chat.Request) sdk.MessageNewParams {
 		}
 		p.Tools = append(p.Tools, sdk.ToolUnionParam{OfTool: &tool})
 	}
+	cache(&p)
 	return p
+}
+
+// cache marks how far the next request will be like this one, so that the API reads it from its cache: to the end of the tools, of the system
+// prompt and of the conversation. These are three marks; the API takes four. Beginnings that are too short to be kept cost nothing.
+func cache(p *sdk.MessageNewParams) {
+	mark := sdk.NewCacheControlEphemeralParam()
+	if n := len(p.Tools); n > 0 {
+		p.Tools[n-1].OfTool.CacheControl = mark
+	}
+	if n := len(p.System); n > 0 {
+		p.System[n-1].CacheControl = mark
+	}
+	if n := len(p.Messages); n > 0 {
+		blocks := p.Messages[n-1].Content
+		if last := blocks[len(blocks)-1].GetCacheControl(); last != nil {
+			*last = mark
+		}
+	}
 }
 
 func schema(of map[string]any) sdk.ToolInputSchemaParam {
@@ -215,6 +234,8 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 		a.usage.CacheWrite = max(a.usage.CacheWrite, e.Usage.CacheCreationInputTokens)
 	case "message_stop":
 		a.stopped = true
+	case "message":
+		return a.whole(e.RawJSON())
 	}
 	return nil
 }

@@ -3,7 +3,9 @@
 package endpoint
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +22,7 @@ import (
 const (
 	maxRefusal = 64 << 10  // bytes read of an answer that is an error
 	maxStream  = 256 << 20 // bytes of one streamed answer, with all that is around its text
+	maxWhole   = 16 << 20  // bytes of one that comes whole
 	maxQuote   = 600       // bytes of an endpoint's own words in a message
 )
 
@@ -101,7 +104,7 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// accept lets streams pass; any other answer is an error.
+// accept lets streams pass, and answers that come whole: they become a stream of one event. Any other answer is an error.
 func accept(res *http.Response) error {
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		to := "another address"
@@ -110,22 +113,58 @@ func accept(res *http.Response) error {
 		}
 		return &Stranger{"it redirects to " + to}
 	}
+	if res.StatusCode >= 300 {
+		raw, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
+		code, message, api := Words(raw)
+		return &Refusal{Status: res.StatusCode, Header: res.Header, Code: code, Message: message, API: api}
+	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if res.StatusCode < 300 && kind != "text/html" && kind != "application/json" {
+	switch kind {
+	case "text/event-stream":
+		return nil
+	case "application/json", "text/html":
+		return whole(res, kind)
+	}
+	body := bufio.NewReader(res.Body) // some servers name another type, or none
+	first, err := body.Peek(1)
+	res.Body = &peeked{body, res.Body}
+	if err != nil || first[0] != '{' {
 		return nil
 	}
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
-	if err != nil && len(raw) == 0 && res.StatusCode < 300 {
-		return err
-	}
-	code, message, api := Words(raw)
+	return whole(res, kind)
+}
+
+// peeked is a body of which the beginning was looked at.
+type peeked struct {
+	io.Reader
+	io.Closer
+}
+
+// whole takes an answer that is no stream: an error with status 200, as some servers send them, or the whole answer.
+func whole(res *http.Response, kind string) error {
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxWhole+1))
 	switch {
-	case res.StatusCode >= 300:
-		return &Refusal{Status: res.StatusCode, Header: res.Header, Code: code, Message: message, API: api}
-	case api: // some answer errors with 200
+	case err != nil && len(raw) == 0:
+		return err
+	case err != nil || len(raw) > maxWhole:
+		return &Broken{fmt.Sprintf("the answer, which is not streamed, was cut off or has more than %d MiB", maxWhole>>20)}
+	}
+	var answer struct {
+		Choices []json.RawMessage `json:"choices"` // Chat Completions
+		Content []json.RawMessage `json:"content"` // Messages
+	}
+	var event bytes.Buffer
+	event.WriteString("event: message_start\ndata: ") // one whose data is read, whatever it holds
+	if json.Unmarshal(raw, &answer) == nil && (len(answer.Choices) > 0 || answer.Content != nil) && json.Compact(&event, raw) == nil {
+		event.WriteString("\n\n")
+		res.Body = &peeked{&event, res.Body}
+		res.Header.Set("Content-Type", "text/event-stream")
+		return nil
+	}
+	if code, message, api := Words(raw); api {
 		return &Refusal{Status: http.StatusBadRequest, Header: res.Header, Code: code, Message: message, API: true}
 	}
-	return &Stranger{fmt.Sprintf("it sent %s instead of an event stream", kind)}
+	return &Stranger{fmt.Sprintf("it sent %s instead of an event stream", cmp.Or(kind, "something"))}
 }
 
 // Words reads an API's error: {"error":{"message","code","type"}}, {"error":"…"}, {"message":…}, {"detail":…}. ok is false

@@ -1,5 +1,5 @@
 // Package openai talks to endpoints that speak OpenAI's Chat Completions: OpenAI itself, Ollama, vLLM, llama.cpp and the
-// like. It streams.
+// like. It asks for streams, and takes whole answers, too.
 package openai
 
 import (
@@ -181,6 +181,9 @@ func (a *answer) add(c sdk.ChatCompletionChunk) error {
 	for _, choice := range c.Choices {
 		if choice.Index != 0 { // one was asked for
 			continue
+		}
+		if err := a.whole(choice.RawJSON()); err != nil {
+			return err
 		}
 		d := choice.Delta
 		a.refused = a.refused || d.Refusal != ""

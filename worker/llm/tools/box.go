@@ -16,7 +16,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"ao/shared/fault"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
 	"ao/worker/process"
@@ -71,38 +70,37 @@ type connection struct {
 	tools   []*mcp.Tool
 }
 
+// Unusable is a server that cannot be used, and a sentence that says why and what to do.
+type Unusable struct{ Server, Why string }
+
 // Open connects to the servers and asks for their tools, until ctx ends. Calls end with their own contexts, the servers with Close.
-// The error names the server.
-func Open(ctx context.Context, servers []Server, c Config) (*Box, error) {
+// A server that cannot be used is left out; unusable says of each which and why.
+func Open(ctx context.Context, servers []Server, c Config) (b *Box, unusable []Unusable) {
 	inner, end := context.WithCancel(context.WithoutCancel(ctx)) // a stopped run's servers are told so first
 	defer context.AfterFunc(ctx, end)()
-	b := &Box{config: c, run: ctx, end: end, of: map[string]tool{}}
-	errs := make([]error, len(servers))
+	b = &Box{config: c, run: ctx, end: end, of: map[string]tool{}}
+	why := make([]string, len(servers))
 	var wg sync.WaitGroup
 	for i, s := range servers {
 		con := &connection{Server: s}
 		b.servers = append(b.servers, con)
-		wg.Go(func() { errs[i] = con.open(inner, c) })
+		wg.Go(func() { why[i] = con.open(inner, c) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		b.Close()
-		for _, err := range errs {
-			if err != nil {
-				return nil, err
-			}
+	for i, con := range b.servers {
+		if why[i] != "" {
+			unusable = append(unusable, Unusable{con.Name, why[i]})
+			continue
 		}
-	}
-	for _, con := range b.servers {
 		for _, t := range con.tools {
 			b.add(con, t)
 		}
 	}
-	return b, nil
+	return b, unusable
 }
 
-// open connects and lists the tools.
-func (s *connection) open(ctx context.Context, c Config) error {
+// open connects and lists the tools, or says why it cannot.
+func (s *connection) open(ctx context.Context, c Config) (why string) {
 	ctx, cancel := context.WithCancelCause(ctx) // it ends with the box: a stream of the server's lives in it
 	late := fmt.Errorf("it did not answer within %s", c.Connect)
 	timer := time.AfterFunc(c.Connect, func() { cancel(late) })
@@ -112,7 +110,7 @@ func (s *connection) open(ctx context.Context, c Config) error {
 		err = s.list(ctx)
 	}
 	if err == nil && timer.Stop() {
-		return nil
+		return ""
 	}
 	var ended string
 	if context.Cause(ctx) == late {
@@ -121,12 +119,11 @@ func (s *connection) open(ctx context.Context, c Config) error {
 		ended = s.program.why()
 	}
 	cancel(nil)
-	why := cmp.Or(ended, endpoint.Trouble(err))
 	advice := "check its url in the agent's mcp_servers, and whether it runs"
 	if s.Type == Stdio {
 		advice = "check its command in the agent's mcp_servers"
 	}
-	return fault.New(fault.Internal, CodeUnreachable, fmt.Sprintf("The MCP server %q cannot be used: %s; %s", s.Name, s.hide(why), advice)).With("server", s.Name)
+	return fmt.Sprintf("The MCP server %q cannot be used: %s; %s", s.Name, s.hide(cmp.Or(ended, endpoint.Trouble(err))), advice)
 }
 
 func (s *connection) connect(ctx context.Context, c Config) error {

@@ -13,11 +13,8 @@ import (
 	"ao/shared/wire"
 )
 
-// The codes of errors of MCP servers.
-const (
-	CodeBad         = "mcp_servers_invalid"
-	CodeUnreachable = "mcp_server_unreachable"
-)
+// CodeBad is the code of servers that a blueprint defines wrongly.
+const CodeBad = "mcp_servers_invalid"
 
 // The types of servers.
 const (

@@ -1,0 +1,95 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"ao/shared/executor"
+	"ao/shared/run"
+	"ao/worker/llm/tools"
+)
+
+// whole answers without a stream.
+func whole(text string, calls ...call) map[string]string {
+	blocks, list := []any{}, []any{}
+	if text != "" {
+		blocks = append(blocks, object{"type": "text", "text": text})
+	}
+	for _, c := range calls {
+		blocks = append(blocks, object{"type": "tool_use", "id": c.id, "name": c.name, "input": json.RawMessage(c.input)})
+		list = append(list, object{"id": c.id, "type": "function", "function": object{"name": c.name, "arguments": c.input}})
+	}
+	why := stops
+	if len(calls) > 0 {
+		why = forCalls
+	}
+	message, _ := json.MarshalIndent(object{"id": "m", "type": "message", "role": "assistant", "model": "m-1", "content": blocks, "stop_reason": why[claude],
+		"usage": object{"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 4}}, "", "  ")
+	completion, _ := json.MarshalIndent(object{"id": "c", "object": "chat.completion", "model": "m-1", "choices": []any{object{"index": 0, "finish_reason": why[openAI],
+		"message": object{"role": "assistant", "content": text, "tool_calls": list}}},
+		"usage": object{"prompt_tokens": 14, "completion_tokens": 5, "prompt_tokens_details": object{"cached_tokens": 4}}}, "", "  ")
+	return map[string]string{claude: string(message), openAI: string(completion)}
+}
+
+// TestAnswersThatAreNotStreamed: an endpoint that answers whole is understood as one that streams, whatever type it names.
+func TestAnswersThatAreNotStreamed(t *testing.T) {
+	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "text/plain", ""} {
+		both(t, func(t *testing.T, provider string) {
+			s := newStand(t, provider, raw(kind, whole("I look.", call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__add", `{"a":2,"b":2}`})[provider]), raw(kind, whole("Three\nand four.")[provider]))
+			m := &memory{}
+			o := play(t, m, s.invocation(executor.Start, "run_1", "Add", "", over(t, tools.HTTP)))
+			if got := summary(o); got != "completed Three\nand four." {
+				t.Fatalf("got %s %v", got, o.Error)
+			}
+			if got := strings.Join(m.texts("assistant"), "|"); got != "I look.|Three\nand four." {
+				t.Errorf("told %s", got)
+			}
+			if got := roles(s.asked()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
+				t.Errorf("the model was told %s", got)
+			}
+			if facts := strings.Join(m.told(run.EventMetadata), ""); !strings.Contains(facts, `"usage":{"input_tokens":20,"output_tokens":10,"cache_read_tokens":8}`) || !strings.Contains(facts, `"model":"m-1"`) {
+				t.Errorf("metadata %s", facts)
+			}
+		})
+	}
+	both(t, func(t *testing.T, provider string) {
+		long := newStand(t, provider, raw("application/json", whole(strings.Repeat("x", 17<<20))[provider]))
+		if got := summary(play(t, &memory{}, long.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))); got != "failed "+CodeBroken {
+			t.Errorf("17 MiB: %.100s", got)
+		}
+	})
+}
+
+// TestWhatIsCached: requests to Anthropic mark the end of the tools, of the system prompt and of the conversation, and no more than that.
+func TestWhatIsCached(t *testing.T) {
+	s := newStand(t, claude, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("Yes"))
+	m := &memory{}
+	more := `,"system_prompt":"Be exact."` + over(t, tools.HTTP)
+	play(t, m, s.invocation(executor.Start, "run_1", "Add", "", more))
+	play(t, m, s.invocation(executor.Resume, "run_2", "Sure?", "", more))
+	const mark = `"cache_control":{"type":"ephemeral"}`
+	type marked struct {
+		Cache json.RawMessage `json:"cache_control"`
+	}
+	for i, raw := range s.asked() {
+		var r struct {
+			System   []marked
+			Tools    []marked
+			Messages []struct{ Content []marked }
+		}
+		if err := json.Unmarshal([]byte(raw), &r); err != nil {
+			t.Fatal(err)
+		}
+		last := r.Messages[len(r.Messages)-1].Content
+		if strings.Count(raw, mark) != 3 || r.System[len(r.System)-1].Cache == nil || r.Tools[len(r.Tools)-1].Cache == nil || last[len(last)-1].Cache == nil {
+			t.Errorf("request %d: %s", i, raw)
+		}
+	}
+	bare := newStand(t, claude, say("Hi"))
+	play(t, &memory{}, bare.invocation(executor.Start, "run_1", "Hello", "", ""))
+	if got := strings.Count(fmt.Sprint(bare.asked()), mark); got != 1 {
+		t.Errorf("without tools and system prompt: %d marks", got)
+	}
+}
