@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ao/shared/fault"
 )
 
 // Verdict is how a check ended.
@@ -76,7 +78,7 @@ func Secret(setting, path string) Finding {
 	what := fmt.Sprintf("%s %s", setting, path)
 	info, err := os.Stat(path)
 	if err != nil {
-		return Bad("secrets", "make it readable for the user that needs it, or mend the setting", "%s cannot be looked at: %v", what, cause(err))
+		return Bad("secrets", "make it readable for the user that needs it, or mend the setting", "%s cannot be looked at: %s", what, fault.Plain(err))
 	}
 	if info.Mode().Perm()&0o007 == 0 || !reachable(path) {
 		return Good("secrets", "%s is closed to other users (%v)", what, info.Mode().Perm())
@@ -102,14 +104,6 @@ func openIn(dir string) (string, error) {
 		}
 	}
 	return "", err
-}
-
-// cause is an error without the path, which is told anyway.
-func cause(err error) error {
-	if e, ok := err.(*fs.PathError); ok {
-		return e.Err
-	}
-	return err
 }
 
 // reachable tells whether any user can get as far as a file: a folder on the way may be closed.

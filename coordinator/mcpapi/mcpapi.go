@@ -21,6 +21,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/wire"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -80,9 +81,17 @@ const sessionHeader = "Mcp-Session-Id"
 // Serve answers one POST; body is its body, who is who asks. stored is called when what the body asks for is: waiting for its end is no
 // more work.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller, stored func()) {
+	if why := unread(body); why != "" {
+		http.Error(w, why, http.StatusBadRequest)
+		return
+	}
 	m, strange := read(body)
 	if strange != nil {
 		refuseMethod(w, r, strange)
+		return
+	}
+	if why := m.unfit(); why != "" && m.known() && len(m.ID) > 0 {
+		refuse(w, http.StatusOK, m.ID, jsonrpc.CodeInvalidParams, why)
 		return
 	}
 	if m.Method == "initialize" {
@@ -92,7 +101,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 	defer cancel()
 	if session := r.Header.Get(sessionHeader); session != "" {
 		if m.Method == "notifications/cancelled" {
-			if end, ok := a.waits.Load(session + " " + string(m.Params.RequestID)); ok {
+			if end, ok := a.waits.Load(session + " " + m.cancels()); ok {
 				end.(context.CancelFunc)()
 			}
 		} else if len(m.ID) > 0 {

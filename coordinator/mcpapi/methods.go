@@ -25,9 +25,16 @@ var served = []string{"initialize", "ping", "server/discover", listTools, "tools
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
-	Params struct {
+	Params json.RawMessage `json:"params"`
+}
+
+// cancels is the id of the request that it cancels.
+func (m message) cancels() string {
+	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
-	} `json:"params"`
+	}
+	_ = json.Unmarshal(m.Params, &p) // then it cancels nothing
+	return string(p.RequestID)
 }
 
 // known reports whether the SDK is to read it: it asks for a method of ours, or answers something.
@@ -55,6 +62,53 @@ func read(body []byte) (m message, strange *message) {
 	return m, nil
 }
 
+// unread says in words of ours why the SDK would not read a body; empty: it reads it, or says so itself.
+func unread(body []byte) string {
+	if !json.Valid(body) {
+		return wire.Check(body).Error()
+	}
+	type message struct {
+		Version string `json:"jsonrpc"`
+		Method  string `json:"method"`
+	}
+	one, all := message{}, []message{}
+	if json.Unmarshal(body, &one) != nil && (json.Unmarshal(body, &all) != nil || len(all) == 0) {
+		return `The body must be a JSON-RPC message such as {"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	}
+	return ""
+}
+
+// unfit says in words of ours why a message's parameters are of no use to the SDK; empty: they are.
+func (m message) unfit() string {
+	var call struct {
+		Name string         `json:"name"`
+		Meta map[string]any `json:"_meta"`
+	}
+	switch err := json.Unmarshal(m.Params, &call); {
+	case len(m.Params) == 0 || err == nil:
+		return ""
+	case m.Params[0] != '{':
+		return "params must be an object"
+	default:
+		return "params: name must be a string, and _meta an object"
+	}
+}
+
+// refuse answers a message with an error of JSON-RPC.
+func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int64, text string) {
+	raw, err := wire.Encode(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   jsonrpc.Error   `json:"error"`
+	}{"2.0", id, jsonrpc.Error{Code: code, Message: text}})
+	if err != nil { // of what was just read
+		status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(raw)
+}
+
 // refuseMethod answers a request for a method that there is not. Up to 2025-11-25 the status is 200: a 404 would tell the client that
 // its session is over. Since then there are no sessions, and 404 is what the protocol asks for.
 func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
@@ -62,20 +116,7 @@ func refuseMethod(w http.ResponseWriter, r *http.Request, m *message) {
 	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" {
 		status = http.StatusNotFound
 	}
-	raw, err := wire.Encode(struct {
-		Version string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Error   jsonrpc.Error   `json:"error"`
-	}{"2.0", m.ID, jsonrpc.Error{
-		Code:    jsonrpc.CodeMethodNotFound,
-		Message: fmt.Sprintf("Method %.80q not found; there are %s", m.Method, strings.Join(served, ", ")),
-	}})
-	if err != nil { // of what was just read
-		status = http.StatusInternalServerError
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(raw)
+	refuse(w, status, m.ID, jsonrpc.CodeMethodNotFound, fmt.Sprintf("Method %.80q not found; there are %s", m.Method, strings.Join(served, ", ")))
 }
 
 // listed keeps the tools that a caller may not call out of its list.

@@ -82,7 +82,7 @@ func TestErrorsAreLiteral(t *testing.T) {
 		{`{"agent_name":"plain","prompt":"x","timeout_seconds":0}`, 400, invalid("timeout_seconds must be from 1 to 2592000", "timeout_seconds")},
 		{`{"agent_name":"plain","agent_name":"plain"}`, 400, invalid(`$ has the key \"agent_name\" twice; send each key once`, "agent_name")},
 		{`{"agent_name":"plain"} {}`, 400, invalid("The body must be one JSON value; something follows it at byte 22", "")},
-		{`agent=plain`, 400, invalid("The body is not JSON: invalid character 'a' looking for beginning of value (at byte 0)", "")},
+		{`agent=plain`, 400, invalid("The body is not JSON: unexpected 'a' at byte 0", "")},
 		{``, 400, invalid("The body is not JSON: it ends too early", "")},
 		{`[]`, 400, invalid(`The body must be a JSON object such as {\"agent_name\":\"…\",\"parameters\":{…}}`, "")},
 	} {

@@ -52,6 +52,28 @@ func TestMCPUnknownMethods(t *testing.T) {
 	}
 }
 
+// TestMCPUnreadable: a body that the protocol's library cannot read is refused in words for people, not in its own.
+func TestMCPUnreadable(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for body, want := range map[string]string{
+		`{`:     `{"error":"invalid_request","message":"The body is not JSON: it ends too early"}`,
+		`{a:1}`: `{"error":"invalid_request","message":"The body is not JSON: unexpected 'a' at byte 1"}`,
+		`[]`:    `"message":"The body must be a JSON-RPC message such as {`,
+		`5`:     `"message":"The body must be a JSON-RPC message such as {`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":5}`:                       `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"params must be an object"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}`:              `"message":"params: name must be a string, and _meta an object"`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":[]}}`: `"message":"params: name must be a string, and _meta an object"`,
+		`{"jsonrpc":"2.0","id":1,"method":5}`:                                             `"message":"The body must be a JSON-RPC message such as {`,
+		`{"jsonrpc":5,"id":1,"method":"ping"}`:                                            `"message":"The body must be a JSON-RPC message such as {`,
+	} {
+		g := s.rpc(body)
+		if !strings.Contains(g.body, want) || strings.Contains(g.body, "unmarshal") || strings.Contains(g.body, "Go value") {
+			t.Errorf("%s: %d %s\nwant %s", body, g.status, g.body, want)
+		}
+	}
+}
+
 // TestMCPListsWhatOneMayCall: a tool that a token cannot call is not shown to it, in no version of the protocol.
 func TestMCPListsWhatOneMayCall(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -138,17 +139,17 @@ func document(t *tar.Reader, name string, into any) error {
 		return fmt.Errorf("it ends before %s", name)
 	}
 	if err != nil {
-		return fmt.Errorf("before %s: %w", name, err)
+		return fmt.Errorf("before %s: %s", name, fault.Plain(err))
 	}
 	if h.Name != name {
 		return fmt.Errorf("%.80q is in the place of %s", h.Name, name)
 	}
 	body, err := io.ReadAll(io.LimitReader(t, 1<<20))
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err == nil {
+		err = json.Unmarshal(body, into)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err != nil {
+		return fmt.Errorf("%s: %s", name, fault.Plain(err))
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"ao/shared/fault"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -53,22 +55,41 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 			return nc, nil
 		}
 		if what := distrust(err); what != "" {
-			return nil, fmt.Errorf("NATS at %s: %w; %s", Shown(address), err, what)
+			return nil, fmt.Errorf("NATS at %s: %w; %s", Shown(address), worded{err}, what)
 		}
 		if refused(err) {
-			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_CREDS, and whether the server has this user", Shown(address), err)
+			return nil, fmt.Errorf("NATS at %s refuses us: %w; see AO_NATS_CREDS, and whether the server has this user", Shown(address), worded{err})
 		}
 		if time.Since(said) > 5*time.Second {
 			log.Warn("waiting for NATS: start one with `nats-server -js`, or `docker compose up nats`, or set AO_NATS_URL to another address (\"embed\" runs one in this process)",
-				"url", Shown(address), "err", err)
+				"url", Shown(address), "err", worded{err})
 			said = time.Now()
 		}
 		rest(ctx, 250*time.Millisecond)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set AO_NATS_URL", Shown(address), err)
+			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set AO_NATS_URL", Shown(address), worded{err})
 		}
 	}
 }
+
+// Plain is why NATS cannot be used, in words for a person.
+func Plain(err error) string {
+	for is, said := range map[error]string{
+		nats.ErrNoServers: "no NATS server answers there", nats.ErrTimeout: "no answer came in time",
+		nats.ErrAuthorization: "the login is refused", nats.ErrAuthExpired: "the login has expired", nats.ErrAuthRevoked: "the login was revoked",
+	} {
+		if errors.Is(err, is) {
+			return said
+		}
+	}
+	return strings.TrimPrefix(fault.Plain(err), "nats: ")
+}
+
+// worded is an error with the text for people.
+type worded struct{ error }
+
+func (w worded) Error() string { return Plain(w.error) }
+func (w worded) Unwrap() error { return w.error }
 
 // refused says that trying again would not help.
 func refused(err error) bool {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ao/nats/subject"
+	"ao/shared/fault"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -28,7 +29,7 @@ func (l Login) Options() ([]nats.Option, error) {
 	if l.Creds != "" {
 		text, err := os.ReadFile(l.Creds)
 		if err != nil {
-			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %w; name the file nats.nk that 'ao init' made for this program", l.Creds, err)
+			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %s; name the file nats.nk that 'ao init' made for this program", l.Creds, fault.Plain(err))
 		}
 		pair, err := nkeys.ParseDecoratedUserNKey(text)
 		if err != nil { // the cause may show what is in it
@@ -70,7 +71,7 @@ func (l Login) tls() (*tls.Config, error) {
 	if l.CA != "" {
 		text, err := os.ReadFile(l.CA)
 		if err != nil {
-			return nil, fmt.Errorf("AO_NATS_CA %q cannot be read: %w; name a file of certificates (PEM)", l.CA, err)
+			return nil, fmt.Errorf("AO_NATS_CA %q cannot be read: %s; name a file of certificates (PEM)", l.CA, fault.Plain(err))
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {

@@ -70,7 +70,7 @@ func reason(err error) string {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f.Reason()
 	}
-	return err.Error()
+	return fault.Plain(err)
 }
 
 func place(dir string, e fs.DirEntry) (path, name string) {

@@ -108,7 +108,7 @@ func TestMainAsProgram(t *testing.T) {
 			`{"type":"result","result_type":"procedural","result_text":null,"result_data":0,"error":{"error":"command_failed","message":"no"}}` + "\n", "", 7},
 		{"exit code and message", fmt.Sprintf(document, `{}`), "", "what?\n", 9},
 		{"error", fmt.Sprintf(document, `{"do":"error"}`), "", "it went wrong\n", 1},
-		{"no JSON", "hello", "", "invocation on stdin: The body is not JSON: invalid character 'h' looking for beginning of value (at byte 0)\n", 2},
+		{"no JSON", "hello", "", "invocation on stdin: The body is not JSON: unexpected 'h' at byte 0\n", 2},
 		{"nothing", "", "", "invocation on stdin: The body is not JSON: it ends too early\n", 2},
 		{"unknown field", `{"schema_version":"2.2","colour":1}`, "", "colour", 2},
 		{"version", `{"schema_version":"3.0"}`, "", "invocation on stdin: schema_version must be \"2.2\"\n", 2},

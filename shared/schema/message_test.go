@@ -124,8 +124,8 @@ func TestMessages(t *testing.T) {
 			"$ | {'b': 1, 'a': 2} does not have enough properties | minProperties\n$.a | 2 is less than the minimum of 3 | properties.a.minimum\n" +
 				"$.a | 2 is not of type 'null' | properties.a.type\n$.b | 1 is not of type 'null' | properties.b.type\n$.c | 'c' is a required property | required"},
 		// values that are none
-		{`true`, ``, `$ | is not readable as JSON: unexpected end of JSON input | `},
-		{`true`, `{"a":1}}`, `$ | is not readable as JSON: invalid character '}' after top-level value (byte 8) | `},
+		{`true`, ``, `$ | is not readable as JSON: it ends too early | `},
+		{`true`, `{"a":1}}`, `$ | is not readable as JSON: unexpected '}' at byte 7 | `},
 		{`true`, "\"\xff\"", `$ | is not readable as JSON: it is not valid UTF-8 | `},
 		{`true`, `{"a":{"b":1,"b":2}}`, `$.a.b | 'b' appears twice in this object | `},
 		{`true`, `{"a":1,"\u0061":2}`, `$.a | 'a' appears twice in this object | `},
@@ -145,7 +145,7 @@ func TestSchemaErrors(t *testing.T) {
 		{`{"properties":[]}`, `$.properties: [] is not of type 'object'`},
 		{`[]`, `$: [] is not of type 'object', 'boolean'`},
 		{`null`, `$: null is not of type 'object', 'boolean'`},
-		{``, `$: is not readable as JSON: unexpected end of JSON input`},
+		{``, `$: is not readable as JSON: it ends too early`},
 		{`{"type":"strin"}`, `$.type: 'strin' is not one of ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string']`},
 		{`{"type":[]}`, `$.type: [] should be non-empty`},
 		{`{"type":["null","null"]}`, `$.type: ['null', 'null'] has non-unique elements`},

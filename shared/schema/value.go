@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"ao/shared/fault"
 )
 
 // kind is one of JSON's six kinds of value.
@@ -109,12 +111,7 @@ func read(raw []byte, lim limits) (v value, count int, bad *unfit) {
 	case !utf8.Valid(raw):
 		return value{}, 0, &unfit{what: "is not readable as JSON: it is not valid UTF-8"}
 	case !json.Valid(raw):
-		err := json.Unmarshal(raw, &json.RawMessage{})
-		what := fmt.Sprintf("is not readable as JSON: %v", err)
-		if syntax, ok := err.(*json.SyntaxError); ok && syntax.Offset > 0 {
-			what += fmt.Sprintf(" (byte %d)", syntax.Offset)
-		}
-		return value{}, 0, &unfit{what: what}
+		return value{}, 0, &unfit{what: "is not readable as JSON: " + fault.Plain(json.Unmarshal(raw, &json.RawMessage{}))}
 	}
 	r := reader{text: string(raw), lim: lim}
 	bad = r.value(&v, 0)

@@ -128,7 +128,7 @@ func Parse(p Program, args []string, lookup func(string) (string, bool), setting
 	case errors.Is(err, flag.ErrHelp):
 		return ErrHelp
 	case err != nil:
-		return errors.New(strings.Replace(err.Error(), "flag provided but not defined: ", "there is no flag ", 1))
+		return errors.New(plain.Replace(err.Error()))
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q; every setting is a flag or a variable", flags.Arg(0))
 	}
@@ -148,6 +148,9 @@ func Parse(p Program, args []string, lookup func(string) (string, bool), setting
 	}
 	return errors.Join(wrong...)
 }
+
+// plain gives what Go's package flag says in words of ours.
+var plain = strings.NewReplacer("flag provided but not defined: ", "there is no flag ", "flag needs an argument: ", "a value is missing after ", "bad flag syntax: ", "this is no flag: ")
 
 func (s *Bound) explain(from, raw string, err error) error {
 	if s.example == "" {

@@ -77,7 +77,7 @@ func TestWrong(t *testing.T) {
 		{"", "AO_INSECURE_LISTEN=maybe", `AO_INSECURE_LISTEN: "maybe" must be yes or no; for example AO_INSECURE_LISTEN=yes`},
 		{"", "AO_LATER=x", `AO_LATER=x is not supported yet: it comes in a later version; unset it`},
 		{"--colour red", "", `there is no flag -colour`},
-		{"--http-addr", "", `flag needs an argument: -http-addr`},
+		{"--http-addr", "", `a value is missing after -http-addr`},
 		{"now", "", `unexpected argument "now"; every setting is a flag or a variable`},
 		{"", "AO_HTTP_ADDR=x AO_LOG_LEVEL=y", "AO_HTTP_ADDR: \"x\" is no address (host:port); for example AO_HTTP_ADDR=127.0.0.1:8765\n" +
 			`AO_LOG_LEVEL: "y" must be debug or info or warn or error; for example AO_LOG_LEVEL=info`},

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+
+	"ao/shared/fault"
 )
 
 // Config is how a client speaks TLS that trusts the authorities of a file (AO_CA) beside the system's. No file: the system's alone.
@@ -18,7 +20,7 @@ func Config(file string) (*tls.Config, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("AO_CA %q cannot be read: %w; name a file of certificates (PEM)", file, err)
+		return nil, fmt.Errorf("AO_CA %q cannot be read: %s; name a file of certificates (PEM)", file, fault.Plain(err))
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil { // a machine without any

@@ -144,11 +144,7 @@ func unreadable(raw []byte) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Invalid, "", "The body is not JSON: it ends too early")
 	default:
-		at := d.InputOffset()
-		if s, ok := errors.AsType[*json.SyntaxError](err); ok {
-			at = s.Offset - 1
-		}
-		return fault.Newf(fault.Invalid, "The body is not JSON: %s (at byte %d)", strings.TrimPrefix(err.Error(), "json: "), at)
+		return fault.New(fault.Invalid, "", "The body is not JSON: "+fault.Plain(err))
 	}
 }
 

@@ -242,6 +242,9 @@ func (c *Client) trouble(ctx context.Context, err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	c.reached.Store(true) // there was a connection
+	c.reached.Store(true)                                // there was a connection
+	if strings.Contains(err.Error(), "malformed HTTP") { // net/http has no error of its own for that
+		return &Stranger{URL: c.base}
+	}
 	return &Lost{URL: c.base, Cause: err}
 }

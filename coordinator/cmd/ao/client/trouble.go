@@ -30,7 +30,7 @@ type Unreachable struct {
 }
 
 func (u *Unreachable) Error() string {
-	return fmt.Sprintf("No coordinator answers at %s (%v)", u.URL, u.Cause)
+	return fmt.Sprintf("No coordinator answers at %s: %s", u.URL, fault.Plain(u.Cause))
 }
 func (u *Unreachable) Unwrap() error { return u.Cause }
 
@@ -44,7 +44,7 @@ func (l *Lost) Error() string {
 	if errors.Is(l.Cause, context.DeadlineExceeded) {
 		return fmt.Sprintf("%s took too long to answer", l.URL)
 	}
-	return fmt.Sprintf("The connection to %s was lost before the answer was whole (%v)", l.URL, l.Cause)
+	return fmt.Sprintf("The connection to %s was lost before the answer was whole: %s", l.URL, fault.Plain(l.Cause))
 }
 func (l *Lost) Unwrap() error { return l.Cause }
 
@@ -61,7 +61,7 @@ func (u *Untrusted) Unwrap() error { return u.Cause }
 // Stranger is an answer that no coordinator gives.
 type Stranger struct {
 	URL    string
-	Status int
+	Status int    // 0: it is none of HTTP
 	Type   string // media type
 	Start  string // of the body
 }
@@ -69,6 +69,9 @@ type Stranger struct {
 func (s *Stranger) Error() string {
 	if strings.HasPrefix(s.Start, "Client sent an HTTP request to an HTTPS server") {
 		return fmt.Sprintf("%s speaks TLS: use https:// (and AO_CA, where its certificate is of an authority of your own)", s.URL)
+	}
+	if s.Status == 0 {
+		return fmt.Sprintf("%s does not speak HTTP; does the address lead to a coordinator?", s.URL)
 	}
 	what := s.Type
 	if what == "" {

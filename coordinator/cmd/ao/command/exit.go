@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"syscall"
 	"time"
@@ -76,8 +77,9 @@ func (a *app) problem(command string, err error) problem {
 		return problem{exitFailed, refusal(refused), refused.Doc}
 	}
 	told := func(code int, name string, hints ...string) problem {
-		doc, _ := json.Marshal(fault.New(fault.Internal, name, err.Error())) // a name and a text can always be written
-		p := problem{code: code, doc: doc, lines: []string{screen.Text(err.Error())}}
+		text := inWords(err)
+		doc, _ := json.Marshal(fault.New(fault.Internal, name, text)) // a name and a text can always be written
+		p := problem{code: code, doc: doc, lines: []string{screen.Text(text)}}
 		for _, h := range hints {
 			p.lines = append(p.lines, "hint: "+h)
 		}
@@ -102,6 +104,14 @@ func (a *app) problem(command string, err error) problem {
 		return told(exitUnreached, "not_a_coordinator", "say where the coordinator is with --url or AO_URL")
 	}
 	return told(exitFailed, "failed")
+}
+
+// inWords is an error's text without what only Go's programmers read; a file that cannot be used is named.
+func inWords(err error) string {
+	if file, ok := err.(*fs.PathError); ok {
+		return file.Path + ": " + fault.Plain(err)
+	}
+	return fault.Plain(err)
 }
 
 // refusal is the API's message, then all it says beside: every violation, the fields that are for people, what to do.

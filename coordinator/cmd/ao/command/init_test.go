@@ -44,7 +44,7 @@ func TestInit(t *testing.T) {
 		code int
 		want string
 	}{
-		{"init", exitUsage, `required flag(s) "dir" not set`},
+		{"init", exitUsage, `give --dir, too`},
 		{"init --dir " + dir + " --host nats", exitUsage, "say --tls too"},
 		{"init --dir " + dir + " --tls --host nats:4222", exitUsage, `host "nats:4222"`},
 		{"init --dir " + dir + " --worker text", exitUsage, "write NAME=TYPE.PROFILE"},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	root.SetErr(errs)
 	refuseShells(root)
 	at, err := root.ExecuteContextC(ctx)
+	if err != nil && !a.acted {
+		err = together(err)
+	}
 	return a.exit(at.CommandPath(), err)
 }
 
@@ -158,10 +162,19 @@ func refuseShells(root *cobra.Command) {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// plainFlag says what is wrong with a flag's value without the words of Go's own readers.
+// plainFlag says what is wrong with a flag without the words of Go's own readers.
 func plainFlag(err error) error {
-	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
+	var bad *pflag.InvalidValueError
+	switch e := err.(type) {
+	case *pflag.InvalidValueError:
+		bad = e
+	case *pflag.NotExistError:
+		return fmt.Errorf("there is no flag %s", dashed(e.GetSpecifiedName(), e.GetSpecifiedShortnames()))
+	case *pflag.ValueRequiredError:
+		return fmt.Errorf("flag %s needs a value", dashed(e.GetSpecifiedName(), e.GetSpecifiedShortnames()))
+	case *pflag.InvalidSyntaxError:
+		return fmt.Errorf("%q is no flag", e.GetSpecifiedFlag())
+	default:
 		return err
 	}
 	wants := map[string]string{"int": "a whole number", "bool": "true or false", "float64": "a number", "duration": "a time span such as 90s"}[bad.GetFlag().Value.Type()]
@@ -169,6 +182,31 @@ func plainFlag(err error) error {
 		return fmt.Errorf("--%s: %q: %w", bad.GetFlag().Name, bad.GetValue(), errors.Unwrap(bad))
 	}
 	return fmt.Errorf("--%s: %q is not %s", bad.GetFlag().Name, bad.GetValue(), wants)
+}
+
+// dashed is a flag as it was written; letters are those that stand with it behind one dash.
+func dashed(name, letters string) string {
+	if letters != "" {
+		return "-" + name[:1]
+	}
+	return "--" + name
+}
+
+// cobra's errors about flags that are missing, or that exclude each other, have texts and no types.
+var (
+	required = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
+	excluded = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+)
+
+// together says in words of ours which flags a command cannot do without, and which it takes one of.
+func together(err error) error {
+	if m := required.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("give --%s, too", strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), ", ", " and --"))
+	}
+	if m := excluded.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("give one of --%s", strings.ReplaceAll(m[1], " ", " and --"))
+	}
+	return err
 }
 
 // connect makes the client, once flags are read. Nothing is sent yet.
@@ -293,7 +331,7 @@ func (a *app) source(what string) ([]byte, error) {
 	}
 	raw, err := os.ReadFile(what)
 	if err != nil {
-		return nil, usagef("%v; name a file, give {…} itself, or - for standard input", err)
+		return nil, usagef("%s; name a file, give {…} itself, or - for standard input", inWords(err))
 	}
 	return raw, nil
 }

@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 		{"tokens create --name me --scope read", exitFailed, `there is a token "me" already`},
 		{"tokens create --name a/b --scope read", exitUsage, `name "a/b"`},
 		{"tokens create --name a --scope all", exitUsage, `scope "all": use read, run or admin`},
-		{"tokens create --name a", exitUsage, `required flag(s) "scope" not set`},
+		{"tokens create --name a", exitUsage, `give --scope, too`},
 		{"tokens create --name a --scope read --expires soon", exitUsage, `expires "soon": write a time span such as 720h or 30d`},
 		{"tokens create --name a --scope read --expires -1h", exitUsage, `write a time span`},
 		{"tokens list --file " + file + "x", exitFailed, "'ao tokens create' makes it"},

@@ -168,7 +168,7 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	has(t, files, "secrets", checkup.Fail, "AO_DATA_DIR "+top+"/")
 	all := c.profiles()
 	for name, say := range map[string]string{
-		"broken": "unexpected end", "strange": `type "magic"`, "lame": "cannot be executed", "empty": "none is not there", "folder": "agents_dir " + filepath.Join(top, "none"),
+		"broken": "it ends too early", "strange": `type "magic"`, "lame": "cannot be executed", "empty": "none is not there", "folder": "agents_dir " + filepath.Join(top, "none"),
 	} {
 		has(t, all, "profiles", checkup.Fail, "profile "+name+" does not load: ")
 		has(t, all, "profiles", checkup.Fail, say)

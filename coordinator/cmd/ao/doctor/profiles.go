@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ao/coordinator/checkup"
+	"ao/shared/fault"
 )
 
 // profiles looks at the profiles that a worker with this environment would run: at what keeps them from being read, and whether their
@@ -45,7 +46,7 @@ func (c Config) profiles() (all []checkup.Finding) {
 func unfit(dir, name string) string {
 	text, err := os.ReadFile(filepath.Join(dir, name+".json"))
 	if err != nil {
-		return err.Error()
+		return fault.Plain(err)
 	}
 	var p struct {
 		Type    string `json:"type"`
@@ -53,7 +54,7 @@ func unfit(dir, name string) string {
 		Agents  string `json:"agents_dir"`
 	}
 	if err := json.Unmarshal(text, &p); err != nil {
-		return err.Error()
+		return fault.Plain(err)
 	}
 	if !slices.Contains([]string{"autonomous", "procedural"}, p.Type) {
 		return fmt.Sprintf("type %.40q is neither autonomous nor procedural", p.Type)

@@ -138,7 +138,7 @@ func TestBase(t *testing.T) {
 		{`{"depth":1,"url":"x"}`, `depth=3 late`, `{"depth":3,"url":"x","late":true}`},
 		{`{"a":1,"a":2}`, ``, `has the key "a" twice`},
 		{`[1]`, ``, `must be a JSON object such as {"url":"…"}, got [1]`},
-		{`# Title`, ``, `not JSON: invalid character '#'`},
+		{`# Title`, ``, `not JSON: unexpected '#'`},
 		{`{"a":1`, ``, `not JSON: it ends too early`},
 		{`{} {}`, ``, `something follows it`},
 	} {

@@ -1,0 +1,74 @@
+package fault
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Plain is why something failed, in words for a person: what Go's own libraries say, without their names, operations and addresses.
+// A file's path is left out: who opened it names it. Every other error is its own text.
+func Plain(err error) string {
+	switch e := err.(type) {
+	case *url.Error:
+		return Plain(e.Err)
+	case *net.OpError:
+		return Plain(e.Err)
+	case *fs.PathError:
+		return Plain(e.Err)
+	case *os.LinkError:
+		return Plain(e.Err)
+	case *os.SyscallError:
+		return Plain(e.Err)
+	case *net.DNSError:
+		if e.IsNotFound {
+			return fmt.Sprintf("there is no host %q", e.Name)
+		}
+		return fmt.Sprintf("the name %q cannot be looked up", e.Name)
+	case *net.AddrError:
+		return fmt.Sprintf("%q is no address", e.Addr)
+	case *strconv.NumError:
+		return fmt.Sprintf("%q is no such number", e.Num)
+	case *json.SyntaxError:
+		return syntax(e)
+	case *json.UnmarshalTypeError:
+		return fmt.Sprintf("%s is %s where something else belongs", cmp.Or(e.Field, "it"), e.Value)
+	case *Fault:
+		return e.Message
+	}
+	for is, said := range sentinels { // not looked up: an error may be of a type that has no hash
+		if err == is {
+			return said
+		}
+	}
+	if late, ok := err.(net.Error); ok && late.Timeout() {
+		return "no answer came in time"
+	}
+	return err.Error()
+}
+
+// sentinels are errors that are told apart by their identity.
+var sentinels = map[error]string{
+	syscall.ECONNREFUSED: "nothing listens there", syscall.EHOSTUNREACH: "no way leads there", syscall.ENETUNREACH: "no way leads there",
+	syscall.ECONNRESET: "the connection was cut", syscall.EPIPE: "the connection was cut", net.ErrClosed: "the connection was cut",
+	context.Canceled: "it was given up", io.EOF: "it ended too early", io.ErrUnexpectedEOF: "it ended too early",
+}
+
+// syntax says what is no JSON, and where.
+func syntax(e *json.SyntaxError) string {
+	said, is := strings.CutPrefix(e.Error(), "invalid character ")
+	end := strings.Index(said[min(1, len(said)):], "' ")
+	if !is || end < 0 {
+		return "it ends too early"
+	}
+	return fmt.Sprintf("unexpected %s at byte %d", said[:end+2], max(e.Offset-1, 0))
+}
