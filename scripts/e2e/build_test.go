@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -41,6 +42,22 @@ func TestEveryBuildIsStamped(t *testing.T) {
 			if !strings.Contains(string(text), line) {
 				t.Errorf("%s has no %q", file, line)
 			}
+		}
+	}
+}
+
+// TestOldComposeReadsTheFiles: docker-compose 1.29, which knows less than today's, takes both files with all their profiles.
+func TestOldComposeReadsTheFiles(t *testing.T) {
+	t.Parallel()
+	version, err := exec.Command("docker-compose", "version", "--short").Output()
+	if err != nil || !strings.HasPrefix(string(version), "1.29.") {
+		t.Skipf("there is no docker-compose 1.29 here (%s, %v)", version, err)
+	}
+	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
+		c := exec.Command("docker-compose", "-f", file, "--profile", "claude", "--profile", "llm", "config", "-q")
+		c.Dir = root()
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
 		}
 	}
 }
