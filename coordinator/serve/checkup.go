@@ -99,7 +99,15 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 		room, _ := p.own.Room() // a file system that does not say has none
 		all = append(all, checkup.Store(s.Limits(), p.own.MaxStore(), room.All))
 	}
-	return append(all, synced(cmp.Or(n.Sync, setting.NATSSync.Default)))
+	return append(all, synced(cmp.Or(n.Sync, setting.NATSSync.Default)), staged(p.own.Staging()))
+}
+
+// staged tells where batches are put aside. On disk is no mistake, only slower.
+func staged(g embed.Staging) checkup.Finding {
+	if g.Dir == "" {
+		return checkup.Good("nats-staging", "batches of records are put aside on disk, which is slower than in memory (%s)", g.Why)
+	}
+	return checkup.Good("nats-staging", "batches of records are put aside in memory (%s)", g.Dir)
 }
 
 // synced judges when what was acknowledged is on disk.

@@ -64,7 +64,7 @@ func TestAWellDeployment(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, check := range []string{"http", "nats-users", "nats-sync", "secrets", "disk", "nats-version", "versions", "clocks", "replicas", "streams", "runners", "lanes", "waiting", "agents", "callbacks"} {
+	for _, check := range []string{"http", "nats-users", "nats-sync", "nats-staging", "secrets", "disk", "nats-version", "versions", "clocks", "replicas", "streams", "runners", "lanes", "waiting", "agents", "callbacks"} {
 		if !seen[check] {
 			t.Errorf("%s is not looked at", check)
 		}

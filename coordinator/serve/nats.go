@@ -24,6 +24,7 @@ type NATSConfig struct {
 	URL     string       // default nats://127.0.0.1:4222; "embed": in this process
 	Listen  string       // embedded: where it listens; "none": in-process only
 	Sync    string       // embedded: AO_NATS_SYNC
+	Staging string       // embedded: AO_NATS_STAGING
 	DataDir string       // embedded: its files lie in the folder nats of this one, default .ao
 	Users   string       // embedded: who may log in (AO_NATS_USERS); none: nobody has to
 	Login   bus.Login    // elsewhere: who we are
@@ -49,7 +50,7 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	if err := admit(cfg); err != nil {
 		return nil, err
 	}
-	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, setting.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Users: cfg.Users, Log: cfg.Log})
+	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, setting.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Staging: cfg.Staging, Users: cfg.Users, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +114,28 @@ func (n *NATS) Disk() func() error {
 	return n.own.Disk
 }
 
+// Made is what an embedded server wants to be told by bus.Config; nil: it is elsewhere.
+func (n *NATS) Made() func() {
+	if n.own == nil {
+		return nil
+	}
+	return n.own.Stage
+}
+
 // measure shows the disk of an embedded server.
 func (n *NATS) measure(r *metric.Registry) {
 	free := r.Gauge("ao_nats_disk_free_bytes", "Bytes free on the disk under the embedded NATS.")
 	all := r.Gauge("ao_nats_disk_bytes", "Size of the disk under the embedded NATS.")
+	memory := r.Gauge("ao_nats_staging_in_memory", "1: the embedded NATS puts batches of records aside in memory, 0: on disk.")
 	if n.own == nil {
 		return
 	}
 	r.AtScrape(func(s *metric.Scrape) {
+		in := 0.0
+		if n.own.Staging().Dir != "" {
+			in = 1
+		}
+		s.Set(memory, in)
 		if room, err := n.own.Room(); err == nil && room.All > 0 {
 			s.Set(free, float64(room.Free))
 			s.Set(all, float64(room.All))

@@ -64,7 +64,7 @@ func (c *Config) Settings() []setting.Bound {
 	co := &c.Coordinator
 	return append([]setting.Bound{
 		setting.HTTPAddr.To(&c.HTTPAddr), setting.InsecureListen.To(&c.InsecureListen),
-		setting.NATSURL.To(&c.NATS.URL), setting.NATSListen.To(&c.NATS.Listen), setting.NATSSync.To(&c.NATS.Sync),
+		setting.NATSURL.To(&c.NATS.URL), setting.NATSListen.To(&c.NATS.Listen), setting.NATSSync.To(&c.NATS.Sync), setting.NATSStaging.To(&c.NATS.Staging),
 		setting.NATSUsers.To(&c.NATS.Users), setting.NATSCreds.To(&c.NATS.Login.Creds), setting.NATSCA.To(&c.NATS.Login.CA),
 		setting.NATSCert.To(&c.NATS.Login.Cert), setting.NATSKey.To(&c.NATS.Login.Key), setting.NATSReplicas.To(&c.Replicas), setting.DataDir.To(&c.NATS.DataDir),
 		setting.AgentsDirs.To(&co.AgentsDirs), setting.MaxPending.To(&co.MaxPending), setting.MaxQueues.To(&co.MaxQueues), setting.MaxRunners.To(&co.MaxRunners), setting.Renamed("AO_MAX_LANES", "max-lanes", "AO_MAX_QUEUES"),
@@ -152,7 +152,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Disk: n.Disk(), Metrics: cfg.Metrics, Log: log})
+	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Disk: n.Disk(), Made: n.Made(), Metrics: cfg.Metrics, Log: log})
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,8 @@ type Config struct {
 
 	// Disk says what keeps an embedded server from writing; nil: nothing. Without it a server that does not write is told by its silence.
 	Disk func() error
+	// Made is called when Setup has seen to the streams; nil: nobody wants to know.
+	Made func()
 
 	Metrics *metric.Registry // default nil: nothing is counted
 }

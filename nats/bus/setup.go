@@ -36,6 +36,9 @@ func (b *Bus) Setup(ctx context.Context) error {
 	for {
 		err := b.setup(ctx)
 		b.cramped.Store(nil)
+		if err == nil && b.cfg.Made != nil {
+			b.cfg.Made()
+		}
 		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
 			return err
 		}

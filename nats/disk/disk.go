@@ -13,7 +13,11 @@ import (
 type Room struct {
 	Dir       string
 	Free, All uint64 // bytes; All 0: it does not say
+	Memory    bool   // it is no disk: what lies there goes when the power does
 }
+
+// tmpfs is the number of Linux's file system in memory.
+const tmpfs = 0x01021994
 
 // RoomOf looks how full the file system is on which a folder lies.
 func RoomOf(dir string) (Room, error) {
@@ -21,7 +25,21 @@ func RoomOf(dir string) (Room, error) {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return Room{Dir: dir}, err
 	}
-	return Room{dir, uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Blocks) * uint64(s.Bsize)}, nil
+	return Room{dir, uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Blocks) * uint64(s.Bsize), s.Type == tmpfs}, nil
+}
+
+// SizeOf is how many bytes the files below a folder hold.
+func SizeOf(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // it went meanwhile
+		}
+		if i, err := e.Info(); err == nil {
+			bytes += i.Size()
+		}
+		return nil
+	})
+	return bytes
 }
 
 // Folder is where a NATS server keeps its streams.

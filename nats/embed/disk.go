@@ -64,14 +64,16 @@ func (s *Server) watch() {
 			return
 		case <-tick.C:
 		}
+		s.staging.tend()
+		s.anew.Lock()
 		why := unwritten(s.ns.Load())
 		s.tell(why)
-		if why == "" || !r.over(time.Now()) || s.roomy() != nil {
-			continue
+		if why != "" && r.over(time.Now()) && s.roomy() == nil {
+			began := time.Now()
+			s.restart()
+			r.started(began, time.Now())
 		}
-		began := time.Now()
-		s.restart()
-		r.started(began, time.Now())
+		s.anew.Unlock()
 	}
 }
 

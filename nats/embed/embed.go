@@ -31,6 +31,7 @@ type Config struct {
 	Sync     string       // AO_NATS_SYNC, default "always"; or a Go duration such as "2m" between syncs
 	MaxStore int64        // bytes on disk, default what it has and three quarters of what is free, and as much as its streams may hold
 	Users    string       // AO_NATS_USERS: file of the users and their rights (users.Config), perhaps with TLS; default: nobody has to log in
+	Staging  string       // AO_NATS_STAGING: where batches are put aside before they are committed, default "memory"; or "disk", or a file system in memory that is mounted there
 	Log      *slog.Logger // default slog.Default()
 
 	// One of several servers that make a cluster. Each is given the addresses at which the others listen for servers; its own
@@ -52,6 +53,9 @@ type Server struct {
 	log  *logger
 	lock *os.File
 
+	staging *staging
+
+	anew sync.Mutex                    // held by who judges the server and starts it anew
 	ns   atomic.Pointer[server.Server] // the one that runs, or ran last
 	sick atomic.Pointer[error]         // what Disk says
 	end  chan struct{}                 // closed by Close
@@ -70,7 +74,7 @@ func Start(c Config) (*Server, error) {
 		return nil, err
 	}
 	log := &logger{log: cmp.Or(c.Log, slog.Default()), fatal: make(chan string, 1)}
-	s := &Server{dir: c.StoreDir, opts: opts, own: own, tls: opts.TLSConfig != nil, log: log, lock: lock, end: make(chan struct{})}
+	s := &Server{dir: c.StoreDir, opts: opts, own: own, tls: opts.TLSConfig != nil, log: log, lock: lock, end: make(chan struct{}), staging: newStaging(c, log.log)}
 	if err := s.launch(); err != nil {
 		lock.Close()
 		return nil, err
@@ -78,6 +82,7 @@ func Start(c Config) (*Server, error) {
 	if at, ok := s.ns.Load().Addr().(*net.TCPAddr); ok {
 		opts.Port = at.Port // the next one is found where this one was
 	}
+	s.staging.sweep()
 	if c.ClusterListen == "" {
 		s.over.Go(s.watch)
 	}
@@ -110,6 +115,7 @@ func (s *Server) launch() error {
 		return err
 	}
 	s.ns.Store(ns)
+	s.staging.tend()
 	return nil
 }
 
@@ -284,6 +290,7 @@ func (s *Server) Close() {
 		close(s.end)
 		s.over.Wait()
 		s.stop()
+		s.staging.close()
 		s.lock.Close()
 	})
 }

@@ -3,7 +3,11 @@ package embed
 import "time"
 
 // Restart is what watch does once there is room.
-func (s *Server) Restart() { s.restart() }
+func (s *Server) Restart() {
+	s.anew.Lock()
+	defer s.anew.Unlock()
+	s.restart()
+}
 
 // Rest is how long watch leaves a server alone.
 type Rest struct{ rest }

@@ -23,6 +23,9 @@ func SyncAlways(c *embed.Config) { c.Sync = "always" }
 // MaxStore has the server store so many bytes at most.
 func MaxStore(bytes int64) Option { return func(c *embed.Config) { c.MaxStore = bytes } }
 
+// Staging has batches put aside below a folder, or on "disk".
+func Staging(where string) Option { return func(c *embed.Config) { c.Staging = where } }
+
 // Listen has the server listen on an address such as "127.0.0.1:0".
 func Listen(address string) Option { return func(c *embed.Config) { c.Listen = address } }
 
@@ -55,7 +58,7 @@ func Conn(t testing.TB, s *embed.Server) *nats.Conn {
 // Open is a bus on a connection of its own to a server, without Setup.
 func Open(t testing.TB, s *embed.Server) *bus.Bus {
 	t.Helper()
-	b, err := bus.Open(Conn(t, s), bus.Config{Log: Log(t)})
+	b, err := bus.Open(Conn(t, s), bus.Config{Made: s.Stage, Log: Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ const (
 	envStore   = "AO_NATSTEST_STORE"
 	envListen  = "AO_NATSTEST_LISTEN"
 	envSync    = "AO_NATSTEST_SYNC"
+	envStaging = "AO_NATSTEST_STAGING"
 	envName    = "AO_NATSTEST_NAME"
 	envCluster = "AO_NATSTEST_CLUSTER"
 	envRoutes  = "AO_NATSTEST_ROUTES"
@@ -36,7 +37,7 @@ func init() {
 	if store == "" {
 		return
 	}
-	c := embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync)}
+	c := embed.Config{StoreDir: store, Listen: os.Getenv(envListen), Sync: os.Getenv(envSync), Staging: os.Getenv(envStaging)}
 	c.MaxStore, _ = strconv.ParseInt(os.Getenv(envMax), 10, 64)
 	if c.ClusterListen = os.Getenv(envCluster); c.ClusterListen != "" {
 		c.Name, c.Routes = os.Getenv(envName), strings.Split(os.Getenv(envRoutes), ",")
@@ -114,7 +115,7 @@ func (p *Process) launch() {
 	if p.disk != nil {
 		cmd = p.disk.Command(os.Args[0])
 	}
-	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envMax+"="+strconv.FormatInt(p.c.MaxStore, 10), envSync+"="+p.c.Sync,
+	cmd.Env = append(os.Environ(), envStore+"="+p.c.StoreDir, envListen+"="+p.c.Listen, envMax+"="+strconv.FormatInt(p.c.MaxStore, 10), envSync+"="+p.c.Sync, envStaging+"="+p.c.Staging,
 		envName+"="+p.c.Name, envCluster+"="+p.c.ClusterListen, envRoutes+"="+strings.Join(p.c.Routes, ","))
 	cmd.Stderr = p.t.Output()
 	stdin, err := cmd.StdinPipe()

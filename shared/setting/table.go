@@ -27,6 +27,8 @@ var (
 		Doc: "private key of AO_NATS_CERT (PEM)"}
 	NATSSync = Setting[string]{Env: "AO_NATS_SYNC", Flag: "nats-sync", Default: "always", Example: "2m", Read: natsSync,
 		Doc: `when an embedded NATS syncs to disk: "always" before it acknowledges, or how often`}
+	NATSStaging = Setting[string]{Env: "AO_NATS_STAGING", Flag: "nats-staging", Default: "memory", Example: "disk", Read: OneOf("memory", "disk"),
+		Doc: `where an embedded NATS puts batches of records aside before it commits them; nothing acknowledged lies only there`}
 	NATSReplicas = Setting[int]{Env: "AO_NATS_REPLICAS", Flag: "nats-replicas", Default: "1", Example: "3", Read: Int(1, 5),
 		Doc: "replicas of the streams, in a NATS cluster"}
 	DataDir = Setting[string]{Env: "AO_DATA_DIR", Flag: "data-dir", Default: ".ao", Read: Text,
