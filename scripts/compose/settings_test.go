@@ -80,6 +80,21 @@ func TestFoldersOfOnesOwn(t *testing.T) {
 	}
 }
 
+// TestKeysOfModels: where the keys of models are looked for is no folder of the repository.
+func TestKeysOfModels(t *testing.T) {
+	var doc struct {
+		Secrets map[string]struct{ File string }
+	}
+	if err := yaml.UnmarshalWithOptions(read(t, "docker-compose.yml"), &doc, yaml.AllowDuplicateMapKey()); err != nil || len(doc.Secrets) == 0 {
+		t.Fatalf("%d secrets, %v", len(doc.Secrets), err)
+	}
+	for name, s := range doc.Secrets {
+		if _, at, _ := strings.Cut(s.File, ":-"); !strings.HasPrefix(at, "~/") {
+			t.Errorf("%s is looked for in %q", name, s.File)
+		}
+	}
+}
+
 // A service is what these tests read of one.
 type service struct {
 	Build       struct{ Dockerfile string }
