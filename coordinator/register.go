@@ -104,6 +104,9 @@ func checkRunner(r fleet.Runner) error {
 	if err := agent.CheckName("executor_profile", r.ExecutorProfile); err != nil {
 		return err
 	}
+	if err := r.Models.Check(); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for _, a := range r.Agents {
 		switch err := a.Check(); {

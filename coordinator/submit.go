@@ -218,6 +218,9 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 		p.spec.Attempts = 0
 	}
 	p.want = a.want(p.spec.Demands)
+	if err := c.fleet.permit(p.want, a.Model); err != nil {
+		return p, err
+	}
 	p.lane = a.laneOf(p.want, append(asked, affinity)...)
 	snapshot, err := a.snapshot()
 	if err != nil {

@@ -75,6 +75,9 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	if a.ctx.Err() != nil { // stopped before it began
 		return w.cutOff(context.Cause(a.ctx), run.Outcome{})
 	}
+	if f := w.Profile.Permit(a.Blueprint); f != nil {
+		return run.Outcome{Status: run.Failed, Error: f}
+	}
 	inv, err := w.invocation(a)
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "input_unreadable", "The run's input cannot be given to its executor: "+fault.Of(err).Message)}

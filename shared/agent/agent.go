@@ -38,6 +38,8 @@ type Blueprint struct {
 
 	SystemPrompt    string          `json:"system_prompt,omitempty" empty:"kept"`
 	MCPServers      json.RawMessage `json:"mcp_servers,omitempty"`
+	Model           string          `json:"model,omitempty"`     // autonomous: which one answers, where the profile allows it; none: the profile's
+	MaxTurns        int             `json:"max_turns,omitempty"` // autonomous: how often it may be asked in one run, at most what the profile says
 	Tags            []string        `json:"tags,omitempty"`
 	Demands         *run.Demands    `json:"demands,omitempty"`
 	ExecutorProfile string          `json:"executor_profile,omitempty"`
@@ -109,6 +111,10 @@ func (b Blueprint) checkGiven(members []wire.Member) error {
 			if b.TimeoutSeconds == 0 {
 				say = "timeout_seconds must be from 1 to 2592000; leave it out for none"
 			}
+		case "max_turns":
+			if b.MaxTurns == 0 {
+				say = "max_turns must be from 1 to 10000; leave it out for the profile's"
+			}
 		case "max_attempts":
 			if b.MaxAttempts == 0 {
 				say = "max_attempts must be from 1 to 100; leave it out for one"
@@ -160,6 +166,10 @@ func (b Blueprint) Check() error {
 		{"status", b.Status != Active && b.Status != Inactive, "status must be active or inactive"},
 		{"timeout_seconds", b.TimeoutSeconds < 0 || b.TimeoutSeconds > run.MaxTimeout, "timeout_seconds must be from 1 to 2592000"},
 		{"max_attempts", b.MaxAttempts < 0 || b.MaxAttempts > run.MaxAttempts, "max_attempts must be from 1 to 100"},
+		{"model", b.Model != "" && b.Type == run.Procedural, "model belongs to autonomous agents"},
+		{"model", badModel(b.Model), "model must be a model's name: at most 200 bytes, no control characters, no space around it, no '-' at its beginning"},
+		{"max_turns", b.MaxTurns != 0 && b.Type == run.Procedural, "max_turns belongs to autonomous agents"},
+		{"max_turns", b.MaxTurns < 0 || b.MaxTurns > maxTurns, "max_turns must be from 1 to 10000"},
 		{"description", len(b.Description) > 64<<10, "description must be at most 64 KiB"},
 		{"system_prompt", len(b.SystemPrompt) > 512<<10, "system_prompt must be at most 512 KiB"},
 		{"command", b.Type == run.Procedural && b.Command == "", "a procedural agent needs command: the program it runs"},

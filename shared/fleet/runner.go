@@ -40,6 +40,7 @@ type Runner struct {
 	RequireMatchingTags bool              `json:"require_matching_tags"`
 	MaxConcurrentRuns   int               `json:"max_concurrent_runs"`
 	TimeoutSeconds      int               `json:"timeout_seconds,omitempty"` // upper bound of its profile; 0: none
+	Models              agent.Models      `json:"models,omitzero"`           // that its profile lets agents name; nil: any
 	Agents              []agent.Blueprint `json:"agents"`
 	Broken              []agent.Bad       `json:"broken,omitempty"`    // files of its own that could not be used; shown to people
 	Set                 map[string]string `json:"agent_set,omitempty"` // its own agents' names and hashes; made by the coordinator

@@ -91,7 +91,7 @@ func (executes) Run(ctx context.Context, inv executor.Invocation, host executor.
 func TestTheSystemPromptReplaces(t *testing.T) {
 	t.Parallel()
 	api := standin.New(t, standin.Says("I can't say"), standin.Says("```json\n{\"n\":1}\n```"))
-	inv, host, h := turn(t, standin.Claude(t), api.URL, "Count", `{"system_prompt":"PIRATE"}`, `{"system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
+	inv, host, h := turn(t, standin.Claude(t), api.URL, "Count", `{"system_prompt":"PIRATE","model":"claude-test-2"}`, `{"model":"claude-test-1","system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
 	c := contract.Contract{
 		Executor: executes{}, AgentType: run.Autonomous,
 		Output:        run.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Source: run.SourceRequest, Retries: 1},
@@ -103,6 +103,9 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	}
 	asked := api.Requests()
 	system := string(asked[1].System)
+	if asked[0].Model != "claude-test-2" {
+		t.Errorf("the agent's model is not asked: %s", asked[0].Model)
+	}
 	if len(asked) != 2 || !strings.Contains(system, "PIRATE") || !strings.Contains(system, "required") || strings.Contains(system, "software engineering") {
 		t.Errorf("%d requests, the system prompt is %s", len(asked), system)
 	}

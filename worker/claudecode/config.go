@@ -19,8 +19,8 @@ const (
 	Replace = "replace"
 )
 
-// config is the profile's config, and what the turn's blueprint says beside it. The blueprint has no say in the rest: who may write
-// agents must not loosen what a host permits.
+// config is the profile's config, and what the turn's blueprint says beside it: a model, and fewer turns. The blueprint has no say in the rest:
+// who may write agents must not loosen what a host permits.
 type config struct {
 	Claude           string   `json:"claude"`             // a program on PATH, or an absolute path; default claude
 	Model            string   `json:"model"`              // alias or full name; default claude's own
@@ -124,18 +124,28 @@ func (c config) check() error {
 	return nil
 }
 
-// blueprint takes what the agent says: its system prompt and its MCP servers.
+// blueprint takes what the agent says: its system prompt, its MCP servers, its model, and how often that may be asked, where the profile sets no
+// lower limit. Whether the profile allows the model was decided before.
 func (c *config) blueprint(raw json.RawMessage) error {
 	var b struct {
 		SystemPrompt string          `json:"system_prompt"`
 		MCPServers   json.RawMessage `json:"mcp_servers"`
+		Model        string          `json:"model"`
+		MaxTurns     int             `json:"max_turns"`
 	}
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &b); err != nil {
-			return fault.Wrap(fault.Invalid, "", "agent_blueprint cannot be read: system_prompt must be a string", err).With("field", "agent_blueprint")
+			return fault.Wrap(fault.Invalid, "", "agent_blueprint cannot be read: system_prompt and model must be strings, max_turns a number", err).With("field", "agent_blueprint")
 		}
 	}
 	c.system = b.SystemPrompt
+	if strings.HasPrefix(b.Model, "-") || strings.ContainsFunc(b.Model, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fault.Newf(fault.Invalid, "agent_blueprint.model %.80q is not the name of a model", b.Model).With("field", "agent_blueprint.model")
+	}
+	c.Model = cmp.Or(b.Model, c.Model)
+	if b.MaxTurns > 0 && (c.MaxTurns == 0 || b.MaxTurns < c.MaxTurns) {
+		c.MaxTurns = b.MaxTurns
+	}
 	if len(b.MCPServers) == 0 || string(b.MCPServers) == "null" {
 		return nil
 	}

@@ -66,7 +66,7 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 	case strings.Contains(t.said, "No conversation found") || t.subtype == "" && strings.Contains(stderr, "No conversation found"):
 		return gone("it knows no session "+session).With("executor_session_id", session)
 	case t.subtype == "error_max_turns":
-		return say(CodeMaxTurns, "Resume the session to let it go on, or raise max_turns in the profile's config").With("max_turns", c.MaxTurns)
+		return say(CodeMaxTurns, "Resume the session to let it go on, or raise max_turns in the agent or the profile's config").With("max_turns", c.MaxTurns)
 	case t.kind == "billing_error":
 		return say(CodeNoCredit, "Add credit to the account that the worker's Claude Code uses, or let it use another")
 	case t.status == 529 || t.kind == "overloaded":
@@ -76,7 +76,7 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 	case t.kind == "authentication_failed" || t.kind == "oauth_org_not_allowed" || t.status == 401 || t.status == 403:
 		return say(CodeNotLoggedIn, "Log in as the worker's user: run claude and /login there, or allow ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (from claude setup-token) in the profile's env and set it for the worker")
 	case t.kind == "model_not_found" || t.status == 404:
-		f := say(CodeModelNotFound, "Name another model in the profile's config, or leave it out")
+		f := say(CodeModelNotFound, "Name another model in the agent or the profile's config, or leave it out")
 		if c.Model != "" {
 			f.With("model", c.Model)
 		}

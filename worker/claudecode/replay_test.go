@@ -51,7 +51,7 @@ func TestTranscripts(t *testing.T) {
 			"metadata",
 		}},
 		"turns": {1, []string{
-			`failed {"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session to let it go on, or raise max_turns in the profile's config","max_turns":1}`,
+			`failed {"error":"claude_max_turns","message":"Reached maximum number of turns (1). Resume the session to let it go on, or raise max_turns in the agent or the profile's config","max_turns":1}`,
 			`bind {"type":"bind","executor_session_id":"` + session + `"}`,
 			`pre_tool {"tool_name":"Bash","tool_input":{"command":"echo hi"}}`,
 			`post_tool {"tool_name":"Bash","tool_input":{"command":"echo hi"},"tool_output":"hi"}`,
@@ -263,5 +263,25 @@ func TestAnEmptyListIsNotAll(t *testing.T) {
 	raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "args"))
 	if got := string(raw); !strings.Contains(got, "\n--tools=\n--setting-sources=\n") || strings.Contains(got, "--allowed-tools") || strings.Contains(got, "--add-dir") {
 		t.Errorf("arguments %s", got)
+	}
+}
+
+// TestWhatAnAgentMaySay: its model is asked for, and its turns count where the profile does not say fewer.
+func TestWhatAnAgentMaySay(t *testing.T) {
+	for _, tt := range []struct{ blueprint, config, want string }{
+		{`{"model":"b","max_turns":3}`, `{"model":"p","max_turns":5}`, "--model=b --max-turns=3"},
+		{`{"model":"b","max_turns":7}`, `{"max_turns":5}`, "--model=b --max-turns=5"},
+		{`{"max_turns":7}`, `{"model":"p"}`, "--model=p --max-turns=7"},
+		{`{"model":"--x"}`, `{}`, `failed {"error":"invalid_request","message":"agent_blueprint.model \"--x\" is not the name of a model"`},
+	} {
+		inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do case "$a" in --m[ao]*) printf '%s ' "$a" >>args;; esac; done; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
+			"", "Hello", tt.blueprint, tt.config)
+		got := told(Run(t.Context(), inv, host))
+		if raw, err := os.ReadFile(filepath.Join(inv.ProjectDir, "args")); err == nil {
+			got = string(raw)
+		}
+		if !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s in %s: got %s, want %s", tt.blueprint, tt.config, got, tt.want)
+		}
 	}
 }

@@ -46,6 +46,7 @@ type settings struct {
 // blueprint is what counts of an agent's definition.
 type blueprint struct {
 	Model        string          `json:"model"`
+	MaxTurns     int             `json:"max_turns"`
 	SystemPrompt string          `json:"system_prompt"`
 	MCPServers   json.RawMessage `json:"mcp_servers"`
 }
@@ -79,6 +80,9 @@ func read(inv executor.Invocation, lookup func(string) (string, bool)) (s settin
 		}
 	}
 	s.Model = cmp.Or(b.Model, s.Model)
+	if b.MaxTurns > 0 && (s.MaxTurns == 0 || b.MaxTurns < s.MaxTurns) { // the profile's is the most
+		s.MaxTurns = b.MaxTurns
+	}
 	if s.Provider == "" && s.BaseURL == "" {
 		return s, b, bad(`provider is required: "openai" for endpoints that speak Chat Completions (Ollama and vLLM do), or "anthropic"`)
 	}

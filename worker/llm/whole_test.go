@@ -93,3 +93,18 @@ func TestWhatIsCached(t *testing.T) {
 		t.Errorf("without tools and system prompt: %d marks", got)
 	}
 }
+
+// TestWhatAnAgentMaySay: its model is asked for, and its turns count where the profile does not say fewer.
+func TestWhatAnAgentMaySay(t *testing.T) {
+	for _, tt := range []struct {
+		blueprint, config string
+		turns             int
+	}{{`,"max_turns":1`, `"max_turns":2`, 1}, {`,"max_turns":9`, `"max_turns":2`, 2}, {`,"max_turns":2`, "", 2}} {
+		again := wants(call{"c1", "calc__add", `{"a":1,"b":2}`})
+		s := newStand(t, openAI, again, again, again)
+		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", tt.config, `,"model":"mine"`+tt.blueprint+over(t, tools.HTTP)))
+		if got := summary(o); got != "failed "+CodeTurns || len(s.asked()) != tt.turns || !strings.Contains(s.asked()[0], `"model":"mine"`) {
+			t.Errorf("%s in %s: %s after %d answers: %v", tt.blueprint, tt.config, got, len(s.asked()), o.Error)
+		}
+	}
+}

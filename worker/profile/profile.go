@@ -46,6 +46,7 @@ type Profile struct {
 	MaxConcurrentRuns int             `json:"max_concurrent_runs"` // 0: the worker's default
 	TimeoutSeconds    int             `json:"timeout_seconds"`     // upper bound of a run's time; 0: none of its own
 	ResumeAnywhere    bool            `json:"resume_anywhere"`     // autonomous: what its program binds can go on on every host
+	Models            agent.Models    `json:"models"`              // autonomous: models that agents may name; nil: any
 	SystemPrompts     bool            `json:"system_prompts"`      // autonomous: its program gives the blueprint's system_prompt to its model
 	Limits            process.Limits  `json:"limits"`              // of each process that it starts
 	Sandbox           process.Sandbox `json:"sandbox"`             // what its programs see of the machine
@@ -116,6 +117,7 @@ func (p Profile) check() error {
 		{"command", strings.ContainsRune(p.Command, 0), "must not hold a NUL"},
 		{"agents_dir", p.Type == run.Autonomous && p.AgentsDir != "", "belongs to procedural profiles; autonomous agents lie with the coordinator"},
 		{"agents_dir", p.Type == run.Procedural && p.AgentsDir == "", "is required in a procedural profile: the folder of its agents"},
+		{"models", p.Type == run.Procedural && p.Models != nil, "belongs to autonomous profiles; a procedural agent has no model"},
 		{"system_prompts", p.Type == run.Procedural && p.SystemPrompts, "belongs to autonomous profiles; a procedural agent has no model"},
 		{"resume_anywhere", p.Type == run.Procedural && p.ResumeAnywhere, "belongs to autonomous profiles; a procedural agent has no sessions that go on"},
 		{"config", len(p.Config) > 0 && p.Config[0] != '{' && string(p.Config) != "null", "must be an object"},
@@ -131,7 +133,7 @@ func (p Profile) check() error {
 			return fault.Newf(fault.Invalid, "%s %s", c.field, c.say).With("field", c.field)
 		}
 	}
-	for _, err := range []error{p.Limits.Check(), p.Sandbox.Check()} {
+	for _, err := range []error{p.Models.Check(), p.Limits.Check(), p.Sandbox.Check()} {
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,33 @@
+package coordinator
+
+import (
+	"slices"
+
+	"ao/shared/agent"
+	"ao/shared/fleet"
+)
+
+// permit refuses a model that no runner allows which would take the run now. Where none would, it cannot be known: the worker that takes the run
+// looks again.
+func (r *roster) permit(w fleet.Want, model string) error {
+	if model == "" {
+		return nil
+	}
+	some, all := false, agent.Models{}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, m := range r.members {
+		if r.status(m) != fleet.Online || !m.Satisfies(w) {
+			continue
+		}
+		if m.Models.Allow(model) {
+			return nil
+		}
+		some, all = true, append(all, m.Models...)
+	}
+	if !some {
+		return nil
+	}
+	slices.Sort(all)
+	return slices.Compact(all).Refused(model, "any online runner that would take the run").With("field", "model")
+}

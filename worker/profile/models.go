@@ -1,0 +1,38 @@
+package profile
+
+import (
+	"encoding/json"
+	"slices"
+
+	"ao/shared/agent"
+	"ao/shared/fault"
+)
+
+// AllowedModels are the models that agents may name: those of models, and the profile's own. nil: any.
+func (p Profile) AllowedModels() agent.Models {
+	if p.Models == nil {
+		return nil
+	}
+	var own struct {
+		Model string `json:"model"`
+	}
+	all := slices.Clone(p.Models)
+	if json.Unmarshal(p.Config, &own) == nil && own.Model != "" && !slices.Contains(all, own.Model) {
+		all = append(all, own.Model)
+	}
+	return all
+}
+
+// Permit tells whether the profile allows the model that a blueprint names; the fault is the run's error.
+func (p Profile) Permit(blueprint json.RawMessage) *fault.Fault {
+	var b struct {
+		Model string `json:"model"`
+	}
+	if len(blueprint) > 0 && json.Unmarshal(blueprint, &b) != nil {
+		return nil // the executor says what is wrong with it
+	}
+	if all := p.AllowedModels(); !all.Allow(b.Model) {
+		return all.Refused(b.Model, "the executor profile "+p.Name).With("executor_profile", p.Name)
+	}
+	return nil
+}
