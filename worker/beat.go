@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	errFenced     = errors.New("killed before its lease ended, as heartbeats were not answered and the run may be attempted again")
+	errFenced     = errors.New("killed, as heartbeats were not answered for nearly a lease and the run may be attempted again")
 	errStopped    = errors.New("stopped")
 	errGivenUp    = errors.New("given up by the coordinator")
 	errShutdown   = errors.New("the worker ends")
@@ -160,15 +160,16 @@ func (w *Worker) stop(key string) bool {
 	return true
 }
 
-// giveUp kills an attempt that is over for the coordinator; a last word would be refused.
+// giveUp kills an attempt that is over for the coordinator; a last word would be refused. One whose executor is done is left alone: its last
+// word is on its way, or stands already, and the stream says which.
 func (w *Worker) giveUp(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := w.attempts[key]
-	if a == nil || a.wanted.Err() != nil {
+	if a == nil || a.over || a.wanted.Err() != nil {
 		return
 	}
-	a.unwant()
+	a.unwant(errGivenUp)
 	a.cancel(errGivenUp)
 	if a.again() { // the next attempt may have begun
 		a.kill()

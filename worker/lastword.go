@@ -47,7 +47,7 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 	}
 	for try, pause := 1, 100*time.Millisecond; ; try, pause = try+1, min(2*pause, 2*time.Second) {
 		if a.wanted.Err() != nil {
-			w.log.Warn("no last word: the coordinator gave the attempt up, or its lease will", "run", a, "status", o.Status, "result", evidence(o.Result), "err", err)
+			w.log.Warn("no last word: nobody wants it any more", "run", a, "why", context.Cause(a.wanted), "status", o.Status, "result", evidence(o.Result))
 			return
 		}
 		switch seq, err = w.bus.Win(a.wanted, e, mine(r.Nonce)); {

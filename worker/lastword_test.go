@@ -87,6 +87,32 @@ func TestRefusedLastWord(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatCrossesALastWord: a heartbeat may name an attempt whose end is written meanwhile; the answer then says that it is over,
+// and nothing was in vain.
+func TestAnAnswerThatCrossesALastWord(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newBoss(t, b)
+	began, goOn := make(chan struct{}, 1), make(chan struct{})
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+		began <- struct{}{}
+		<-goOn
+		return done("1")
+	})
+	q := s.queue()
+	<-began
+	w.mu.Lock()
+	a := w.attempts[q.Key]
+	a.over = true // its executor is done, and its last word is on the way
+	w.mu.Unlock()
+	w.giveUp(q.Key)
+	close(goOn)
+	natstest.Until(t, "its last word stands", func() bool { return w.Counts().Ended == 1 })
+	if c := w.Counts(); c.GivenUp != 0 || c.Refused != 0 {
+		t.Errorf("counted %+v", c)
+	}
+}
+
 // TestGivenUpKeepsEvidence: what an executor had come to when its attempt was given up is in the log, too.
 func TestGivenUpKeepsEvidence(t *testing.T) {
 	t.Parallel()
@@ -107,7 +133,7 @@ func TestGivenUpKeepsEvidence(t *testing.T) {
 		}
 	})
 	natstest.Until(t, "it is gone", func() bool { return w.Counts().GivenUp == 1 && !w.has(q.Key) })
-	if l := log.line("no last word"); !strings.Contains(l, q.ID) || !strings.Contains(l, "half done") {
+	if l := log.line("no last word"); !strings.Contains(l, q.ID) || !strings.Contains(l, "half done") || !strings.Contains(l, errGivenUp.Error()) {
 		t.Errorf("got %q", l)
 	}
 }

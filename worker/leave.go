@@ -78,7 +78,7 @@ func (w *Worker) abandon(why error) {
 	w.mu.Lock()
 	for _, a := range w.attempts {
 		if why == errSuperseded {
-			a.unwant()
+			a.unwant(why)
 		}
 		a.cancel(why)
 		if why == errSuperseded && a.again() { // the next attempt may have begun

@@ -28,7 +28,7 @@ type attempt struct {
 	span      trace.Span
 
 	wanted  context.Context // ends with the worker, or when the coordinator gave the attempt up: no last word is wanted
-	unwant  context.CancelFunc
+	unwant  context.CancelCauseFunc
 	begun   bool       // the claim stands
 	started *time.Time // its executor runs since
 	over    bool       // its executor has ended
@@ -169,7 +169,7 @@ func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt 
 	a.span = span
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.killed, a.kill = context.WithCancel(context.Background())
-	a.wanted, a.unwant = context.WithCancel(w.dead)
+	a.wanted, a.unwant = context.WithCancelCause(w.dead)
 	w.attempts[q.Key] = a
 	return a
 }
@@ -177,7 +177,7 @@ func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt 
 func (w *Worker) forget(a *attempt) {
 	a.cancel(nil)
 	a.kill()
-	a.unwant()
+	a.unwant(nil)
 	w.mu.Lock()
 	delete(w.attempts, a.Key)
 	w.mu.Unlock()

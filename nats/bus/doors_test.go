@@ -337,6 +337,12 @@ func TestEventsAreAllThereOnceAndInOrderAlsoAfterAKill(t *testing.T) {
 	if _, err := e.Flush(ctx); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("flush while away: got %v, want Unavailable", err)
 	}
+	frozen := errors.New("frozen")
+	given, giveUp := context.WithCancelCause(t.Context())
+	giveUp(frozen)
+	if _, err := e.Flush(given); !errors.Is(err, frozen) || fault.KindOf(err) == fault.Unavailable {
+		t.Errorf("flush that its caller gave up: got %v, want his reason", err)
+	}
 	p.Start()
 	if seq, err = e.Flush(t.Context()); err != nil || seq != 510 {
 		t.Fatalf("got %d, %v, want 510", seq, err)

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -35,7 +36,7 @@ type emission struct {
 func (b *Bus) Emitter() *Emitter { return &Emitter{b: b, id: nuid.Next()} }
 
 // Emit sends an event. It waits only when too much is without an answer, at most until ctx ends; then the error
-// is Unavailable and the event is kept for the next Emit or Flush.
+// says why that ended, and the event is kept for the next Emit or Flush.
 func (e *Emitter) Emit(ctx context.Context, subject string, body []byte) error {
 	e.n++
 	em := emission{m: &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
@@ -70,6 +71,14 @@ func (em *emission) send(b *Bus) {
 	}
 }
 
+// over is why a context that ended did: only an answer that did not come in time says anything of NATS.
+func over(ctx context.Context) error {
+	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+		return unreachable(err)
+	}
+	return context.Cause(ctx)
+}
+
 // settle waits for the oldest event's answer.
 func (e *Emitter) settle(ctx context.Context) error {
 	em := &e.open[0]
@@ -84,7 +93,7 @@ func (e *Emitter) settle(ctx context.Context) error {
 				return nil
 			case <-em.ack.Err():
 			case <-ctx.Done():
-				return unreachable(ctx.Err())
+				return over(ctx)
 			}
 		}
 		reconnected := e.b.reconnect()
@@ -96,7 +105,7 @@ func (e *Emitter) settle(ctx context.Context) error {
 			}
 			cancel()
 			if ctx.Err() != nil {
-				return unreachable(ctx.Err())
+				return over(ctx)
 			}
 		}
 		em.m.Reply = ""

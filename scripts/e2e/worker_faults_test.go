@@ -51,9 +51,12 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	s.agent("late", note+`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
 	s.agent("hang", note+`trap "" TERM; echo $$ >> hangs; while :; do sleep 0.1; done`, "")
 	s.agent("quick", note+`echo '{"ok":true}'`, "")
+	s.agent("twice", note+`echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.02; done`, `"max_attempts":2`)
 	w := s.worker()
-	late, hang := s.run(`{"agent_name":"late"}`), s.run(`{"agent_name":"hang"}`)
-	s.until("both have begun", func() bool { return len(s.lines("lates")) == 1 && len(s.lines("hangs")) == 1 })
+	late, hang, twice := s.run(`{"agent_name":"late"}`), s.run(`{"agent_name":"hang"}`), s.run(`{"agent_name":"twice"}`)
+	s.until("all have begun", func() bool {
+		return len(s.lines("lates")) == 1 && len(s.lines("hangs")) == 1 && len(s.lines("twices")) == 1
+	})
 	s.pause(w)
 	lost := func(id string) {
 		t.Helper()
@@ -70,9 +73,16 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	w.signal(syscall.SIGCONT)
 	s.until("the worker says that its last word was refused", func() bool { return w.line("level=WARN", "last word refused", late) != "" })
 	s.contains(w.line("last word refused", late), "of the late one", "status=completed")
+	s.until("the worker says what happened", func() bool { return w.line("level=WARN", "this process did not run for a while") != "" })
 	s.coordinator.signal(syscall.SIGCONT)
 	s.gone(s.lines("hangs"))
-	s.until("the worker says that it killed the other one", func() bool { return w.line("level=WARN", "given up", hang) != "" })
+	s.until("the worker says that it killed the others", func() bool {
+		return w.line("level=WARN", "given up", hang) != "" && w.line("level=WARN", "the run may be attempted again", twice) != ""
+	})
+	s.same("an attempt that the freeze ended", s.ended(twice).at("attempt"), "2")
+	if l := w.line("context canceled"); l != "" {
+		t.Errorf("the log says %s", l)
+	}
 	lost(late)
 	lost(hang)
 	again := s.run(`{"agent_name":"quick"}`)
@@ -230,7 +240,7 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	s.pause(s.coordinator)
 	s.gone(s.lines("first"))
 	s.until("the worker says why", func() bool {
-		return w.line("level=WARN", "heartbeats are not answered, and the run may be attempted again", twice) != ""
+		return w.line("level=WARN", "heartbeats were not answered", "the run may be attempted again", twice) != ""
 	})
 	if w.line("level=WARN", "attempted again", once) != "" {
 		t.Error("it killed a run that has a single attempt")
