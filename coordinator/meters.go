@@ -16,6 +16,9 @@ const (
 	meteredReasons  = 50
 )
 
+// watchedReasons are codes that alerts look for: they are counted from 0.
+var watchedReasons = []string{codeUnmatched, codeDisconnected}
+
 // same ends the help of what every coordinator counts from the stream.
 const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
 
@@ -68,6 +71,9 @@ func newMeters(r *metric.Registry, profileOf func(runner string) string) *meters
 		lost:    r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+same).Of(),
 		ways:    map[string]ways{},
 	}
+	for _, reason := range watchedReasons {
+		m.failed.Of(m.reasons.Of(reason))
+	}
 	unqueued := r.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run to its place in a queue: what storing it takes, or its session's turn and a runner that matches."+same, metric.Slow, "type")
 	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for a free slot."+same, metric.Slow, "type")
 	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+same, metric.Slow, "type")
@@ -86,6 +92,24 @@ func newMeters(r *metric.Registry, profileOf func(runner string) string) *meters
 	m.tried = metric.NewCells(func(s string) *metric.Counter { return tried.Of(s) })
 	m.profile = remember(profileOf)
 	return m
+}
+
+// meetAgent makes the counters of an agent whose runs these profiles may have.
+func (m *meters) meetAgent(name, kind string, profiles []string) {
+	m.accepted.Of([2]string{name, kind})
+	for _, status := range []run.Status{run.Completed, run.Failed, run.Stopped} {
+		m.ended.Of(outcome{name, none, status})
+		for _, p := range profiles {
+			m.ended.Of(outcome{name, p, status})
+		}
+	}
+}
+
+// meetProfiles makes the counters of profiles.
+func (m *meters) meetProfiles(profiles []string) {
+	for _, p := range profiles {
+		m.begun.Of(p)
+	}
 }
 
 // plainCode is what an error's code looks like.

@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"ao/coordinator/journal"
@@ -44,7 +46,7 @@ func (c *Coordinator) observe() (end func()) {
 		return func() {}
 	}
 	looks := []func() func(*metric.Scrape){c.seeRuns, c.seeRunners, c.seeDebts, c.seeFold, c.seeStreams}
-	var ends []func()
+	ends := []func(){c.Metrics.BeforeScrape(c.meet)}
 	for _, look := range looks {
 		ends = append(ends, c.Metrics.AtScrape(look()))
 	}
@@ -52,6 +54,38 @@ func (c *Coordinator) observe() (end func()) {
 		for _, f := range ends {
 			f()
 		}
+	}
+}
+
+// meet has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter that is first seen
+// at 20 has had no increase for who watches it.
+func (c *Coordinator) meet() {
+	agents, err := c.Agents("")
+	if err != nil { // not read yet
+		return
+	}
+	profiles := map[string][]string{} // by their type
+	c.fleet.mu.RLock()
+	for _, m := range c.fleet.members {
+		if of := profiles[m.ExecutorType]; !slices.Contains(of, m.ExecutorProfile) {
+			profiles[m.ExecutorType] = append(of, m.ExecutorProfile)
+		}
+	}
+	c.fleet.mu.RUnlock()
+	for _, all := range profiles {
+		c.meters.meetProfiles(all)
+	}
+	for _, b := range agents {
+		name, of := b.Name, profiles[b.Type]
+		if len(agents) > meteredAgents { // the places are for those that run
+			name = metric.Other
+		}
+		if k, ok := c.agents.find(b.Name); ok {
+			if one := cmp.Or(k.profile, k.ExecutorProfile); one != "" {
+				of = []string{one}
+			}
+		}
+		c.meters.meetAgent(name, b.Type, of)
 	}
 }
 

@@ -293,9 +293,12 @@ func (t *turns) sweep(ctx context.Context) {
 	t.fail(ctx, expired)
 }
 
+// codeUnmatched is the code of runs that no online runner matched for too long.
+const codeUnmatched = "no_matching_runner"
+
 // expired is the error of a run that no online runner matched for too long (contract section 5).
 func (t *turns) expired(a journal.Active) *fault.Fault {
-	return fault.New(fault.Internal, "no_matching_runner", "No matching runner available within timeout").
+	return fault.New(fault.Internal, codeUnmatched, "No matching runner available within timeout").
 		With("timeout_seconds", t.c.NoMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
 }
 

@@ -121,6 +121,48 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	natstest.Until(t, "the lease is lost", func() bool { return s.scrape().Sum("ao_leases_lost_total") == 1 })
 }
 
+// Who watches a counter has to see it at 0 first: a burst of a counter that is born at 20 is no increase.
+func TestCountersStandAtZeroBeforeAnythingHappens(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("good"))
+	s.post("/agents", `{"name":"mind"}`).want(201)
+	natstest.Until(t, "the agent is known", func() bool { return s.get("/agents/good").status == 200 })
+	for range 2 { // the first page has them already
+		p := s.scrape()
+		for _, series := range []string{
+			"ao_runs_accepted_total agent=good type=procedural", "ao_runs_accepted_total agent=mind type=autonomous",
+			"ao_runs_ended_total agent=good profile=procedural outcome=failed", "ao_runs_ended_total agent=good profile=procedural outcome=completed",
+			"ao_runs_ended_total agent=good profile=procedural outcome=stopped", "ao_runs_ended_total agent=good profile=none outcome=failed",
+			"ao_runs_ended_total agent=mind profile=none outcome=failed", "ao_attempts_begun_total profile=procedural",
+			"ao_attempts_failed_total reason=no_matching_runner", "ao_attempts_failed_total reason=runner_disconnected", "ao_leases_lost_total",
+		} {
+			parts := strings.Fields(series)
+			if all := p.Series(parts[0], parts[1:]...); len(all) != 1 || all[0].GetCounter().GetValue() != 0 {
+				t.Errorf("%s: %v", series, all)
+			}
+		}
+		if n := len(p.Series("ao_runs_ended_total", "agent=mind", "profile=procedural")); n != 0 {
+			t.Errorf("%d counters of what cannot be", n)
+		}
+	}
+}
+
+// Agents that never run take no places where there are too few.
+func TestPlacesAreForAgentsThatRun(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for i := range 105 {
+		s.post("/agents", fmt.Sprintf(`{"name":"a%d"}`, i)).want(201)
+	}
+	natstest.Until(t, "all are known", func() bool { return s.scrape().Sum("ao_agents", "status=active") == 105 })
+	s.submit(`{"agent_name":"a104","prompt":"x"}`)
+	p := s.sums(map[string]float64{"ao_runs_accepted_total agent=a104": 1})
+	if n := len(p.Series("ao_runs_ended_total", "agent=other", "profile=none", "outcome=failed")); n != 1 {
+		t.Errorf("%d counters of all others", n)
+	}
+}
+
 // A second coordinator says the same of the runs, and counts its own requests.
 func TestCoordinatorsCountTheSame(t *testing.T) {
 	t.Parallel()

@@ -47,8 +47,11 @@ type Bound struct {
 // NewBound makes one of so many values.
 func NewBound(most int) *Bound { return &Bound{most: most, seen: map[string]bool{}} }
 
-// Of is the value as it is shown.
+// Of is the value as it is shown. Other takes no place.
 func (b *Bound) Of(value string) string {
+	if value == Other {
+		return Other
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.seen[value] {

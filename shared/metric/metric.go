@@ -41,6 +41,7 @@ type Registry struct {
 	mu      sync.Mutex
 	known   map[string]any // by name: *Counters, *Histograms or *Seen
 	watched []*watch
+	before  []*func()
 	handler http.Handler
 }
 
@@ -48,7 +49,7 @@ type Registry struct {
 func New(program string) *Registry {
 	r := &Registry{reg: prometheus.NewRegistry(), known: map[string]any{}}
 	r.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), (*looker)(r))
-	r.handler = promhttp.HandlerFor(r.reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
+	r.handler = promhttp.HandlerFor(prometheus.GathererFunc(r.gather), promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second, ErrorHandling: promhttp.ContinueOnError})
 	info := r.Gauge("ao_build_info", "Always 1; its labels say which program this is, and of which version.", "program", "version", "revision", "goversion")
 	r.AtScrape(func(s *Scrape) { s.Set(info, 1, program, version.Of(), version.Revision(), runtime.Version()) })
 	return r

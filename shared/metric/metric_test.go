@@ -68,6 +68,22 @@ func TestWhatIsCountedIsTold(t *testing.T) {
 	}
 }
 
+// What is made because somebody asks is on the page that he gets.
+func TestBeforeScrape(t *testing.T) {
+	r := metric.New("test")
+	runs := r.Counter("ao_runs_total", "Runs.", "agent")
+	forget := r.BeforeScrape(func() { runs.Of("a") })
+	if n := len(page(t, r).Series("ao_runs_total", "agent=a")); n != 1 {
+		t.Errorf("%d series on the first page", n)
+	}
+	forget()
+	forget = r.BeforeScrape(func() { runs.Of("b") })
+	forget()
+	if n := len(page(t, r).Series("ao_runs_total")); n != 1 {
+		t.Errorf("%d series after it was forgotten", n)
+	}
+}
+
 func TestWhereNobodyCountsNothingHappens(t *testing.T) {
 	var r *metric.Registry
 	r.Counter("x", "").Of().Inc()
@@ -78,6 +94,7 @@ func TestWhereNobodyCountsNothingHappens(t *testing.T) {
 	var cells *metric.Cells[int, *metric.Counter]
 	cells.Of(1).Inc()
 	r.AtScrape(func(*metric.Scrape) {})()
+	r.BeforeScrape(func() {})()
 	if r.Gauge("x", "") != nil || !h.Start().IsZero() {
 		t.Error("something counts")
 	}
@@ -97,10 +114,10 @@ func TestTwoFamiliesOfOneNameAreAMistake(t *testing.T) {
 func TestBoundKeepsLabelsFew(t *testing.T) {
 	b := metric.NewBound(2)
 	var got []string
-	for _, v := range []string{"a", "b", "c", "a", "d"} {
+	for _, v := range []string{metric.Other, "a", "b", "c", "a", "d"} {
 		got = append(got, b.Of(v))
 	}
-	if s := strings.Join(got, " "); s != "a b other a other" {
+	if s := strings.Join(got, " "); s != "other a b other a other" {
 		t.Errorf("got %s", s)
 	}
 	made := 0

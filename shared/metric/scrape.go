@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Seen is a family whose values are looked at when somebody asks for them.
@@ -48,6 +49,33 @@ func (r *Registry) AtScrape(look func(*Scrape)) (forget func()) {
 		defer r.mu.Unlock()
 		r.watched = slices.DeleteFunc(slices.Clone(r.watched), func(o *watch) bool { return o == w })
 	}
+}
+
+// BeforeScrape has prepare called whenever somebody asks, before anything is read, until forget is called. Counters that it makes are on
+// that page already. It may be called from many goroutines at once.
+func (r *Registry) BeforeScrape(prepare func()) (forget func()) {
+	if r == nil {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.before = append(r.before[:len(r.before):len(r.before)], &prepare)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.before = slices.DeleteFunc(slices.Clone(r.before), func(f *func()) bool { return f == &prepare })
+	}
+}
+
+// gather is all families with their values now.
+func (r *Registry) gather() ([]*dto.MetricFamily, error) {
+	r.mu.Lock()
+	all := r.before
+	r.mu.Unlock()
+	for _, prepare := range all {
+		(*prepare)()
+	}
+	return r.reg.Gather()
 }
 
 // Scrape takes the values of one look.
