@@ -51,7 +51,7 @@ func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
 	s.agent("late", note+`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
 	s.agent("hang", note+`trap "" TERM; echo $$ >> hangs; while :; do sleep 0.1; done`, "")
 	s.agent("quick", note+`echo '{"ok":true}'`, "")
-	s.agent("twice", note+`echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.02; done`, `"max_attempts":2`)
+	s.agent("twice", `echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.02; done`, `"max_attempts":2`)
 	w := s.worker()
 	late, hang, twice := s.run(`{"agent_name":"late"}`), s.run(`{"agent_name":"hang"}`), s.run(`{"agent_name":"twice"}`)
 	s.until("all have begun", func() bool {
