@@ -170,7 +170,8 @@ func (a *API) serveMCP(g *gin.Context, _ query) (any, error) {
 	}
 	g.Request.Body = io.NopCloser(bytes.NewReader(body))
 	w := &paced{ResponseWriter: g.Writer}
-	a.mcp.Serve(w, g.Request, body, caller(g), of(g).work.Empty)
+	x := of(g)
+	x.waited = a.mcp.Serve(w, g.Request, body, x.who, x.work.Empty)
 	switch f := w.fault(); {
 	case w.refusal == 0:
 		return written{}, nil

@@ -22,11 +22,13 @@ const (
 // workPatience is how long a large body waits until those before it are checked and stored.
 const workPatience = 30 * time.Second
 
-// exchange is what the door keeps with a request, as its context: who asks, and what it has of the memory for bodies.
+// exchange is what the door keeps with a request, as its context: who asks, what it has of the memory for bodies, and for how long it waited
+// for a run, which is the run's time and not the request's.
 type exchange struct {
 	budget.Answering
 	who        access.Caller
 	body, work budget.Account
+	waited     time.Duration
 }
 
 type exchangeKey struct{}

@@ -25,7 +25,7 @@ func (a *API) meters(r *metric.Registry) *metric.Cells[answerOf, *metric.Histogr
 	if r == nil {
 		return nil
 	}
-	took := r.Histogram("ao_http_request_seconds", "How long HTTP requests took, by method, route and code. Requests that wait for a run take as long as that does; live streams are not among them.", metric.Fast, "method", "route", "code")
+	took := r.Histogram("ao_http_request_seconds", "How long HTTP requests took, by method, route and code, without the time for which they waited for a run. Live streams are not among them.", metric.Fast, "method", "route", "code")
 	open := r.Gauge("ao_http_requests_open", "HTTP requests that are being answered at this moment, live streams included.")
 	streams := r.Gauge("ao_http_streams_open", "Live streams that are open at this moment.")
 	r.AtScrape(func(s *metric.Scrape) {
@@ -45,7 +45,7 @@ func (a *API) measure(g *gin.Context, took time.Duration) {
 	if g.FullPath() == "" && !slices.Contains(methods, method) {
 		method = metric.Other
 	}
-	a.took.Of(answerOf{method, pattern(g), g.Writer.Status()}).Took(took)
+	a.took.Of(answerOf{method, pattern(g), g.Writer.Status()}).Took(took - of(g).waited)
 }
 
 // metrics answers who monitors.

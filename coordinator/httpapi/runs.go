@@ -60,7 +60,7 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	if streaming {
 		return a.streamRun(g, acc, wait)
 	}
-	out, ended, err := a.await(g.Request.Context(), wait, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })
+	out, ended, err := a.await(g, wait, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })
 	switch {
 	case err != nil:
 		return nil, err
@@ -73,8 +73,10 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 }
 
 // await waits for a run's end, at most so long, and no longer than we are there.
-func (a *API) await(ctx context.Context, most time.Duration, end func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
-	waiting, cancel := context.WithTimeout(ctx, most)
+func (a *API) await(g *gin.Context, most time.Duration, end func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
+	began := time.Now()
+	defer func() { of(g).waited = time.Since(began) }()
+	waiting, cancel := context.WithTimeout(g.Request.Context(), most)
 	defer cancel()
 	defer context.AfterFunc(a.waiting, cancel)()
 	return end(waiting)
@@ -164,7 +166,7 @@ func (a *API) waitRun(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, ended, err := a.await(g.Request.Context(), time.Duration(seconds)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Await(ctx, id) })
+	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Await(ctx, id) })
 	switch {
 	case err != nil:
 		return nil, err

@@ -182,6 +182,8 @@ var errEnded = errors.New("the run has ended")
 // streamRun is POST /runs with mode sync for a reader of event streams.
 func (a *API) streamRun(g *gin.Context, acc coordinator.Accepted, wait time.Duration) (any, error) {
 	g.Writer.Header().Set("Location", "/runs/"+acc.RunID)
+	began := time.Now()
+	defer func() { of(g).waited = time.Since(began) }()
 	return a.live(g, func(ctx context.Context, s *sse) error {
 		if err := s.tell("", sayAccepted, acc); err != nil {
 			return err

@@ -12,11 +12,12 @@ import (
 // untold are routes that only say whether we are there: they are asked all the time, and nobody wants to see that.
 var untold = map[string]bool{"": true, "/health": true, "/ready": true, "/metrics": true}
 
-// traced puts a request into its caller's trace, and begins its span where spans are made.
+// traced puts a request into its caller's trace, and begins its span where spans are made. Who asks again and again whether a run has
+// ended begins no trace by that: a read is told below its caller's only, and so is MCP, whose tools mostly ask; what it submits begins one.
 func (a *API) traced(g *gin.Context) (span trace.Span) {
 	before := g.Request.Context()
 	ctx := trace.Arrived(before, g.Request.Header)
-	if a.c.Trace != nil && !untold[g.FullPath()] {
+	if a.c.Trace != nil && (ctx != before || !polls(g)) && !untold[g.FullPath()] {
 		ctx, span = a.c.Trace.Begin(ctx, trace.Server, g.Request.Method+" "+g.FullPath())
 		span.Set("http.request.method", g.Request.Method)
 		span.Set("http.route", g.FullPath())
@@ -25,6 +26,11 @@ func (a *API) traced(g *gin.Context) (span trace.Span) {
 		g.Request = g.Request.WithContext(ctx)
 	}
 	return span
+}
+
+// polls tells whether a request may be one of many that only ask.
+func polls(g *gin.Context) bool {
+	return g.Request.Method == http.MethodGet || g.Request.Method == http.MethodHead || g.FullPath() == "/mcp"
 }
 
 // answered ends the span of a request.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ao/coordinator"
@@ -80,7 +81,7 @@ const sessionHeader = "Mcp-Session-Id"
 
 // Serve answers one POST; body is its body, who is who asks. stored is called when what the body asks for is: waiting for its end is no
 // more work.
-func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller, stored func()) {
+func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller, stored func()) (waited time.Duration) {
 	if why := unread(body); why != "" {
 		http.Error(w, why, http.StatusBadRequest)
 		return
@@ -117,6 +118,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 	x := &exchange{who: who, ctx: ctx, w: &line{ResponseWriter: w}, of: r.Header.Get(parentHeader), stored: stored, from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+	return time.Duration(x.waited.Load())
 }
 
 // exchange is what a tool knows of the request that it is called by. The SDK hands the request's values on, not its end.
@@ -127,6 +129,7 @@ type exchange struct {
 	of  string // X-Agent-Session-Id
 
 	stored func()
+	waited atomic.Int64 // for a run, nanoseconds
 
 	from, id string // the other end's address, and the request's id
 }

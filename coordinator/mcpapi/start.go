@@ -209,6 +209,8 @@ func (a *API) await(x *call, acc coordinator.Accepted, most time.Duration) (any,
 
 // end waits as one of the coordinator's ways to wait does; the run as it is then where it has not ended.
 func (a *API) end(x *call, session, id string, most time.Duration, wait func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
+	began := time.Now()
+	defer func() { x.waited.Add(int64(time.Since(began))) }()
 	x.w.alive(a.cfg.Beat)
 	ctx, cancel := context.WithTimeout(x.ctx, most)
 	defer cancel()

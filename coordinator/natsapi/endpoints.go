@@ -58,6 +58,8 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	if acc.Wait != nil {
 		wait = time.Duration(*acc.Wait) * time.Second
 	}
+	began := time.Now()
+	defer func() { r.waited = time.Since(began) }()
 	waiting, cancel := context.WithTimeout(s.ended, wait)
 	defer cancel()
 	v, ended, err := s.c.Finish(waiting, acc)

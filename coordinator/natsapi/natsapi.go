@@ -77,6 +77,7 @@ type request struct {
 	body   []byte
 	held   *budget.Account // what a large body takes; nil: nothing
 	leave  func()          // frees the request's place among those that are worked on
+	waited time.Duration   // for a run
 }
 
 // spent lets go of the body and of the request's place: the run is stored, and the answer may come long after.
@@ -89,6 +90,7 @@ func (r *request) spent() {
 // endpoint is one subject of the service, with what it counted.
 type endpoint struct {
 	name, subject, say string
+	reads              bool // it changes nothing
 	do                 func(context.Context, *request) (reply, error)
 	slots              chan struct{}
 	counts             counts
@@ -108,12 +110,12 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordina
 	s := &service{c: c, nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx, waits: make(chan struct{}, maxWaiting)}
 	endpoints := []*endpoint{
 		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
-		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, say: `{"run_id":"run_…"}, or the id alone`},
+		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true, say: `{"run_id":"run_…"}, or the id alone`},
 		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop, say: `{"run_id":"run_…"}, or the id alone`},
-		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, say: `{"status":"active"}, or nothing`},
+		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, reads: true, say: `{"status":"active"}, or nothing`},
 	}
 	byName := map[string]*endpoint{}
-	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds", "How long requests to the NATS service took, by endpoint and code; those that wait for a run take as long as that does.", metric.Fast, "endpoint", "code")
+	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds", "How long requests to the NATS service took, by endpoint and code, without the time for which they waited for a run.", metric.Fast, "endpoint", "code")
 	for _, e := range endpoints {
 		if requests != nil {
 			e.took = metric.NewCells(func(code int) *metric.Histogram { return requests.Of(e.name, strconv.Itoa(code)) })
@@ -203,7 +205,7 @@ func (s *service) take(e *endpoint, r micro.Request) {
 		defer req.held.Close()
 		defer req.leave()
 		v, err := s.guarded(e, req)
-		s.answer(e, to, v, err, time.Since(began))
+		s.answer(e, to, v, err, time.Since(began)-req.waited)
 	}()
 }
 
@@ -229,7 +231,11 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 			err = errors.New("panic")
 		}
 	}()
-	ctx, span := s.c.Trace.Begin(trace.Arrived(context.WithoutCancel(s.ended), r.header), trace.Server, e.subject)
+	before := context.WithoutCancel(s.ended)
+	ctx, span := trace.Arrived(before, r.header), trace.Span{}
+	if ctx != before || !e.reads { // who only asks begins no trace by that
+		ctx, span = s.c.Trace.Begin(ctx, trace.Server, e.subject)
+	}
 	defer func() { answered(span, v, err) }()
 	if s.cfg.Memory != nil {
 		answering := &budget.Answering{Context: ctx}

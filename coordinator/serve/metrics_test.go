@@ -2,9 +2,11 @@ package serve_test
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,6 +180,60 @@ func TestCoordinatorsCountTheSame(t *testing.T) {
 	}
 	one.sums(map[string]float64{"ao_http_request_seconds route=/runs": 2, "ao_run_answer_seconds": 2})
 	two.sums(map[string]float64{"ao_http_request_seconds route=/runs": 0, "ao_run_answer_seconds": 0})
+}
+
+// For how long a caller waited for a run is the run's time and no latency, whichever way he came.
+func TestWaitsAreNoLatencies(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	held := make(chan struct{})
+	s.work(func(run.Queued) run.Outcome { <-held; return done(`1`) }, echo("slow"))
+	t.Cleanup(func() { close(held) })
+	acc := s.submit(`{"agent_name":"slow"}`)
+	const waiting = `{"agent_name":"slow","mode":"sync","wait_seconds":1}`
+	var wg sync.WaitGroup
+	wg.Go(func() { s.get("/runs/" + acc.RunID + "/wait?timeout_seconds=1").want(202) })
+	wg.Go(func() { s.post("/runs", waiting).want(202) })
+	stream := func(path, body string) { // its answer is a stream
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path, strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer res.Body.Close()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+			t.Errorf("%s: %d, %v", path, res.StatusCode, err)
+		}
+	}
+	wg.Go(func() { stream("/runs", waiting) })
+	wg.Go(func() {
+		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_agent_session_result","arguments":{"session_id":%q,"wait_seconds":1}}}`, acc.SessionID)
+		stream("/mcp", call)
+	})
+	wg.Go(func() {
+		if _, err := s.nc.Request(subject.APIRunsCreate, []byte(waiting), 30*time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+	natstest.Until(t, "all are counted", func() bool {
+		p := s.scrape()
+		return p.Sum("ao_http_request_seconds", "route=/runs") == 3 && p.Sum("ao_http_request_seconds", "route=/mcp") == 1 && p.Sum("ao_nats_api_request_seconds") == 1
+	})
+	p := s.scrape()
+	for _, series := range []string{
+		"ao_http_request_seconds route=/runs code=202", "ao_http_request_seconds route=/runs code=200", "ao_http_request_seconds route=/runs/:id/wait",
+		"ao_http_request_seconds route=/mcp", "ao_nats_api_request_seconds code=202",
+	} {
+		parts := strings.Fields(series)
+		all := p.Series(parts[0], parts[1:]...)
+		if len(all) != 1 || all[0].GetHistogram().GetSampleCount() != 1 || all[0].GetHistogram().GetSampleSum() >= 1 {
+			t.Errorf("%s: %v", series, all)
+		}
+	}
 }
 
 // Agents beyond the bound are one.

@@ -346,6 +346,25 @@ func TestTracesOfOtherWays(t *testing.T) {
 		}
 	})
 
+	s.story("who polls begins no trace", func(s *stack) {
+		id, p := s.ended(s.run(`{"agent_name":"quick"}`)).at("run_id"), publisher{s, s.nats.Conn(s.t)}
+		for _, path := range []string{"", "/result", "/wait", "/explain"} {
+			s.has(s.get("/runs/"+id+path), 200)
+		}
+		p.ask("ao.api.runs.get", id)
+		s.has(s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Content-Type", "application/json", "Accept", "application/json, text/event-stream"), 200)
+		its, parent := trace(7)
+		s.has(s.do("GET", "/runs/"+id, "", "Traceparent", parent), 200)
+		c.want(s, its, mine, "GET /runs/:id") // all that came before it has been sent, too
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, one := range c.all {
+			if one.above == "" && (strings.HasPrefix(one.name, "GET ") || one.name == "POST /mcp" || one.name == "ao.api.runs.get") {
+				s.t.Errorf("%s begins a trace", one.name)
+			}
+		}
+	})
+
 	s.story("a run that nobody begins, and one whose worker is lost", func(s *stack) {
 		id, parent := trace(5)
 		run := s.post("/runs", `{"agent_name":"dies"}`, "Traceparent", parent).at("run_id")
