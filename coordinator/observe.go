@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -95,6 +96,26 @@ func secondsSince(at *time.Time) float64 {
 		return 0
 	}
 	return max(time.Since(*at), 0).Seconds()
+}
+
+// unix is a time as seconds since 1970; 0 where there is none.
+func unix(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.Unix())
+}
+
+// lastBackup is when the last backup was begun, zero: there was none; known: NATS has said so.
+func (c *Coordinator) lastBackup(ctx context.Context) (at time.Time, known bool, err error) {
+	text, _, err := c.bus.Bucket(subject.Secrets).Get(ctx, subject.LastBackup)
+	if errors.Is(err, bus.ErrNone) {
+		return at, true, nil
+	}
+	if err == nil {
+		err = at.UnmarshalText(text)
+	}
+	return at, err == nil, err
 }
 
 func number(yes bool) float64 {
@@ -230,6 +251,7 @@ func (c *Coordinator) seeStreams() func(*metric.Scrape) {
 	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be written to it; EVENTS lets go of its oldest."+same, "stream")
 	behind := r.Gauge("ao_fold_lag_records", "Records of the history that this coordinator has not read yet.")
 	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer ones; else 0.")
+	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix time; 0: never."+same)
 	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected}
 	return func(s *metric.Scrape) {
 		if !c.bus.Connected() {
@@ -245,7 +267,16 @@ func (c *Coordinator) seeStreams() func(*metric.Scrape) {
 				return err
 			})
 		}
+		var backup time.Time
+		known := false
+		g.Go(func() (err error) {
+			backup, known, err = c.lastBackup(ctx)
+			return err
+		})
 		_ = g.Wait()
+		if known {
+			s.Set(saved, unix(backup))
+		}
 		for i, name := range streams {
 			if st := states[i]; !st.Created.IsZero() {
 				s.Set(messages, float64(st.Msgs), name)

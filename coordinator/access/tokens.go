@@ -82,6 +82,23 @@ func (t *Tokens) Check(token string) (Caller, error) {
 	return Caller{Name: e.Name, Scope: e.Scope, key: "token:" + hex.EncodeToString(e.Hash[:sha256.Size/2])}, nil
 }
 
+// lasting is for how long a token is made at least whose end anybody has to be told of.
+const lasting = 30 * 24 * time.Hour
+
+// NextEnd is when the next token ends, of those that were made to last and have not ended; zero: there is none.
+func (t *Tokens) NextEnd() (next time.Time) {
+	now := t.now()
+	for _, e := range t.current() {
+		if e.Expires.IsZero() || e.Expired(now) || !e.Created.IsZero() && e.Expires.Sub(e.Created) < lasting {
+			continue
+		}
+		if next.IsZero() || e.Expires.Before(next) {
+			next = e.Expires
+		}
+	}
+	return next
+}
+
 // current gives the tokens, of the file as it is now.
 func (t *Tokens) current() []Entry {
 	now, err := os.Stat(t.path)

@@ -5,12 +5,16 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"ao/coordinator/access"
 	"ao/coordinator/serve"
+	"ao/nats/backup"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -285,6 +289,41 @@ func TestWhoMayReadMetrics(t *testing.T) {
 	if got := s.get("/runs"); got.status != 401 {
 		t.Errorf("the rest is open: %d", got.status)
 	}
+}
+
+// What ends is told before it does, and how old the last backup is.
+func TestEndsAndBackupsAreTold(t *testing.T) {
+	t.Parallel()
+	a, reg, dir, now := newAuthority(t), metric.New("mine"), t.TempDir(), time.Now()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	a.sign(certFile, keyFile)
+	s := secure(t, func(c *serve.Config) { c.TLSCert, c.TLSKey, c.Metrics = certFile, keyFile, reg })
+	told := httptest.NewServer(reg.Handler())
+	t.Cleanup(told.Close)
+	p := metrictest.Get(t, told.URL)
+	if end := p.Sum("ao_certificate_expiry_timestamp_seconds", "certificate=http"); end < float64(now.Unix()) || end > float64(now.Unix())+2*3600 {
+		t.Errorf("the certificate ends at %v", end)
+	}
+	if all := p.Series("ao_token_expiry_timestamp_seconds"); len(all) != 0 {
+		t.Errorf("tokens without an end end: %v", all)
+	}
+	if all := p.Series("ao_backup_timestamp_seconds"); len(all) != 1 || all[0].GetGauge().GetValue() != 0 {
+		t.Errorf("without a backup: %v", all)
+	}
+	next := now.Add(40 * 24 * time.Hour).Truncate(time.Second)
+	for name, end := range map[string]time.Time{"ci": now.Add(time.Hour), "app": next, "later": next.Add(time.Hour)} {
+		if _, err := access.Create(s.file, name, []string{"run"}, end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := now.Add(-time.Hour)
+	if err := backup.Note(t.Context(), s.nc, began); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "both are told", func() bool {
+		p := metrictest.Get(t, told.URL)
+		return p.Sum("ao_token_expiry_timestamp_seconds") == float64(next.Unix()) && p.Sum("ao_backup_timestamp_seconds") == float64(began.Unix())
+	})
 }
 
 // What is refused at the inbox, and offered against its schema, is counted.

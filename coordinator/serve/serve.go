@@ -118,6 +118,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if cfg.Metrics == nil {
 		cfg.Metrics = metric.New("coordinator")
 	}
+	tellEnds(cfg.Metrics, shown, cfg.HTTP.Tokens)
 	shut, err := cfg.Ports.Open(ctx, cfg.Metrics, log)
 	if err != nil {
 		return err

@@ -46,6 +46,24 @@ var order = []string{
 
 func kv(bucket string) string { return "KV_" + bucket }
 
+// Note keeps in NATS when a backup was begun that is whole now, for who watches over backups. The file itself has the note of the backup
+// before it.
+func Note(ctx context.Context, nc *nats.Conn, began time.Time) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	text, err := began.UTC().MarshalText()
+	if err != nil {
+		return err
+	}
+	bucket, err := js.KeyValue(ctx, subject.Secrets)
+	if err == nil {
+		_, err = bucket.Put(ctx, subject.LastBackup, text)
+	}
+	return err
+}
+
 // Stream is what a backup holds of one stream.
 type Stream struct {
 	Name     string

@@ -27,7 +27,14 @@ func newMeter(r *metric.Registry, b *Bus) (m meter) {
 	stuck := r.Gauge("ao_nats_storage_failing", "1: NATS answers and does not write, since its disk is full or has failed; 0: it writes, as far as is known.", "connection")
 	again := r.Count("ao_nats_reconnects_total", "How often the connection to NATS came back.", "connection")
 	dropped := r.Count("ao_nats_dropped_total", "How often messages were dropped since this process was too slow to take them.", "connection")
+	ends := r.CertificateExpiry()
 	r.AtScrape(func(s *metric.Scrape) {
+		if state, err := b.nc.TLSConnectionState(); err == nil && len(state.PeerCertificates) > 0 {
+			s.Set(ends, float64(state.PeerCertificates[0].NotAfter.Unix()), "nats", name)
+		}
+		if own := b.nc.Opts.TLSConfig; own != nil && len(own.Certificates) > 0 && own.Certificates[0].Leaf != nil {
+			s.Set(ends, float64(own.Certificates[0].Leaf.NotAfter.Unix()), "nats_client", name)
+		}
 		v := 0.0
 		if b.Connected() {
 			v = 1

@@ -144,6 +144,9 @@ func Notified(partition, run string, n int) string {
 	return "ao.runs." + partition + ".notified." + run + "." + strconv.Itoa(n)
 }
 
+// LastBackup is the key in the bucket Secrets under which stands when the last whole backup was begun.
+const LastBackup = "last_backup"
+
 // TryKey is the key in the bucket Idempotency under which a coordinator takes the n-th try of a run's HTTP callback.
 func TryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
 

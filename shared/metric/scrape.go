@@ -32,6 +32,11 @@ func (r *Registry) seen(name, help, kind string, typ prometheus.ValueType, label
 	return know(r, f, func() *Seen { return &Seen{f, prometheus.NewDesc(name, help, labels, nil), typ} })
 }
 
+// CertificateExpiry is the family of when certificates end: several parts of a process have one to tell of.
+func (r *Registry) CertificateExpiry() *Seen {
+	return r.Gauge("ao_certificate_expiry_timestamp_seconds", "When a certificate ends, as Unix time: http, that of the HTTP API; nats, that of the NATS server at the other end; nats_client, the one that NATS is shown.", "certificate", "connection")
+}
+
 type watch struct{ look func(*Scrape) }
 
 // AtScrape has look called whenever somebody asks, from any goroutine, until forget is called. It must be quick, and end also where

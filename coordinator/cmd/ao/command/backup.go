@@ -40,12 +40,17 @@ runner_disconnected, unless its worker still runs and says otherwise. What was a
 func (a *app) backup() *cobra.Command {
 	c := &cobra.Command{Use: "backup FILE", Short: "Write all that is kept in NATS into one file", Long: aboutBackup, Args: oneOf("a file")}
 	c.RunE = a.onNATS(func(ctx context.Context, nc *nats.Conn, _ int, file string) error {
+		began := time.Now()
 		if file == "-" {
 			w := bufio.NewWriterSize(a.out, 1<<20)
-			if err := backup.Write(ctx, nc, w, func(backup.Stream) {}); err != nil {
-				return err
+			err := backup.Write(ctx, nc, w, func(backup.Stream) {})
+			if err == nil {
+				err = w.Flush()
 			}
-			return w.Flush()
+			if err == nil {
+				a.noteBackup(ctx, nc, began)
+			}
+			return err
 		}
 		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 			return usagef("there is a file %s already; name another, so that no backup is lost", file)
@@ -68,9 +73,19 @@ func (a *app) backup() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		a.noteBackup(ctx, nc, began)
 		return table.Write(a.out)
 	})
 	return c
+}
+
+// noteBackup has coordinators know when the last backup was. The backup is whole, whether that is noted or not.
+func (a *app) noteBackup(ctx context.Context, nc *nats.Conn, began time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, reach)
+	defer cancel()
+	if err := backup.Note(ctx, nc, began); err != nil {
+		a.note("the backup is whole, but NATS does not note when it was (ao_backup_timestamp_seconds): %v", err)
+	}
 }
 
 func (a *app) restore() *cobra.Command {
