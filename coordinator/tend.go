@@ -93,6 +93,13 @@ func (r *roster) doubtLanes() {
 	clear(r.queues.made)
 }
 
+// doubtLane is doubtLanes for one.
+func (r *roster) doubtLane(lane string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.queues.made, lane)
+}
+
 // heal makes sure that every run that was accepted so long ago, and is queued, can still be delivered. Over-delivery is harmless: the claim decides. What a lane delivers
 // begins at its oldest run; where a runner has that already, at the next one.
 func (c *Coordinator) heal(ctx context.Context, age time.Duration) {
@@ -216,17 +223,21 @@ func (c *Coordinator) prune(ctx context.Context, idle map[string]idleness) {
 // after a second, unless it ended.
 const orphaned = 5 * time.Minute
 
-// sweepLanes removes the consumers of queues that have had no entry for long, but not over runs that wait. orphans says since when.
+// sweepLanes removes the consumers of queues that have had no entry for long, but not over runs that wait. orphans says since when. A
+// queue of type and profile alone has no entry: the registered runners are what it is there for.
 func (c *Coordinator) sweepLanes(ctx context.Context, orphans map[string]time.Time) {
 	lanes, err := c.bus.Lanes(ctx)
 	if err != nil {
 		c.log.Warn("queues not looked through; trying again", "err", err)
 		return
 	}
-	without := map[string]bool{}
+	without, base := map[string]bool{}, c.fleet.baseLanes()
 	for _, lane := range lanes {
 		_, entry := c.fleet.want(lane)
-		without[lane] = !entry && !subject.BaseLane(lane)
+		without[lane] = !entry && !base[lane]
+		if without[lane] && subject.BaseLane(lane) {
+			c.fleet.doubtLane(lane) // any coordinator may remove its consumer
+		}
 	}
 	maps.DeleteFunc(orphans, func(lane string, _ time.Time) bool { return !without[lane] })
 	for lane, orphan := range without {
@@ -243,6 +254,19 @@ func (c *Coordinator) sweepLanes(ctx context.Context, orphans map[string]time.Ti
 			delete(orphans, lane)
 		}
 	}
+}
+
+// baseLanes are the queues of type and profile alone that registered runners take from.
+func (r *roster) baseLanes() map[string]bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := map[string]bool{}
+	for _, m := range r.members {
+		for _, lane := range m.BaseLanes() {
+			all[lane] = true
+		}
+	}
+	return all
 }
 
 // spared are the queues that no registered runner satisfies.

@@ -196,3 +196,40 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 		}
 	}
 }
+
+// The queue of a profile whose last runner is gone for good loses its consumer, too; one that comes back has it made again.
+func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	a := submit(t, c, `{"agent_name":"a","additional_demands":{"executor_profile":"`+r.ExecutorProfile+`"}}`, "")
+	finish(t, c, claim(t, c, a.RunID, r))
+	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.RunID) })
+	own, gone := r.BaseLanes(), fleet.Want{Type: run.Procedural, Profile: "gone"}.Lane()
+	for _, lane := range append(own, gone) {
+		if _, err := c.fleet.ensure(t.Context(), lane, queue{Want: fleet.Want{Type: run.Procedural}}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	orphans := map[string]time.Time{}
+	c.sweepLanes(t.Context(), orphans)
+	if len(orphans) != 1 || orphans[gone].IsZero() {
+		t.Fatalf("it notes %v", orphans)
+	}
+	orphans[gone] = time.Now().Add(-time.Hour)
+	c.sweepLanes(t.Context(), orphans)
+	has := func() []string {
+		all, err := c.bus.Lanes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
+		t.Errorf("there are %q", all)
+	}
+	if _, err := c.fleet.ensure(t.Context(), gone, queue{Want: fleet.Want{Type: run.Procedural, Profile: "gone"}}, false); err != nil || !slices.Contains(has(), gone) {
+		t.Errorf("it is not made again: %q, %v", has(), err)
+	}
+}

@@ -60,6 +60,8 @@ type registered struct {
 	Heartbeat int               `json:"heartbeat_interval_seconds"`
 	NATS      coordinator.Reach `json:"nats"`
 	APIURL    string            `json:"api_url"` // where this API is, as workers reach it
+
+	RecordVersion int `json:"record_version,omitempty"` // the newest version of records that the worker may write; 0: 1
 }
 
 func (a *API) register(g *gin.Context, _ query) (any, error) {
@@ -76,7 +78,7 @@ func (a *API) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done), done.APIURL}, nil
+	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done), done.APIURL, done.RecordVersion}, nil
 }
 
 func readRunner(raw []byte) (fleet.Runner, error) {
