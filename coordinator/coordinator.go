@@ -93,6 +93,7 @@ type Coordinator struct {
 	fleet    *roster
 	leases   *leases
 	turns    *turns
+	trees    *trees
 	hooks    *hooks
 	tellings *tellings
 	offers   *offers
@@ -109,7 +110,7 @@ func New(cfg Config) *Coordinator {
 	c.fleet = newRoster(c)
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
-	c.turns = newTurns(c)
+	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings()
 	c.offers, c.versions = newOffers(c), newVersions(c)
 	measure := c.metered()
@@ -157,6 +158,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		g.Go(func() error { return c.watchRoom(ctx) })
 		g.Go(func() error { defer c.tellings.wg.Wait(); defer c.offers.wg.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return newUnfinished(c).watch(ctx) })
+		g.Go(func() error { return c.trees.watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
 		g.Go(func() error { return c.fleet.closeQueues(ctx) })

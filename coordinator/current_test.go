@@ -42,7 +42,10 @@ func noRequestWaits(t *testing.T, other int) {
 		again  fault.Kind // of the answer when it is asked again
 	}{
 		{"stop of a session", subject.Ended(part(cancelled.SessionID), cancelled.RunID, "*"),
-			func(c *Coordinator) error { _, err := c.StopSession(t.Context(), cancelled.SessionID); return err }, 0},
+			func(c *Coordinator) error {
+				_, err := c.StopSession(t.Context(), cancelled.SessionID, false)
+				return err
+			}, 0},
 		{"deletion", subject.Deleted(part(deleted.SessionID), deleted.SessionID),
 			func(c *Coordinator) error { return c.DeleteSession(t.Context(), deleted.SessionID) }, fault.NotFound},
 		{"stop of a waiting run", subject.Ended(part(waits.SessionID), waits.RunID, "*"),

@@ -116,7 +116,7 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 			_, err := b.putPart(ctx, fleet.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name, Body: []byte("x")})
 			return err
 		},
-		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID); return err },
+		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID, false); return err },
 		"the deletion of a session": func() error { return b.DeleteSession(ctx, first.SessionID) },
 	} {
 		wg.Go(func() {
@@ -127,7 +127,7 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	}
 	wg.Wait()
 	slow.mu.Unlock()
-	natstest.Until(t, "the session is stopped", func() bool { _, err := b.StopSession(t.Context(), first.SessionID); return err == nil })
+	natstest.Until(t, "the session is stopped", func() bool { _, err := b.StopSession(t.Context(), first.SessionID, false); return err == nil })
 	if now, ok := b.Journal.Active(id); !ok || !now.Stopping {
 		t.Errorf("its turn was not stopped: %+v", now)
 	}

@@ -53,6 +53,9 @@ func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
 
 // unbegun is the error of a run that is stopped while nobody works on it.
 func unbegun(a journal.Active) *fault.Fault {
+	if a.Halt.Seq != 0 {
+		return haltedBy(a.Halt)
+	}
 	if n := a.Next(); n > 1 {
 		return fault.New(fault.Internal, "stopped", fmt.Sprintf("Stopped before its attempt %d began", n))
 	}
@@ -145,7 +148,15 @@ func (c *Coordinator) lastOr(ctx context.Context, subj string) (bus.Message, err
 
 // wishStop makes the wish durable and tells the runner; the leases repeat it until the end comes.
 func (c *Coordinator) wishStop(ctx context.Context, a journal.Active) error {
-	body, err := json.Marshal(run.Stop{V: c.versions.now(), SessionID: a.Spec.SessionID, At: time.Now().UTC()})
+	if err := c.appendStop(ctx, a); err != nil {
+		return err
+	}
+	return c.caughtUp(ctx)
+}
+
+// appendStop is wishStop for who needs not see it in the fold.
+func (c *Coordinator) appendStop(ctx context.Context, a journal.Active) error {
+	body, err := json.Marshal(run.Stop{V: c.versions.now(), SessionID: a.Spec.SessionID, With: a.Halt.Session, At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -155,7 +166,7 @@ func (c *Coordinator) wishStop(ctx context.Context, a journal.Active) error {
 	if a.OfferSeq == 0 { // else its worker has done its part, and what becomes of the offer decides
 		go c.tellStop(context.WithoutCancel(ctx), a)
 	}
-	return c.caughtUp(ctx)
+	return nil
 }
 
 func (c *Coordinator) tellStop(ctx context.Context, a journal.Active) {
@@ -163,24 +174,6 @@ func (c *Coordinator) tellStop(ctx context.Context, a journal.Active) {
 	if err != nil {
 		c.log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
 	}
-}
-
-// StopSession stops what runs in a session and cancels what waits.
-func (c *Coordinator) StopSession(ctx context.Context, id string) (run.Session, error) {
-	if err := c.caughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
-		return run.Session{}, err
-	}
-	if _, err := c.Session(ctx, id); err != nil {
-		return run.Session{}, err
-	}
-	// The last one first: a turn that ends must not let one begin that is to be cancelled.
-	open := c.Journal.Open(id)
-	for i := len(open) - 1; i >= 0; i-- {
-		if _, err := c.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
-			return run.Session{}, err
-		}
-	}
-	return c.Journal.Session(ctx, id)
 }
 
 // DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
@@ -198,6 +191,9 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 	if child := c.Journal.Owes(id); child != "" {
 		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes when the parent's turn ends, then delete session %s again", child, id).
 			With("session_id", id).With("run_id", child)
+	}
+	if c.Journal.HaltsBelow(id) {
+		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when they have ended", id).With("session_id", id)
 	}
 	runs := c.Journal.RunsOf(id)
 	part := subject.Partition(id)
@@ -292,7 +288,7 @@ func (c *Coordinator) purge(ctx context.Context, part, session string, runs []st
 	if err != nil {
 		return err
 	}
-	filters = append(filters, subject.Accepted(part, session, "*"), subject.Session(part, session))
+	filters = append(filters, subject.Accepted(part, session, "*"), subject.Session(part, session), subject.Tree(part, session, "*"))
 	for _, id := range runs {
 		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
 			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))

@@ -349,9 +349,9 @@ func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) ([]bus
 	return []bus.Entry{{Subject: subject.Session(part, s.SessionID), Body: begun}, first}, err
 }
 
-// first is the run's first record.
+// first is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
 func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
-	if p.spec.Type == run.Start && c.fleet.laneMatches(p.lane, p.want) {
+	if p.spec.Type == run.Start && c.fleet.laneMatches(p.lane, p.want) && !c.stopped(p.spec.Parent) {
 		lane, err := c.fleet.ensure(ctx, p.lane, queue{p.want, p.spec.Caller}, false)
 		if err != nil {
 			return bus.Entry{}, err

@@ -70,6 +70,7 @@ func (t *turns) watch(ctx context.Context) error {
 				t.queue(ctx, t.c.Journal.Eligible())
 				t.c.callBack(ctx, t.c.Journal.Due())
 				t.c.hooks.poke()
+				t.c.trees.poke()
 			}
 		case <-t.wake:
 			t.sweep(ctx)
@@ -146,10 +147,10 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 }
 
 // record is a run's queued record, if an online runner would take it, or why the run fails. a may be old: what has begun since is left
-// alone.
+// alone, and so is what is stopped with its tree (trees).
 func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain *fault.Fault, ok bool) {
 	a, ok = t.c.Journal.Active(a.Spec.ID)
-	if !ok || a.Claim != nil || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
+	if !ok || a.Claim != nil || a.Halt.Seq != 0 || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
 		return e, nil, false
 	}
 	w := t.want(a)

@@ -85,6 +85,7 @@ type Targets struct {
 	Agent   string `json:"agent_name,omitempty"`
 	Schema  string `json:"schema_name,omitempty"`
 	Runner  string `json:"runner_id,omitempty"`
+	Tree    bool   `json:"tree,omitempty"` // a stop: and all that is below
 }
 
 // Entry is one line.
@@ -149,6 +150,9 @@ func (e Entry) attrs() []slog.Attr {
 	add("agent", e.Agent)
 	add("schema", e.Schema)
 	add("runner", e.Runner)
+	if e.Tree {
+		all = append(all, slog.Bool("tree", true))
+	}
 	if e.Status != 0 {
 		all = append(all, slog.Int("status", e.Status))
 	}

@@ -96,7 +96,7 @@ func (s *schemas) operation(r route, b body) obj {
 		op["parameters"] = params
 	}
 	if b.in != nil {
-		op["requestBody"] = obj{"required": true, "content": jsonBody(s.request(b))}
+		op["requestBody"] = obj{"required": !b.may, "content": jsonBody(s.request(b))}
 	}
 	rule := access.RuleOf(r.Method, r.Path)
 	op["x-scope"] = rule.Scope.String()

@@ -17,6 +17,7 @@ import (
 type body struct {
 	in   any      // nil: no body
 	out  any      // with the route's usual code; nil: no body
+	may  bool     // in may be left out
 	must []string // members of in that have to be there
 	not  []string // members of in that are answers only
 	more obj      // members that are read beside those of the type
@@ -91,14 +92,14 @@ var bodies = map[string]body{
 	"GET /runs/:id/explain": {out: coordinator.Explanation{}},
 	"GET /runs/:id/result":  {out: run.Result{}},
 	"GET /runs/:id/wait":    {out: coordinator.Outcome{}, also: map[int]any{202: run.Run{}}},
-	"POST /runs/:id/stop":   {out: run.Run{}},
+	"POST /runs/:id/stop":   {in: stop{}, may: true, out: coordinator.StoppedRun{}},
 
 	"GET /sessions":                 {out: journal.SessionPage{}},
 	"GET /sessions/:id":             {out: run.Session{}},
 	"GET /sessions/:id/status":      {out: statusOf{}},
 	"GET /sessions/:id/result":      {out: run.Result{}},
 	"GET /sessions/:id/events":      {out: eventList{}},
-	"POST /sessions/:id/stop":       {out: run.Session{}},
+	"POST /sessions/:id/stop":       {in: stop{}, may: true, out: coordinator.StoppedSession{}},
 	"DELETE /sessions/:id":          {},
 	"GET /sse/sessions":             {stream: true},
 	"GET /callbacks":                {out: journal.CallbackPage{}},
@@ -140,6 +141,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[run.Output]():             "Output",
 	reflect.TypeFor[run.OutputOptions]():      "OutputOptions",
 	reflect.TypeFor[coordinator.Accepted]():   "Accepted",
+	reflect.TypeFor[coordinator.Below]():      "OpenBelow",
 	reflect.TypeFor[coordinator.Late]():       "Late",
 	reflect.TypeFor[coordinator.Validation](): "Validation",
 	reflect.TypeFor[coordinator.RunnerView](): "Runner",

@@ -43,18 +43,18 @@ func (a *API) routes() []route {
 		{get, "/runs/:id/explain", nil, "why it waits, or why it ended so, as a story with times", ok, a.explainRun, false},
 		{get, "/runs/:id/result", nil, "the result of a run that has ended", ok, a.runResult, false},
 		{get, "/runs/:id/wait", []string{"timeout_seconds"}, "the run and its result once it has ended (200), else the run (202)", ok, a.waitRun, false},
-		{post, "/runs/:id/stop", nil, "stop a run", ok, a.stopRun, false},
+		{post, "/runs/:id/stop", nil, "stop a run, with tree all below it, too", ok, a.stopRun, false},
 
 		{get, "/sessions", filters, "sessions, newest first", ok, a.listSessions, false},
 		{get, "/sessions/:id", nil, "one session", ok, a.showSession, false},
 		{get, "/sessions/:id/status", nil, "its status", ok, a.sessionStatus, false},
 		{get, "/sessions/:id/result", nil, "the result of its newest ended run", ok, a.sessionResult, false},
 		{get, "/sessions/:id/events", []string{"after", "limit"}, "what happened in it, oldest first", ok, a.sessionEvents, false},
-		{post, "/sessions/:id/stop", nil, "stop what runs in it, cancel what waits", ok, a.stopSession, false},
+		{post, "/sessions/:id/stop", nil, "stop what runs in it, cancel what waits; with tree all below it, too", ok, a.stopSession, false},
 		{del, "/sessions/:id", nil, "delete it and all that belongs to it", none, a.deleteSession, false},
 		{get, "/sse/sessions", []string{"session_id"}, "live events (text/event-stream); Last-Event-ID goes on where a reader was", ok, a.streamSessions, true},
 
-		{get, "/callbacks", filters, "runs that call back, newest first; status: waiting, owed, delivered, undeliverable, dead", ok, a.listCallbacks, false},
+		{get, "/callbacks", filters, "runs that call back, newest first; status: waiting, owed, delivered, undeliverable, suppressed, dead", ok, a.listCallbacks, false},
 		{post, "/callbacks/:id/redeliver", nil, "try the HTTP callback of a run again, now", accepted, a.redeliver, false},
 
 		{get, "/agents", []string{"status"}, "agents; status=broken: files that could not be read", ok, a.listAgents, false},

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/wire"
 
 	"github.com/gin-gonic/gin"
 )
@@ -178,11 +180,30 @@ func (a *API) waitRun(g *gin.Context, q query) (any, error) {
 
 func (a *API) stopRun(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
-	if err == nil {
-		err = a.noBody(g)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Stop(context.WithoutCancel(g.Request.Context()), id)
+	how, err := a.stopOf(g)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.StopRun(context.WithoutCancel(g.Request.Context()), id, how.Tree)
+}
+
+// stop is how a run or session is stopped.
+type stop struct {
+	Tree bool `json:"tree,omitempty"`
+}
+
+// stopOf reads the body of a stop; none is an empty one.
+func (a *API) stopOf(g *gin.Context) (s stop, err error) {
+	if g.Request.ContentLength == 0 {
+		return s, nil
+	}
+	raw, err := a.body(g)
+	if err == nil && len(bytes.TrimSpace(raw)) > 0 {
+		err = wire.Decode(raw, &s)
+	}
+	a.changed(g, audit.Targets{Tree: s.Tree})
+	return s, err
 }

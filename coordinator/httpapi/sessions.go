@@ -53,13 +53,14 @@ func (a *API) sessionResult(g *gin.Context, _ query) (any, error) {
 
 func (a *API) stopSession(g *gin.Context, _ query) (any, error) {
 	id, err := sessionID(g)
-	if err == nil {
-		err = a.noBody(g)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return a.c.StopSession(context.WithoutCancel(g.Request.Context()), id)
+	how, err := a.stopOf(g)
+	if err != nil {
+		return nil, err
+	}
+	return a.c.StopSession(context.WithoutCancel(g.Request.Context()), id, how.Tree)
 }
 
 func (a *API) deleteSession(g *gin.Context, _ query) (any, error) {

@@ -54,9 +54,15 @@ func (f *fold) owe(r *row) {
 	if !r.callback || r.told || p == nil {
 		return
 	}
+	f.touchSession(p)
+	if f.muted(r, p) {
+		f.hushed[p] = append(f.hushed[p], r)
+		f.halted = true
+		return
+	}
 	p.owed = append(p.owed, r)
 	f.owing[p] = true
-	f.touchSession(p)
+	f.mind(p)
 	f.callable(p)
 }
 
@@ -101,9 +107,11 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 		if r == nil || r.told || !r.callback || r.live != nil || r.parent != rec.Session {
 			continue
 		}
-		r.told, r.by = true, turn
+		r.told, r.quiet, r.by = true, c.Suppressed, turn
 		r.tellings++
-		if ch.row == nil || r.ended < ch.since { // of those it tells of, the one that waited for longest
+		if c.Suppressed {
+			r.by = nil
+		} else if ch.row == nil || r.ended < ch.since { // of those it tells of, the one that waited for longest
 			ch.row, ch.since = r, r.ended
 		}
 		f.touch(r)
@@ -112,6 +120,7 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 		children = append(children, r)
 	}
 	switch {
+	case c.Suppressed: // nobody reports them
 	case turn == nil:
 		f.promiseRun(c.RunID, rec.Session, c.Next, children, m)
 	case turn.live != nil:
@@ -120,6 +129,9 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 	}
 	if p != nil {
 		f.clear(p)
+	}
+	if !c.Suppressed {
+		f.mute(turn)
 	}
 	if n := len(f.recent); n > 0 && n == cap(f.recent) { // before it grows
 		f.recent = slices.DeleteFunc(f.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
@@ -134,6 +146,10 @@ func (f *fold) clear(p *session) {
 	if p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone }); len(p.owed) == 0 {
 		p.owed = nil
 		delete(f.owing, p)
+		f.mind(p)
+	}
+	if len(f.hushed[p]) > 0 {
+		f.unhush(p)
 	}
 }
 
@@ -287,5 +303,5 @@ func (f *fold) held(told time.Time) uint64 {
 			least = min(least, keep.first)
 		}
 	}
-	return least
+	return f.heldByTrees(least)
 }

@@ -20,6 +20,7 @@ const (
 	reasonGone       = "parent_gone"
 	reasonProcedural = "procedural_agent_no_resume"
 	reasonNeverBegan = "session_never_began"
+	reasonTree       = "tree_stopped"
 )
 
 func (f *fold) calls(r *row) (c calls) {
@@ -54,6 +55,8 @@ func (f *fold) calls(r *row) (c calls) {
 
 func parentCall(r *row, p *session) *run.Call {
 	switch {
+	case r.told && r.quiet:
+		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
 	case r.told:
 		c := &run.Call{Status: run.CallDelivered}
 		if r.by != nil && !r.by.gone {
@@ -68,6 +71,8 @@ func parentCall(r *row, p *session) *run.Call {
 		return &run.Call{Status: run.CallUndeliverable, Reason: reasonNeverBegan}
 	case r.live != nil:
 		return &run.Call{Status: run.CallWaiting}
+	case r.quiet:
+		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
 	}
 	return &run.Call{Status: run.CallOwed}
 }

@@ -19,6 +19,7 @@ type family struct {
 	records  []entry
 	vain     []int // places of deletions that were not honoured; the coordinator takes them away
 	sessions []*member
+	stops    bool // trees are stopped, and no session is deleted; what must come of it is checked elsewhere
 }
 
 // member is a session of a family.
@@ -84,6 +85,9 @@ func (f *family) new(m, parent *member, mode string) *turn {
 	a := newActor(f.t, run.NewID(), m.id, "agent-"+m.kind)
 	a.spec.AgentType, a.spec.Mode, a.spec.Attempts, a.spec.ProjectDir = m.kind, mode, f.rng.IntN(3), fmt.Sprint("/", f.rng.IntN(2))
 	a.spec.CreatedAt = began.Add(time.Duration(f.rng.IntN(10)) * time.Second)
+	if f.stops { // it does not know that none is left then
+		a.spec.Attempts = 0
+	}
 	if parent != nil {
 		a.spec.Parent = parent.id
 	}
@@ -156,7 +160,9 @@ func (f *family) step() {
 	case 2:
 		f.notify(m)
 	case 3:
-		if f.rng.IntN(4) == 0 {
+		if f.stops {
+			f.stopTree(m)
+		} else if f.rng.IntN(4) == 0 {
 			f.delete(m)
 		}
 	case 4, 5:
@@ -167,6 +173,9 @@ func (f *family) step() {
 		r := m.turns[f.rng.IntN(len(m.turns))]
 		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"), r.actor.offered(r.attempt+5))
 	default:
+		if f.stops && f.rng.IntN(9) == 0 {
+			f.suppress(m)
+		}
 		if len(live) > 0 {
 			f.advance(live[0])
 			if f.rng.IntN(8) == 0 && len(live) > 1 { // what waits for its turn is stopped

@@ -66,15 +66,22 @@ type fold struct {
 	apart    line              // those that are not queued
 	underway line              // those that are begun
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
-	names    map[string]string // shared strings
-	seq      uint64
-	newer    uint64 // sequence of the first record of a newer version that counts; 0: none
-	strange  bool   // there were records of unknown kinds: a newer version may make something of them
-	stats    Stats
-	pass     *pass         // nil: no snapshot is being written
-	prints   [prints]print // of the last records, in a ring
-	printed  uint64        // how many there have been
-	scratch  []byte
+
+	trees   map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
+	below   map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
+	halting map[*row]bool               // runs that are to be stopped with their tree and have not ended
+	hushed  map[*session][]*row         // children that ended, of whom the session is not to be told, until a record says so
+	halted  bool                        // there is more of these since Halting was asked last
+
+	names   map[string]string // shared strings
+	seq     uint64
+	newer   uint64 // sequence of the first record of a newer version that counts; 0: none
+	strange bool   // there were records of unknown kinds: a newer version may make something of them
+	stats   Stats
+	pass    *pass         // nil: no snapshot is being written
+	prints  [prints]print // of the last records, in a ring
+	printed uint64        // how many there have been
+	scratch []byte
 
 	waiting, begun, ended int
 }
@@ -84,6 +91,7 @@ func newFold(key func(string, int) string) *fold {
 		key: key, version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
 		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{}, lanes: map[string]*line{},
 		promised: map[ident]promise{}, unlisted: map[*row]bool{},
+		trees: map[ident]tree{}, below: map[ident]map[*session]bool{}, halting: map[*row]bool{}, hushed: map[*session][]*row{},
 	}
 }
 
@@ -121,6 +129,8 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 		f.delete(&ch, rec)
 	case subject.CallbackKind:
 		version, err = f.report(&ch, rec, m)
+	case subject.TreeKind:
+		version, err = f.stopTree(&ch, rec, m)
 	case subject.NotifiedKind:
 		version, err = f.notify(&ch, rec, m)
 	case subject.SessionKind:
@@ -154,7 +164,8 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 	}
 	id := identOf(runPrefix, rec.Run)
 	r := f.runs[id]
-	if r == nil {
+	fresh := r == nil
+	if fresh {
 		q.Spec.ID, q.Spec.SessionID = strings.Clone(rec.Run), cmp.Or(strings.Clone(rec.Session), q.Spec.SessionID)
 		r = f.begin(ch, id, &q.Spec, m)
 	} else {
@@ -165,6 +176,9 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 		if q.Model != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
 			r.session.bound = bondOf(&q.Spec)
 		}
+	}
+	if fresh {
+		f.born(r)
 	}
 	ch.after(r)
 	f.settle(r.session)
@@ -214,6 +228,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 	sess.live = append(sess.live, r)
 	sess.runs++
 	sess.modified = max(sess.modified, created)
+	f.mind(sess)
 	ch.Moved = true
 	ch.identify(r)
 	return r
@@ -280,6 +295,7 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m bus.
 		r.reach(a.Attempt)
 		r.proven = c.Proves && (a.Attempt == 1 || r.proven)
 		r.begun, r.live.children, r.session.misses = true, nil, 0
+		f.reopen(r)
 	}
 	r.session.modified = max(r.session.modified, r.claimed)
 	f.move(r, run.MoveClaimed)
@@ -346,6 +362,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 	s.lastEnded = r
 	s.modified = max(s.modified, r.ended)
 	f.owe(r)
+	f.mind(s)
 	ch.Moved = true
 	ch.after(r)
 	f.settle(s)
@@ -375,25 +392,13 @@ func (f *fold) retry(r *row, m bus.Message) {
 	f.move(r, run.MoveRetried)
 }
 
-// stop is the wish to stop.
-func (f *fold) stop(ch *Change, rec subject.Record) {
-	r := f.runs[identOf(runPrefix, rec.Run)]
-	if r == nil || r.live == nil || r.live.snap.Stopping {
-		return
-	}
-	ch.before(r)
-	f.change(r).Stopping = true
-	f.move(r, run.MoveStopping)
-	ch.Moved = true
-	ch.after(r)
-}
-
-// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream.
+// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing below it is
+// yet to be stopped with its tree.
 func (f *fold) delete(ch *Change, rec subject.Record) {
 	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
 	ch.SessionID = sid.text(sessionPrefix)
 	s := f.sessions[sid]
-	if s != nil && (len(s.live) > 0 || f.owes(s)) {
+	if s != nil && (len(s.live) > 0 || f.owes(s) || f.haltsBelow(s)) {
 		return
 	}
 	f.deleted[sid] = ch.Seq
@@ -463,6 +468,7 @@ func (f *fold) unlink(r *row) {
 		f.tail = l.prev
 	}
 	r.live = nil
+	delete(f.halting, r)
 }
 
 func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }

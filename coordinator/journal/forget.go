@@ -26,7 +26,10 @@ func (f *fold) drop(r *row) {
 func (f *fold) dropSession(s *session) {
 	delete(f.sessions, s.id)
 	delete(f.owing, s)
+	delete(f.hushed, s)
+	delete(f.trees, s.id)
 	s.runs = 0
+	f.mind(s)
 	f.goneSess++
 }
 
@@ -78,6 +81,7 @@ func (f *fold) forget(before uint64) {
 	for p := range f.owing {
 		f.clear(p)
 	}
+	f.forgetTrees(before)
 	for id, seq := range f.deleted {
 		if seq < before {
 			delete(f.deleted, id)
@@ -118,7 +122,8 @@ func (f *fold) leave(touched map[*session]bool, before uint64) {
 			s.modified = max(s.modified, r.created, r.claimed, r.ended)
 		}
 		s.firstRow, s.last = kept[0], kept[len(kept)-1]
-		s.agent, s.parent, s.dir = s.firstRow.agent, s.firstRow.parent, s.firstRow.dir
+		s.agent, s.dir = s.firstRow.agent, s.firstRow.dir
+		f.reparent(s, s.firstRow.parent)
 		if s.first != s.firstRow.first {
 			later = append(later, s)
 		}

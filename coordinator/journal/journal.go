@@ -157,7 +157,7 @@ func (j *Journal) apply(m bus.Message) {
 		ended = j.waiters[ch.row.id]
 		delete(j.waiters, ch.row.id)
 	}
-	fresh := len(j.fold.fresh) > 0 || len(j.fold.offers) > 0 || len(j.fold.due) > 0 || len(j.fold.hosts.first) > 0 && ch.After.Final()
+	fresh := len(j.fold.fresh) > 0 || len(j.fold.offers) > 0 || len(j.fold.due) > 0 || j.fold.halted || len(j.fold.hosts.first) > 0 && ch.After.Final()
 	var spec *run.Spec
 	if r := ch.row; live && ch.RunID != "" && r.live != nil {
 		spec = r.live.snap.Spec

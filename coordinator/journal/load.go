@@ -219,6 +219,7 @@ func (l *loading) row() {
 	if !r.gone {
 		near := int64(r.first)
 		r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
+		r.quiet = flags&flagQuiet != 0
 		r.id = l.id()
 		of = r.first - uint64(l.i())
 		r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
@@ -283,7 +284,7 @@ func (l *loading) live(r *row) {
 	for _, seq := range []*uint64{&a.QueuedSeq, &a.ClaimSeq, &a.OfferSeq, &a.EndSeq} {
 		*seq = uint64(l.opt(int64(r.first)))
 	}
-	a.Lane, a.Stopping, a.NotBefore = l.name(), l.byte() == 1, l.instant(r.created)
+	a.Lane, a.Stopping, a.Halt, a.NotBefore = l.name(), l.byte() == 1, Halt{l.u(), l.name()}, l.instant(r.created)
 	r.live = &live{snap: a}
 	if told := l.firsts(r.first); len(told) > 0 {
 		l.told[r] = told
@@ -301,6 +302,10 @@ func (l *loading) trailer() {
 		id, seq := l.id(), l.u()
 		l.f.promised[id] = promise{seq: seq, session: l.text()}
 		l.promised[id] = l.firsts(seq)
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		id := l.id()
+		l.f.trees[id] = tree{l.u(), l.id()}
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		l.f.recent = append(l.f.recent, report{l.u(), moment(l.i())})
@@ -375,11 +380,16 @@ func (l *loading) join() error {
 			return errors.New("a session without its runs")
 		}
 		for _, first := range l.owed[s] {
-			if child := rowAt(first); child != nil {
+			switch child := rowAt(first); {
+			case child == nil:
+			case child.quiet:
+				f.hushed[s] = append(f.hushed[s], child)
+			default:
 				s.owed = append(s.owed, child)
 				f.owing[s] = true
 			}
 		}
+		f.mind(s)
 		f.settle(s)
 		f.callable(s)
 	}
@@ -404,6 +414,9 @@ func (f *fold) link(r *row, s *session) {
 	s.live = append(s.live, r)
 	if r.live.unlisted {
 		f.unlisted[r] = true
+	}
+	if r.live.snap.Halt.Seq != 0 {
+		f.halting[r] = true
 	}
 	if r.live.snap.OfferSeq != 0 {
 		f.offers = append(f.offers, r)

@@ -54,6 +54,7 @@ type Active struct {
 	RecordVersion int
 	Claim         *run.Claim // nil: nobody has begun it
 	Stopping      bool       // somebody wants it stopped
+	Halt          Halt       // … with its tree; Seq 0: not so
 	NotBefore     time.Time  // an attempt failed and another is left: when it may be queued; zero: at once
 	Started       *time.Time // its executor runs since, as its runner says
 }
@@ -106,6 +107,7 @@ type row struct {
 	gone     bool // no longer in the index
 	proven   bool // the events of all its attempts are proven
 	mute     bool // its end does not say which event was its last
+	quiet    bool // its parent is not told of its end: one of the two was stopped with its tree
 
 	live *live // nil: ended
 }

@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 11 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 12 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -39,6 +39,7 @@ const (
 	flagHook
 	flagPast
 	flagOverstep
+	flagQuiet
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -198,7 +199,7 @@ func (w *writing) each(more func(i int) bool, write func(i int)) error {
 
 func (w *writing) session(s *session, again bool) {
 	if s.runs > 0 || again {
-		w.e.session(s)
+		w.e.session(w.f, s)
 	}
 }
 
@@ -282,7 +283,7 @@ func (e *encoder) header(identity string) {
 	e.text(identity)
 }
 
-func (e *encoder) session(s *session) {
+func (e *encoder) session(f *fold, s *session) {
 	flags := 0
 	if s.runs == 0 {
 		flags |= flagGone
@@ -310,7 +311,7 @@ func (e *encoder) session(s *session) {
 		lastEnded = s.lastEnded.first
 	}
 	e.opt(int64(lastEnded), int64(s.first))
-	e.rows(s.owed, s.first)
+	e.rows(slices.Concat(s.owed, f.hushed[s]), s.first)
 	e.text(s.bond().model)
 	e.name(s.bond().host)
 	e.name(s.bond().profile)
@@ -332,7 +333,7 @@ func (e *encoder) row(f *fold, r *row) {
 		flag int
 	}{
 		{r.gone, flagGone}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.told, flagTold}, {r.begun, flagBegun},
-		{r.live != nil, flagLive}, {h != nil, flagHook}, {len(queued) > 0, flagPast}, {r.overstep, flagOverstep},
+		{r.live != nil, flagLive}, {h != nil, flagHook}, {len(queued) > 0, flagPast}, {r.overstep, flagOverstep}, {r.quiet, flagQuiet},
 	} {
 		if x.set {
 			flags |= x.flag
@@ -413,6 +414,8 @@ func (e *encoder) live(r *row) {
 	e.opt(int64(a.EndSeq), int64(r.first))
 	e.name(a.Lane)
 	e.bool(a.Stopping)
+	e.u(a.Halt.Seq)
+	e.name(a.Halt.Session)
 	e.opt(nanos(a.NotBefore), r.created)
 	e.rows(r.live.children, r.first)
 	e.bool(r.live.unlisted)
@@ -432,6 +435,12 @@ func (e *encoder) trailer(f *fold) {
 		e.u(p.seq)
 		e.text(p.session)
 		e.rows(p.children, p.seq)
+	}
+	e.u(uint64(len(f.trees)))
+	for id, t := range f.trees {
+		e.id(id)
+		e.u(t.seq)
+		e.id(t.root)
 	}
 	e.u(uint64(len(f.recent)))
 	for _, r := range f.recent {

@@ -66,6 +66,15 @@ func whole(f *fold) string {
 	for id, seq := range f.deleted {
 		lines = append(lines, fmt.Sprint("deleted ", id, seq))
 	}
+	for id, t := range f.trees {
+		lines = append(lines, fmt.Sprint("tree ", id, t))
+	}
+	for r := range f.halting {
+		lines = append(lines, fmt.Sprint("halting ", r.first))
+	}
+	for s, rows := range f.hushed {
+		lines = append(lines, fmt.Sprint("hushed ", s.first, firsts(rows)))
+	}
 	for _, r := range f.recent {
 		lines = append(lines, fmt.Sprint("recent ", r.seq, r.at.UnixNano()))
 	}
@@ -279,16 +288,16 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		of             any
 		written, other string
 	}{
-		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute proven live", "next"},
+		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute quiet proven live", "next"},
 		{live{}, "snap children unlisted", "prev next fresh in before behind since"},
-		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping NotBefore", "Status FirstSeq Started"},
+		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping Halt NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs due"},
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},
 		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway"},
+		{fold{}, "order sorder hooks past deleted trees hushed recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway below halting halted"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace Body Input", ""},
 	} {

@@ -103,6 +103,7 @@ const (
 	hooked   // it has a callback_url
 	gone     // its session was deleted
 	tells    // it is a callback turn
+	hushed   // its parent is not told: one of the two was stopped with its tree
 	contract // it has an output schema: its result is offered, and checked
 )
 
@@ -248,6 +249,8 @@ func (b *Book) Enter(m bus.Message) {
 		b.report(rec, f)
 	case subject.NotifiedKind:
 		b.notify(rec, f)
+	case subject.TreeKind:
+		b.tree(rec)
 	case subject.DeletedKind:
 		b.delete(rec)
 	}

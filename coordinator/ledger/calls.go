@@ -9,7 +9,8 @@ import (
 	"ao/shared/run"
 )
 
-// report is a callback record: a turn of the parent tells it of children that have ended.
+// report is a callback record: a turn of the parent tells it of children that have ended. One that is suppressed names a turn that was
+// begun before, and nobody is told.
 func (b *Book) report(rec subject.Record, f fields) {
 	parent := b.about
 	turn, t := b.find(f.run)
@@ -41,6 +42,9 @@ func (b *Book) report(rec subject.Record, f fields) {
 	}
 	for _, id := range f.children {
 		b.tell(f.run, turn, parent, id)
+		if _, e := b.find(id); e != nil && f.suppressed {
+			e.flags |= hushed
+		}
 	}
 }
 
@@ -75,7 +79,7 @@ func (b *Book) tell(turnID string, turn, parent uint32, id string) {
 		e.vain++
 	}
 	e.turn = turn
-	e.flags |= reported
+	e.flags = e.flags&^hushed | reported
 	b.entries.at(turn).flags |= tells
 	delete(b.ends, at)
 }

@@ -20,7 +20,7 @@ type fields struct {
 	key, mode, agentType, status string
 	children                     []string
 	checked                      string
-	hooked, contract             bool
+	hooked, contract, suppressed bool
 	next, tells                  bool // it carries the record that is to follow; it names the children that a callback record is to tell of
 }
 
@@ -60,6 +60,8 @@ func read(body []byte) (f fields, err error) {
 			f.status = wire.Text(v)
 		case "contract":
 			f.contract = string(v) == "true"
+		case "suppressed":
+			f.suppressed = string(v) == "true"
 		case "checked":
 			f.checked = wire.Text(v)
 		case "callback_url":

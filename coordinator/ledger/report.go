@@ -51,6 +51,7 @@ type Callbacks struct {
 	Delivered     int `json:"delivered"`
 	Waiting       int `json:"waiting"`
 	Undeliverable int `json:"undeliverable"`
+	Suppressed    int `json:"suppressed"` // stopped with a tree: nobody is told
 }
 
 // Webhooks are runs that have ended and have a callback_url.
@@ -194,6 +195,9 @@ func (b *Book) count(r *Report, at uint32, e *entry, now time.Time) {
 func (b *Book) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
 	c.Owed++
 	switch {
+	case b.told(e) && e.is(hushed):
+		c.Suppressed++
+		return
 	case b.told(e):
 		c.Delivered++
 		return

@@ -260,6 +260,15 @@ func (b *Book) stop(rec subject.Record, f fields) {
 	}
 }
 
+// tree is the wish to stop what is below a session; it names the session's run that was begun last.
+func (b *Book) tree(rec subject.Record) {
+	if _, e := b.find(rec.Run); e == nil {
+		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops the tree of a run that nobody accepted", b.seq))
+	} else {
+		b.same(rec, e, rec.Session)
+	}
+}
+
 // speak is what a worker says of an attempt beside its last word.
 func (b *Book) speak(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)

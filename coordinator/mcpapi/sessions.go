@@ -23,16 +23,21 @@ func (a *API) session(x *call, itself bool) (in one, err error) {
 	if err := wire.DecodeFilled(x.args, &in); err != nil {
 		return in, err
 	}
-	if in.SessionID == "" {
-		return in, fault.New(fault.Invalid, "", "session_id is required; list_agent_sessions lists them").With("field", "session_id")
+	return in, a.mayUse(x, in.SessionID, itself)
+}
+
+// mayUse refuses a session token another's session. itself: the caller's own session is allowed.
+func (a *API) mayUse(x *call, session string, itself bool) error {
+	if session == "" {
+		return fault.New(fault.Invalid, "", "session_id is required; list_agent_sessions lists them").With("field", "session_id")
 	}
-	if err := run.CheckSessionID(in.SessionID); err != nil {
-		return in, err
+	if err := run.CheckSessionID(session); err != nil {
+		return err
 	}
 	if own := x.who.Session; own != "" {
-		err = a.c.Within(x.ctx, in.SessionID, own, itself)
+		return a.c.Within(x.ctx, session, own, itself)
 	}
-	return in, err
+	return nil
 }
 
 // latest is what a model may want to know of a session's newest run.
@@ -125,14 +130,20 @@ func (a *API) resultOf(x *call) (any, error) {
 }
 
 func (a *API) stop(x *call) (any, error) {
-	in, err := a.session(x, false)
-	if run.CheckSessionID(in.SessionID) == nil {
-		x.targets.Session = in.SessionID
+	var in struct {
+		SessionID string `json:"session_id"`
+		Tree      bool   `json:"tree"`
 	}
-	if err != nil {
+	if err := wire.Decode(x.args, &in); err != nil {
 		return nil, err
 	}
-	return a.c.StopSession(x.lasting(), in.SessionID)
+	if x.targets.Tree = in.Tree; run.CheckSessionID(in.SessionID) == nil {
+		x.targets.Session = in.SessionID
+	}
+	if err := a.mayUse(x, in.SessionID, false); err != nil {
+		return nil, err
+	}
+	return a.c.StopSession(x.lasting(), in.SessionID, in.Tree)
 }
 
 // list are the arguments of list_agent_sessions.

@@ -99,8 +99,10 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 	},
 	{
 		name: "stop_agent_session", title: "Stop a session", scope: access.Run, sessions: true, ends: true, action: audit.SessionStop, do: (*API).stop,
-		say:   `Stop what runs in a session, and cancel what waits there. It can be resumed later.`,
-		takes: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` + sessionArg + `}}`,
+		say: `Stop what runs in a session, and cancel what waits there. It can be resumed later.
+
+The sessions that it started go on; the answer's open_below names their runs. With "tree": true they are stopped too, with all below them.`,
+		takes: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` + sessionArg + `,"tree":{"type":"boolean","description":"Stop all that is below it, too. Default false."}}}`,
 	},
 	{
 		name: "list_output_schemas", title: "List output schemas", scope: access.Read, sessions: true, looks: true, takes: nothing, do: (*API).schemas,

@@ -85,29 +85,38 @@ func (s *service) get(ctx context.Context, r *request) (reply, error) {
 }
 
 func (s *service) stop(ctx context.Context, ask *request) (reply, error) {
-	id, err := runID(ask.body)
+	var in struct {
+		RunID string `json:"run_id"`
+		Tree  bool   `json:"tree"`
+	}
+	id, err := readID(ask.body, &in, &in.RunID)
 	if err != nil {
 		return reply{}, err
 	}
-	r, err := s.c.Stop(ctx, id)
-	s.record(audit.NATS, audit.RunStop, audit.Targets{Run: id}, 200, err)
+	r, err := s.c.StopRun(ctx, id, in.Tree)
+	s.record(audit.NATS, audit.RunStop, audit.Targets{Run: id, Tree: in.Tree}, 200, err)
 	return reply{200, r}, err
 }
 
 // runID reads {"run_id":"…"}, or the id alone.
 func runID(body []byte) (string, error) {
+	var in struct {
+		RunID string `json:"run_id"`
+	}
+	return readID(body, &in, &in.RunID)
+}
+
+// readID reads an object that has an id, or the id alone.
+func readID(body []byte, in any, inID *string) (string, error) {
 	body = bytes.TrimSpace(body)
 	if !bytes.HasPrefix(body, []byte("{")) {
 		id := strings.Trim(string(body), `"`)
 		return id, run.CheckID(id)
 	}
-	var in struct {
-		RunID string `json:"run_id"`
-	}
-	if err := wire.DecodeFilled(body, &in); err != nil {
+	if err := wire.DecodeFilled(body, in); err != nil {
 		return "", err
 	}
-	return in.RunID, run.CheckID(in.RunID)
+	return *inID, run.CheckID(*inID)
 }
 
 func (s *service) agents(_ context.Context, r *request) (reply, error) {

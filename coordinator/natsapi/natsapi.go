@@ -111,7 +111,7 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordina
 	endpoints := []*endpoint{
 		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
 		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true, say: `{"run_id":"run_…"}, or the id alone`},
-		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop, say: `{"run_id":"run_…"}, or the id alone`},
+		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop, say: `{"run_id":"run_…","tree":true}, or the id alone`},
 		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, reads: true, say: `{"status":"active"}, or nothing`},
 	}
 	byName := map[string]*endpoint{}

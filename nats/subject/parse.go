@@ -23,6 +23,7 @@ const (
 	CallbackKind
 	NotifiedKind
 	DeletedKind
+	TreeKind
 )
 
 // shapes says which tokens follow a kind's word: l a lane (three tokens), s session, r run, k key, n number.
@@ -39,6 +40,7 @@ var shapes = [...]struct{ word, tokens string }{
 	CallbackKind: {"callback", "sr"},
 	NotifiedKind: {"notified", "rn"},
 	DeletedKind:  {"deleted", "s"},
+	TreeKind:     {"tree", "sr"},
 }
 
 // Keyed tells whether a kind's records stand under an attempt's key: workers may write these, and whoever has a worker's
@@ -60,7 +62,7 @@ type Record struct {
 	Kind      Kind
 	Partition string
 	Lane      string // queued
-	Session   string // session, accepted, deleted; callback: the parent
+	Session   string // session, accepted, deleted, tree; callback: the parent
 	Run       string
 	Key       string // claimed, bound, offered, ended
 	N         int    // queued: the attempt; notified: the try

@@ -129,6 +129,11 @@ func Stopping(partition, run string) string {
 	return "ao.runs." + partition + ".stopping." + run
 }
 
+// Tree takes the wish to stop what is below a session, as of the run of it that was begun last.
+func Tree(partition, session, run string) string {
+	return "ao.runs." + partition + ".tree." + session + "." + run
+}
+
 // Callback takes the list of children that a callback turn of a parent session reports: it is named after the first of them,
 // and how often that was reported before, in vain.
 func Callback(partition, parent, child string, before int) string {

@@ -22,6 +22,7 @@ func TestParseReadsWhatTheFunctionsWrite(t *testing.T) {
 		{Callback("7", "ses_p", "run_1", 2), Record{Kind: CallbackKind, Partition: "7", Session: "ses_p", Run: "run_1-2"}},
 		{Callback("7", "ses_p", "run_1", 0), Record{Kind: CallbackKind, Partition: "7", Session: "ses_p", Run: "run_1"}},
 		{Notified("7", "run_1", 3), Record{Kind: NotifiedKind, Partition: "7", Run: "run_1", N: 3}},
+		{Tree("7", "ses_1", "run_1"), Record{Kind: TreeKind, Partition: "7", Session: "ses_1", Run: "run_1"}},
 		{Deleted("7", "ses_1"), Record{Kind: DeletedKind, Partition: "7", Session: "ses_1"}},
 		{"ao.runs.7.paused.run_1", Record{Partition: "7"}},
 	} {

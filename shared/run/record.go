@@ -147,6 +147,10 @@ type Callback struct {
 	Children []string        `json:"children"` // run ids, in the order of their ends
 	At       time.Time       `json:"at"`
 	Next     json.RawMessage `json:"next,omitempty"` // the turn's accepted record, where it follows: whoever finds none writes it
+
+	// Suppressed: nobody is told of the children, since they were stopped with what is above them. RunID is then the newest begun run of
+	// the parent, so that a program of an older version takes them for told, too.
+	Suppressed bool `json:"suppressed,omitempty"`
 }
 
 // The ways a try of an HTTP callback goes.
@@ -173,6 +177,16 @@ type Notified struct {
 type Stop struct {
 	V         int       `json:"v"`
 	SessionID string    `json:"session_id"`
+	With      string    `json:"stopped_with,omitempty"` // the session whose tree is stopped; empty: somebody named this run
+	At        time.Time `json:"at"`
+}
+
+// TreeStop is the wish to stop what is below a session, and a run of it, or all that it had accepted. Its subject names the run that the
+// session began last. Where a later one was begun before the record, the record counts for nothing.
+type TreeStop struct {
+	V         int       `json:"v"`
+	SessionID string    `json:"session_id"`
+	RunID     string    `json:"run_id,omitempty"` // the run of the session to be stopped; empty: all that the stream has before
 	At        time.Time `json:"at"`
 }
 

@@ -117,11 +117,12 @@ const (
 	CallOwed          = "owed"          // it has, and the parent is busy, or tries are left
 	CallDelivered     = "delivered"     // a turn of the parent was accepted that tells it; the receiver took it
 	CallUndeliverable = "undeliverable" // the parent is gone or cannot be resumed
+	CallSuppressed    = "suppressed"    // the run, or its parent, was stopped with what is above: nobody is told
 	CallDead          = "dead"          // all tries were in vain; it can be asked for again
 )
 
 // CallStatuses are all of them.
-var CallStatuses = []string{CallWaiting, CallOwed, CallDelivered, CallUndeliverable, CallDead}
+var CallStatuses = []string{CallWaiting, CallOwed, CallDelivered, CallUndeliverable, CallSuppressed, CallDead}
 
 // LogValue keeps parameters and errors' details out of logs.
 func (r Run) LogValue() slog.Value {

@@ -22,8 +22,8 @@ func (a *app) callbacks() *cobra.Command {
 	c := &cobra.Command{
 		Use: "callbacks", Short: "List the runs that call back, the newest first; try a dead one again", Args: cobra.NoArgs,
 		Long: "List the runs whose end a parent session or a callback_url is told of, and where that stands:\n" +
-			"waiting (the run has not ended), owed (the parent is busy, or tries are left), delivered, undeliverable (the\n" +
-			"parent is gone or cannot be resumed), dead (all tries of an HTTP callback were in vain).",
+			"waiting (the run has not ended), owed (the parent is busy, or tries are left), delivered, suppressed (stopped with a tree),\n" +
+			"undeliverable (the parent is gone or cannot be resumed), dead (all tries of an HTTP callback were in vain).",
 		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
 	}
 	a.filterFlags(c, &f, run.CallStatuses)

@@ -160,6 +160,23 @@ func TestStopSeveral(t *testing.T) {
 	}
 }
 
+// With --tree what is below is stopped too; without it, it is named.
+func TestStopATree(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"status":"stopping","open_below":{"count":2,"run_ids":["run_2","run_3"],"stopping":%t}}`, string(body) == `{"tree":true}`)
+	})
+	for _, tt := range []struct{ args, want string }{
+		{"stop run_1", "run_1: 2 open runs below it go on: run_2 run_3\nhint: 'ao stop --tree run_1' stops them too\n"},
+		{"stop --tree run_1", "run_1: 2 open runs below it are stopped, too\n"},
+	} {
+		if out, errs, code := ao(t, url, "", strings.Fields(tt.args)...); out != "run_1\tstopping\n" || errs != tt.want || code != exitDone {
+			t.Errorf("%s: got %d, %q, %q", tt.args, code, out, errs)
+		}
+	}
+}
+
 // TestErrors are the coordinator's refusals, and what is no coordinator, as a person and a program read them.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct {

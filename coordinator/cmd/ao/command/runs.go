@@ -336,10 +336,13 @@ func (a *app) wait() *cobra.Command {
 
 func (a *app) stop() *cobra.Command {
 	c := &cobra.Command{
-		Use: "stop RUN|SESSION...", Short: "Stop runs, or what runs and waits in sessions", Args: someOf("a run or a session"), ValidArgsFunction: a.completeEither,
+		Use: "stop [--tree] RUN|SESSION...", Short: "Stop runs, or what runs and waits in sessions", Args: someOf("a run or a session"), ValidArgsFunction: a.completeEither,
 		Long: "Stop runs, or what runs in sessions; what waits in them is cancelled. 'ao wait RUN' tells when one has ended.\n" +
+			"What runs below goes on, and is named; with --tree it is stopped too, and what is started below later, until the session goes on.\n" +
 			"Of several, each is told to stop, also where another cannot be; the exit code is that of the first refusal.",
 	}
+	var tree bool
+	c.Flags().BoolVar(&tree, "tree", false, "stop all that is below, too")
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		var paths [][]string
 		for _, id := range args { // nothing is stopped before all words are understood
@@ -351,7 +354,7 @@ func (a *app) stop() *cobra.Command {
 		}
 		var first error
 		for i, path := range paths {
-			err := a.stopOne(ctx, args[i], path)
+			err := a.stopOne(ctx, args[i], path, tree)
 			if err != nil && first != nil {
 				a.exit(c.CommandPath(), err)
 			}
@@ -368,8 +371,12 @@ func (a *app) stop() *cobra.Command {
 }
 
 // stopOne stops what an id names, and prints how it stands then.
-func (a *app) stopOne(ctx context.Context, id string, path []string) error {
-	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: append(path, "stop")})
+func (a *app) stopOne(ctx context.Context, id string, path []string, tree bool) error {
+	call := client.Call{Method: http.MethodPost, Path: append(path, "stop")}
+	if tree {
+		call.Body = []byte(`{"tree":true}`)
+	}
+	answer, err := a.client.Do(ctx, call)
 	if err != nil {
 		return err
 	}
@@ -378,9 +385,25 @@ func (a *app) stopOne(ctx context.Context, id string, path []string) error {
 	}
 	var s struct {
 		Status string `json:"status"`
+		Below  struct {
+			Count    int      `json:"count"`
+			Runs     []string `json:"run_ids"`
+			Stopping bool     `json:"stopping"`
+		} `json:"open_below"`
 	}
 	if json.Unmarshal(answer.Doc, &s) != nil || s.Status == "" {
 		s.Status = string(run.Stopping)
+	}
+	switch b := s.Below; {
+	case b.Count == 0:
+	case b.Stopping:
+		a.note("%s: %d open runs below it are stopped, too", id, b.Count)
+	default:
+		named := strings.Join(b.Runs[:min(len(b.Runs), 5)], " ")
+		if len(b.Runs) > 5 || b.Count > len(b.Runs) {
+			named += " …"
+		}
+		a.note("%s: %d open runs below it go on: %s\nhint: 'ao stop --tree %s' stops them too", id, b.Count, named, id)
 	}
 	return a.print(id + "\t" + screen.Line(s.Status) + "\n")
 }

@@ -257,7 +257,7 @@ func TestVerify(t *testing.T) {
 	const counts = `runs       3 accepted = 1 waiting + 0 running + 2 ended
 ended      2 = 2 completed + 0 failed + 0 stopped
 attempts   2 begun, 2 ended, 0 retried
-callbacks  1 owed = 1 delivered + 0 waiting + 0 undeliverable
+callbacks  1 owed = 1 delivered + 0 waiting + 0 undeliverable + 0 suppressed
 webhooks   0 owed = 0 delivered + 0 waiting + 0 dead
 sessions   2
 read       9 records, from 1 to 9

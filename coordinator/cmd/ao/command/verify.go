@@ -82,7 +82,7 @@ func (a *app) showAudit(r audit) error {
 	f.Add("runs", fmt.Sprintf("%d accepted = %s", r.Runs["accepted"], parts(r.Runs, "waiting", "running", "ended")))
 	f.Add("ended", fmt.Sprintf("%d = %s", r.Runs["ended"], parts(r.Runs, "completed", "failed", "stopped")))
 	f.Add("attempts", fmt.Sprintf("%d begun, %d ended, %d retried", r.Attempts["begun"], r.Attempts["ended"], r.Attempts["retried"]))
-	f.Add("callbacks", fmt.Sprintf("%d owed = %s", r.Callbacks["owed"], parts(r.Callbacks, "delivered", "waiting", "undeliverable")))
+	f.Add("callbacks", fmt.Sprintf("%d owed = %s", r.Callbacks["owed"], parts(r.Callbacks, "delivered", "waiting", "undeliverable", "suppressed")))
 	f.Add("webhooks", fmt.Sprintf("%d owed = %s", r.Webhooks["owed"], parts(r.Webhooks, "delivered", "waiting", "dead")))
 	f.Add("sessions", strconv.Itoa(r.Sessions))
 	f.Add("read", fmt.Sprintf("%d records, from %d to %d", r.Records, r.Before, r.Sequence))

@@ -1,0 +1,280 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"ao/coordinator"
+	"ao/coordinator/ledger"
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// stopped is what a stop answers.
+type stopped struct {
+	RunID     string `json:"run_id"`
+	SessionID string `json:"session_id"`
+	Status    string `json:"status"`
+	Below     *struct {
+		Count    int      `json:"count"`
+		Runs     []string `json:"run_ids"`
+		Stopping bool     `json:"stopping"`
+	} `json:"open_below"`
+}
+
+const holds = `{"agent_name":"mind","prompt":"hold"}`
+
+// under is a run of a session's child.
+func under(session, more string) string {
+	return fmt.Sprintf(`{"agent_name":"mind","prompt":"hold","parent_session_id":"%s"%s}`, session, more)
+}
+
+const callsBack = `,"mode":"async_callback"`
+
+// A stop names what goes on below it; with tree that is stopped too, at every door, whether it runs or waits.
+func TestATreeIsStopped(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		stop func(s *stack, top coordinator.Accepted, tree bool) got
+	}{
+		{"a run over HTTP", func(s *stack, top coordinator.Accepted, tree bool) got {
+			return s.post("/runs/"+top.RunID+"/stop", fmt.Sprintf(`{"tree":%t}`, tree))
+		}},
+		{"a session over HTTP", func(s *stack, top coordinator.Accepted, tree bool) got {
+			return s.post("/sessions/"+top.SessionID+"/stop", fmt.Sprintf(`{"tree":%t}`, tree))
+		}},
+		{"a run over NATS", func(s *stack, top coordinator.Accepted, tree bool) got {
+			return s.request(subject.APIRunsStop, fmt.Sprintf(`{"run_id":"%s","tree":%t}`, top.RunID, tree))
+		}},
+		{"a session over MCP", func(s *stack, top coordinator.Accepted, tree bool) got {
+			body := good[stopped](s.speak(versions[1]), "stop_agent_session", fmt.Sprintf(`{"session_id":"%s","tree":%t}`, top.SessionID, tree))
+			return got{t: s.t, status: 200, body: string(marshal(s.t, body))}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			think(s)
+			top := s.submit(holds)
+			child := s.submit(under(top.SessionID, callsBack))
+			grandchild := s.submit(under(child.SessionID, callsBack))
+			waits := s.submit(under(child.SessionID, `,"additional_demands":{"tags":["nowhere"]}`))
+			stranger := s.submit(holds)
+			for _, r := range []coordinator.Accepted{top, child, grandchild, stranger} {
+				s.until(r.RunID, run.Running)
+			}
+			other := s.submit(under(stranger.SessionID, ""))
+			below := []string{child.RunID, grandchild.RunID, waits.RunID}
+
+			a := into[stopped](tt.stop(s, top, false), 200)
+			if a.Below == nil || a.Below.Stopping || a.Below.Count != 3 || !slices.Equal(a.Below.Runs, below) {
+				t.Fatalf("without tree it names %+v, want %v", a.Below, below)
+			}
+			s.until(top.RunID, run.Stopped)
+			for _, id := range below {
+				if r := into[run.Run](s.get("/runs/"+id), 200); r.Status.Final() || r.Status == run.Stopping {
+					t.Errorf("%s is %s", id, r.Status)
+				}
+			}
+
+			a = into[stopped](tt.stop(s, top, true), 200)
+			if a.Below == nil || !a.Below.Stopping || a.Below.Count != 3 || !slices.Equal(a.Below.Runs, below) {
+				t.Fatalf("with tree it names %+v, want %v", a.Below, below)
+			}
+			for _, id := range below {
+				s.until(id, run.Stopped)
+			}
+			if a := into[stopped](tt.stop(s, top, true), 200); a.Below != nil {
+				t.Errorf("once more: %+v", a.Below)
+			}
+			for _, id := range []string{child.RunID, grandchild.RunID} {
+				natstest.Until(t, "its callback is suppressed", func() bool {
+					r := into[run.Run](s.get("/runs/"+id), 200)
+					return r.Callback != nil && r.Callback.Status == "suppressed" && r.Callback.Reason == "tree_stopped"
+				})
+			}
+			if r := into[run.Run](s.get("/runs/"+waits.RunID), 200); r.Error == nil || r.Error.Code != "stopped" || !strings.Contains(string(marshal(t, r.Error)), `"stopped_with":"`+top.SessionID) {
+				t.Errorf("the error of one that waited: %s", marshal(t, r.Error))
+			}
+			for _, r := range []coordinator.Accepted{stranger, other} {
+				if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status.Final() || g.Status == run.Stopping {
+					t.Errorf("another tree's run is %s", g.Status)
+				}
+			}
+			for id, n := range map[string]int{top.SessionID: 1, child.SessionID: 1, grandchild.SessionID: 1} {
+				if got := into[run.Session](s.get("/sessions/"+id), 200); got.Runs != n {
+					t.Errorf("session %s has %d runs, want %d: nobody is told", id, got.Runs, n)
+				}
+			}
+			s.verified()
+		})
+	}
+}
+
+func marshal(t testing.TB, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// verified waits until the ledger has nothing to complain of and nothing is owed.
+func (s *stack) verified() {
+	s.t.Helper()
+	natstest.Until(s.t, "every promise is kept", func() bool { return into[ledger.Report](s.get("/ledger"), 200).OK })
+}
+
+// nothingBelow waits until nothing below a session is open.
+func (s *stack) nothingBelow(session string) {
+	s.t.Helper()
+	natstest.Until(s.t, "nothing is open below "+session, func() bool {
+		return into[stopped](s.post("/sessions/"+session+"/stop", ""), 200).Below == nil
+	})
+}
+
+// What is started later below a stopped tree ends stopped and is never begun, at every coordinator and door, until a runner begins a later
+// run of the root; a restart changes nothing. What was to be stopped stays so.
+func TestAStoppedTreeStaysStopped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	kept := func(c *serve.Config) { c.Coordinator.DataDir, c.NATS.DataDir = dir, dir }
+	s := start(t, kept)
+	think(s)
+	outside := s.submit(`{"agent_name":"mind","prompt":"outside"}`)
+	s.until(outside.RunID, run.Completed)
+	top := s.submit(under(outside.SessionID, callsBack))
+	child := s.submit(under(top.SessionID, callsBack))
+	s.until(child.RunID, run.Running)
+	s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`).want(200)
+
+	stopped := func(s *stack, r coordinator.Accepted) {
+		t.Helper()
+		if r := s.until(r.RunID, run.Stopped); r.RunnerID != "" || r.StartedAt != nil || r.Error == nil || r.Error.Code != "stopped" {
+			t.Errorf("%s was begun: %s", r.ID, marshal(t, r))
+		}
+	}
+	another := s.another()
+	all := []coordinator.Accepted{s.submit(under(top.SessionID, "")), s.submit(under(child.SessionID, callsBack)), another.submit(under(top.SessionID, callsBack)),
+		into[coordinator.Accepted](s.request(subject.APIRunsCreate, under(child.SessionID, "")), 201),
+		s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, child.SessionID))}
+	all = append(all, s.submit(under(all[0].SessionID, ""))) // below what is stopped
+	for _, r := range all {
+		stopped(s, r)
+	}
+	s.until(top.RunID, run.Stopped)
+	// The root is the root of nothing else: who is above it is told of its end.
+	natstest.Until(t, "who is above it is told", func() bool {
+		r := into[run.Run](s.get("/runs/"+top.RunID), 200)
+		return r.Callback != nil && r.Callback.Status == run.CallDelivered
+	})
+	s.until(child.RunID, run.Stopped)
+	s.stop()
+	another.stop()
+	s = start(t, kept, func(c *serve.Config) { c.Server = s.nats })
+	stopped(s, s.submit(under(top.SessionID, "")))
+
+	// The root goes on, and may start children again.
+	s.post("/sessions/"+child.SessionID+"/stop", `{"tree":true}`).want(200)
+	goesOn := s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, top.SessionID))
+	s.until(goesOn.RunID, run.Running)
+	later := s.submit(under(top.SessionID, ""))
+	s.until(later.RunID, run.Running)
+	stopped(s, s.submit(under(child.SessionID, ""))) // which was stopped for itself
+	if r := into[run.Session](s.get("/sessions/"+top.SessionID), 200); r.Runs != 2 {
+		t.Errorf("the root has %d runs, want 2: it was told of something", r.Runs)
+	}
+	s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`).want(200) // stopped before; a later run of its session is no business of it
+	for _, r := range []coordinator.Accepted{goesOn, later} {
+		if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status != run.Running {
+			t.Errorf("%s is %s", g.ID, g.Status)
+		}
+	}
+	s.post("/sessions/"+top.SessionID+"/stop", `{"tree":true}`).want(200)
+	s.nothingBelow(top.SessionID)
+	s.until(goesOn.RunID, run.Stopped)
+	s.verified()
+}
+
+// A run that waits behind another one has nothing below it; one that has ended has, until a later one begins.
+func TestWhatIsBelowARun(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	think(s)
+	top := s.submit(`{"agent_name":"mind","prompt":"x"}`)
+	s.until(top.RunID, run.Completed)
+	child := s.submit(under(top.SessionID, ""))
+	s.until(child.RunID, run.Running)
+	second := s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, top.SessionID))
+	s.until(second.RunID, run.Running)
+	third := s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, top.SessionID))
+	if g := s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`); g.status != 409 || !strings.Contains(g.body, "a later run of its session was begun") {
+		t.Errorf("the first: %d %s", g.status, g.body)
+	}
+	if a := into[stopped](s.post("/runs/"+third.RunID+"/stop", `{"tree":true}`), 200); a.Status != "stopped" || a.Below != nil {
+		t.Errorf("the third: %+v", a)
+	}
+	if r := into[run.Run](s.get("/runs/"+child.RunID), 200); r.Status != run.Running {
+		t.Errorf("the child is %s", r.Status)
+	}
+	s.post("/runs/"+second.RunID+"/stop", ``).want(200)
+	s.until(second.RunID, run.Stopped)
+	if a := into[stopped](s.post("/runs/"+second.RunID+"/stop", `{"tree":true}`), 200); a.Status != "stopped" || a.Below == nil || a.Below.Count != 1 {
+		t.Errorf("the second: %+v", a)
+	}
+	s.until(child.RunID, run.Stopped)
+	for _, body := range []string{`{"tree":"yes"}`, `{"trees":true}`, `[]`, `{"tree":true}{}`} {
+		s.post("/runs/"+second.RunID+"/stop", body).want(400)
+		s.post("/sessions/"+top.SessionID+"/stop", body).want(400)
+	}
+	s.request(subject.APIRunsGet, `{"run_id":"`+top.RunID+`","tree":true}`).want(400)
+	s.verified()
+}
+
+// A session's token stops a tree only below its own session.
+func TestATreeIsStoppedByItsOwn(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	m := think(s)
+	top := s.submit(holds)
+	mine := bearer(m.token(top.RunID))
+	child := s.submit(holds, mine)
+	theirs := bearer(m.token(child.RunID))
+	grandchild := s.submit(holds, theirs)
+	stranger := s.submit(holds)
+	strange := bearer(m.token(stranger.RunID))
+	s.until(grandchild.RunID, run.Running)
+	for _, tt := range []struct {
+		name, token string
+		of          coordinator.Accepted
+		say         string
+	}{
+		{"its own", mine, top, "cannot do that to itself"}, {"its parent's", theirs, top, "was not started by"}, {"a stranger's", mine, stranger, "was not started by"}, {"a stranger", strange, child, "was not started by"},
+	} {
+		for _, path := range []string{"/runs/" + tt.of.RunID, "/sessions/" + tt.of.SessionID} {
+			if g := s.post(path+"/stop", `{"tree":true}`, tt.token); g.status != 403 || !strings.Contains(g.body, tt.say) {
+				t.Errorf("%s: %d %s", tt.name, g.status, g.body)
+			}
+		}
+		s.speak(versions[1], tt.token).refused("stop_agent_session", `{"session_id":"`+tt.of.SessionID+`","tree":true}`, tt.say)
+	}
+	for _, r := range []coordinator.Accepted{top, child, grandchild, stranger} {
+		if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status != run.Running {
+			t.Errorf("%s is %s", g.ID, g.Status)
+		}
+	}
+	if a := into[stopped](s.post("/sessions/"+child.SessionID+"/stop", `{"tree":true}`, mine), 200); a.Below == nil || a.Below.Count != 1 {
+		t.Errorf("its child's: %+v", a)
+	}
+	s.until(grandchild.RunID, run.Stopped)
+	if r := into[run.Run](s.get("/runs/"+top.RunID), 200); r.Status != run.Running {
+		t.Errorf("it is %s itself", r.Status)
+	}
+}

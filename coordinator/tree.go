@@ -1,0 +1,269 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Below are the runs below a session that have not ended: those that go on after a stop, or that are stopped with it.
+type Below struct {
+	Count    int      `json:"count"`
+	Runs     []string `json:"run_ids"` // the oldest, 100 at most
+	Stopping bool     `json:"stopping"`
+}
+
+// StoppedRun answers the stop of a run.
+type StoppedRun struct {
+	run.Run
+	Below *Below `json:"open_below,omitempty"` // nil: there is nothing
+}
+
+// StoppedSession answers the stop of a session.
+type StoppedSession struct {
+	run.Session
+	Below *Below `json:"open_below,omitempty"` // nil: there is nothing
+}
+
+// maxNamed is how many runs below a session an answer names.
+const maxNamed = 100
+
+// below are the open runs below a session at this moment.
+func (c *Coordinator) below(session string, stopping bool) *Below {
+	n, oldest := c.Journal.Below(session, maxNamed)
+	if n == 0 {
+		return nil
+	}
+	return &Below{n, oldest, stopping}
+}
+
+// StopRun stops a run, as Stop does, and says what is open below its session. With tree, all that is stopped too, and a run that has
+// ended is no conflict as long as no later one of its session was begun. What is below belongs to the run of the session that was begun
+// last: a run that waits behind it has nothing below it.
+func (c *Coordinator) StopRun(ctx context.Context, id string, tree bool) (StoppedRun, error) {
+	if tree {
+		return c.stopRunTree(ctx, id)
+	}
+	r, err := c.Stop(ctx, id)
+	if err != nil {
+		return StoppedRun{}, err
+	}
+	return StoppedRun{r, c.below(r.SessionID, false)}, nil
+}
+
+func (c *Coordinator) stopRunTree(ctx context.Context, id string) (s StoppedRun, err error) {
+	for range 20 {
+		if err := c.caughtUp(ctx); err != nil {
+			return s, err
+		}
+		r, err := c.Journal.Get(ctx, id)
+		if err != nil {
+			return s, err
+		}
+		if root := c.Journal.Root(r.SessionID); root == id {
+			s.Below = c.below(r.SessionID, true) // before it has an effect
+			stopped, err := c.stopTree(ctx, r.SessionID, root, id)
+			if err != nil {
+				return s, err
+			}
+			if !stopped { // another was begun at this moment
+				continue
+			}
+		} else if r.Status.Final() && r.Status != run.Stopped {
+			return s, fault.Newf(fault.Conflict, "run %s has ended already: %s, and a later run of its session was begun; stop the session with its tree: POST /sessions/%s/stop", id, r.Status, r.SessionID).
+				With("run_id", id).With("status", r.Status).With("session_id", r.SessionID)
+		}
+		if s.Run, err = c.Stop(ctx, id); fault.KindOf(err) == fault.Conflict { // it had ended, and what is below it had not
+			s.Run, err = c.Show(ctx, id)
+		}
+		return s, err
+	}
+	return s, fault.Newf(fault.Unavailable, "run %s is changing; try again", id).After(time.Second)
+}
+
+// StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is stopped too.
+func (c *Coordinator) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
+	if err := c.caughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
+		return s, err
+	}
+	if _, err := c.Session(ctx, id); err != nil {
+		return s, err
+	}
+	s.Below = c.below(id, tree)
+	for stopped := !tree; !stopped; { // again where a run was begun at this moment
+		if stopped, err = c.stopTree(ctx, id, c.Journal.Root(id), ""); err != nil {
+			return s, err
+		}
+	}
+	// The last one first: a turn that ends must not let one begin that is to be cancelled.
+	open := c.Journal.Open(id)
+	for i := len(open) - 1; i >= 0; i-- {
+		if _, err := c.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
+			return s, err
+		}
+	}
+	s.Session, err = c.Journal.Session(ctx, id)
+	return s, err
+}
+
+// stopTree makes the wish durable to stop a session's tree, and of the session's own runs this one, or all. Not stopped: a run was begun
+// after root, and the wish counts for nothing.
+func (c *Coordinator) stopTree(ctx context.Context, session, root, own string) (stopped bool, err error) {
+	if root == "" { // the session is gone
+		return true, nil
+	}
+	body, err := json.Marshal(run.TreeStop{V: c.versions.now(), SessionID: session, RunID: own, At: time.Now().UTC()})
+	if err != nil {
+		return false, err
+	}
+	e := bus.Entry{Subject: subject.Tree(subject.Partition(session), session, root), Body: body}
+	if err := c.appendRecord(ctx, e); err != nil {
+		return false, unsure(ctx, err)
+	}
+	if err := c.caughtUp(ctx); err != nil {
+		return false, err
+	}
+	c.trees.poke()
+	return c.Journal.TreeStopped(session), nil
+}
+
+// trees does what follows from the stop of a tree: it ends what waits, tells the runners of what they have, and notes of whom no parent
+// is told. It acts on what the fold says, so a record of a racing coordinator, or a restart, changes nothing.
+type trees struct {
+	c    *Coordinator
+	wake chan struct{}
+
+	mu   sync.Mutex
+	told map[string]bool // by key: attempts whose stop is a record of its own; the leases repeat that to the runner
+}
+
+func newTrees(c *Coordinator) *trees {
+	return &trees{c: c, wake: make(chan struct{}, 1), told: map[string]bool{}}
+}
+
+// poke asks for a look: there is more to be stopped.
+func (t *trees) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// A look stops so many runs, so many of them at once: others' writes come between them.
+const (
+	stopsAtOnce = 4
+	stopsALook  = 256
+)
+
+func (t *trees) watch(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.wake:
+		case <-tick.C:
+		}
+		for t.look(ctx) {
+		}
+	}
+}
+
+// look stops runs, and reports whether it left some for the next look.
+func (t *trees) look(ctx context.Context) (more bool) {
+	if !t.c.Journal.Sure() || ctx.Err() != nil {
+		return false
+	}
+	var g errgroup.Group
+	g.SetLimit(stopsAtOnce)
+	due := t.due()
+	for _, a := range due[:min(len(due), stopsALook)] {
+		g.Go(func() error {
+			if err := t.stop(ctx, a); err != nil && ctx.Err() == nil && !errors.Is(err, bus.ErrTaken) {
+				t.c.log.Info("run not stopped with its tree yet; trying again", "run", a.Spec.ID, "err", err)
+			}
+			return nil
+		})
+	}
+	for _, o := range t.c.Journal.Hushed() {
+		g.Go(func() error {
+			if err := t.hush(ctx, o); err != nil && ctx.Err() == nil {
+				t.c.log.Warn("callbacks not suppressed yet; trying again", "session", o.Session, "err", err)
+			}
+			return nil
+		})
+	}
+	g.Wait()
+	return len(due) > stopsALook
+}
+
+// due are the runs to be stopped that nobody here has acted on: first those that run, then those that a worker could take, then the others.
+func (t *trees) due() []journal.Active {
+	var classes [3][]journal.Active
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	told := make(map[string]bool, len(t.told))
+	t.c.Journal.Halting(func(a journal.Active) bool {
+		switch {
+		case a.Claim == nil && a.QueuedSeq == 0:
+			classes[2] = append(classes[2], a)
+		case a.Claim == nil:
+			classes[1] = append(classes[1], a)
+		case t.told[a.Key]:
+			told[a.Key] = true
+		case a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0: // else a coordinator ends it
+			classes[0] = append(classes[0], a)
+		}
+		return true
+	})
+	t.told = told
+	return slices.Concat(classes[0], classes[1], classes[2])
+}
+
+// stop ends a run that waits, and has the runner of one that was begun stop it.
+func (t *trees) stop(ctx context.Context, a journal.Active) error {
+	if a.Claim == nil {
+		return t.c.endWaiting(ctx, a, run.Stopped, unbegun(a))
+	}
+	if err := t.c.appendStop(ctx, a); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.told[a.Key] = true
+	t.mu.Unlock()
+	return nil
+}
+
+// hush notes of whom a session is not told.
+func (t *trees) hush(ctx context.Context, o journal.Owing) error {
+	record := run.Callback{V: t.c.versions.now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
+	for _, child := range o.Children {
+		record.Children = append(record.Children, child.RunID)
+	}
+	body, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return t.c.appendRecord(ctx, bus.Entry{Subject: subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Told), Body: body})
+}
+
+// stopped tells whether what a session starts is stopped at once, as far as the fold knows.
+func (c *Coordinator) stopped(parent string) bool { return parent != "" && c.Journal.Covered(parent) }
+
+// haltedBy says with what a run was stopped that nobody has begun.
+func haltedBy(h journal.Halt) *fault.Fault {
+	return fault.New(fault.Internal, "stopped", fmt.Sprintf("Stopped before it began, with all that is below session %s", h.Session)).With("stopped_with", h.Session)
+}
