@@ -5,13 +5,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,7 +29,15 @@ var bin string // where the programs are
 // mains are the programs, as packages of the project.
 var mains = []string{"./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./scripts/allinone"}
 
+// together is how many stories go on at once, where -parallel says nothing. They wait for other processes most of the time, so that is
+// more than this machine has processors.
+const together = 6
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.parallel") }) {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(together, runtime.GOMAXPROCS(0)))) // such a flag there is
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "ao-e2e-")
 		if err != nil {
