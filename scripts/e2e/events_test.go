@@ -39,7 +39,7 @@ func TestEvents(t *testing.T) {
 		for limit := 1; limit <= 4; limit++ { // any cut gives the same, each once
 			var got []string
 			for after := ""; ; {
-				page := s.get(fmt.Sprintf("/sessions/%s/events?limit=%d%s", session, limit, after))
+				page := s.get(fmt.Sprintf("/sessions/%s/events?limit=%d&after=%s", session, limit, url.QueryEscape(after)))
 				if page.at("events.0.event_type") == "" {
 					break
 				}
@@ -48,7 +48,7 @@ func TestEvents(t *testing.T) {
 						got = append(got, kind)
 					}
 				}
-				after = "&after=" + url.QueryEscape(page.at("next"))
+				after = page.at("next")
 			}
 			s.same(fmt.Sprintf("the events by %d", limit), strings.Join(got, " "), "run_start message message result run_completed")
 		}

@@ -193,7 +193,7 @@ func TestRuns(t *testing.T) {
 		after := "created_after=" + url.QueryEscape(since)
 		var paged []string
 		for cursor := ""; ; {
-			r := s.get("/runs?limit=3&" + after + cursor)
+			r := s.get("/runs?limit=3&" + after + "&cursor=" + cursor)
 			var page struct {
 				Runs []struct {
 					ID string `json:"run_id"`
@@ -209,10 +209,9 @@ func TestRuns(t *testing.T) {
 			if len(paged) == 3 { // what comes meanwhile does not shift the pages
 				s.sync("quick", `{}`)
 			}
-			if page.Next == "" {
+			if cursor = page.Next; cursor == "" {
 				break
 			}
-			cursor = "&cursor=" + page.Next
 		}
 		s.same("the pages", strings.Join(paged, " "), strings.Join(made, " "))
 		for query, want := range map[string]int{
