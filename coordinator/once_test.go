@@ -33,6 +33,14 @@ func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
 		if _, there := c.Journal.Active(first.RunID); there || again.RunID != first.RunID {
 			t.Fatalf("%s: got %s again after %s; it is begun anew: %t", when, again.RunID, first.RunID, there)
 		}
+		_, err := c.Show(t.Context(), again.RunID)
+		wantCode(t, err, "no_longer_kept")
+		_, err = c.Session(t.Context(), again.SessionID)
+		wantCode(t, err, "no_longer_kept")
+		_, err = c.Show(t.Context(), run.NewID())
+		wantCode(t, err, "not_found")
+		_, err = c.Session(t.Context(), run.NewSessionID())
+		wantCode(t, err, "not_found")
 	}
 	nothing(c, "truncated")
 	nothing(begin(t, c.bus, Config{Keep: 1000}), "more may be kept")

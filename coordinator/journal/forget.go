@@ -49,8 +49,8 @@ func (f *fold) compact() {
 }
 
 // forget drops ended runs that who reads the stream from a sequence on would not know, and deletions before it. Of the others
-// it has from then on what such a reader would have: a run that was queued later than it was accepted begins there.
-func (f *fold) forget(before uint64) {
+// it has from then on what such a reader would have: a run that was queued later than it was accepted begins there. It gives the newest moment of a dropped run, in nanoseconds.
+func (f *fold) forget(before uint64) (newest int64) {
 	f.pass = nil // places change
 	touched := map[*session]bool{}
 	var later []*row
@@ -67,6 +67,7 @@ func (f *fold) forget(before uint64) {
 		}
 		f.drop(r)
 		r.session.runs--
+		newest = max(newest, r.created, r.claimed, r.ended)
 	}
 	for _, r := range later {
 		r.first, r.begun = r.whole, r.claim != 0 && r.runner != ""
@@ -93,6 +94,7 @@ func (f *fold) forget(before uint64) {
 		}
 	}
 	f.compact()
+	return newest
 }
 
 // leave takes dropped runs out of their sessions, and a session away with its last run. A session is what its first run says.

@@ -51,6 +51,7 @@ type Journal struct {
 
 	mu      sync.RWMutex
 	fold    *fold
+	evicted int64                   // the newest moment of a run that left with the beginning of the history, in nanoseconds; 0: none has, that we know
 	awaits  []await                 // who waits for a sequence
 	due     uint64                  // the smallest of them
 	empty   uint64                  // there is no record from the last one applied up to here
@@ -241,7 +242,7 @@ func (j *Journal) Forget(first uint64) { j.forget(first) }
 func (j *Journal) forget(first uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.fold.forget(first)
+	j.evicted = max(j.evicted, j.fold.forget(first))
 }
 
 // Prunable is the sequence up to which, itself not included, the history may be truncated: never past a run that has not

@@ -241,7 +241,7 @@ func (j *Journal) Session(ctx context.Context, id string) (run.Session, error) {
 	if s, ok := j.session(id); ok {
 		return s, nil
 	}
-	return run.Session{}, noSession(id)
+	return run.Session{}, j.noSession(id)
 }
 
 func (j *Journal) session(id string) (run.Session, bool) {
@@ -303,7 +303,7 @@ func (j *Journal) SessionResult(ctx context.Context, id string) (run.Result, run
 	}
 	j.mu.RUnlock()
 	if s == nil {
-		return run.Result{}, run.Run{}, noSession(id)
+		return run.Result{}, run.Run{}, j.noSession(id)
 	}
 	if !ended {
 		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+" has ended yet").With("session_id", id)

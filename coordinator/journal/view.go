@@ -119,14 +119,6 @@ func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	return all, nil
 }
 
-func notFound(id string) *fault.Fault {
-	return fault.Newf(fault.NotFound, "There is no run %s; GET /runs lists those that are kept", id).With("run_id", id)
-}
-
-func noSession(id string) *fault.Fault {
-	return fault.Newf(fault.NotFound, "There is no session %s; GET /sessions lists those that are kept", id).With("session_id", id)
-}
-
 // sight is what the index says of a run at one moment.
 type sight struct {
 	row           // as it was; its links are not to be followed
@@ -171,7 +163,7 @@ func (j *Journal) row(ctx context.Context, id string) (sight, error) {
 	if s, ok := j.look(id); ok {
 		return s, nil
 	}
-	return sight{}, notFound(id)
+	return sight{}, j.noRun(id)
 }
 
 // Get is a run as readers see it, with its parameters. An unknown id is NotFound.
@@ -201,7 +193,7 @@ func (j *Journal) gone(id string, err error) error {
 	case !j.Sure():
 		return fault.Wrap(fault.Unavailable, "", "NATS may have lost records; looking again", err).After(time.Second)
 	}
-	return notFound(id)
+	return evicted("run", id)
 }
 
 // spec is the run's specification; large says whether a body that went through the object store is wanted too.

@@ -60,7 +60,7 @@ func (j *Journal) missed(ctx context.Context, first uint64) (uint64, error) {
 	if head := j.fold.head; head != nil && head.first < state.First {
 		return first, bus.ErrRewound
 	}
-	j.fold.forget(state.First)
+	j.evicted = max(j.evicted, j.fold.forget(state.First))
 	return state.First, nil
 }
 

@@ -190,6 +190,7 @@ func (r *Run) Write(o *wire.Builder) {
 	o.At("completed_at", r.EndedAt)
 	o.At("timeout_at", r.TimeoutAt)
 	o.Some("waiting_for", r.WaitingFor)
+	o.True("parameters_omitted", r.ParametersOmitted)
 	o.Count("max_attempts", uint64(r.MaxAttempts))
 	o.Count("depth", uint64(r.Depth))
 	o.True("parent_gone", r.ParentGone)

@@ -83,9 +83,9 @@ var (
 	RunNoMatchTimeout = Setting[time.Duration]{Env: "RUN_NO_MATCH_TIMEOUT", Flag: "run-no-match-timeout", Default: "300", Read: Duration(time.Second),
 		Doc: "how long a run waits for a runner that matches"}
 	RunRetention = Setting[time.Duration]{Env: "RUN_RETENTION", Flag: "run-retention", Default: "168h", Read: Duration(time.Minute),
-		Doc: "how long history and idempotency keys are kept at least"}
+		Doc: "how long history and idempotency keys are kept; RUN_KEEP may come first for runs"}
 	RunKeep = Setting[int]{Env: "RUN_KEEP", Flag: "run-keep", Default: "1000000", Read: Int(1, math.MaxInt32),
-		Doc: "ended runs kept at most"}
+		Doc: "ended runs kept at most; it wins over RUN_RETENTION"}
 	RunnerHeartbeat = Setting[time.Duration]{Env: "RUNNER_HEARTBEAT_INTERVAL", Flag: "runner-heartbeat-interval", Default: "60", Read: Duration(time.Second),
 		Doc: "how often a runner is to be heard of at least"}
 	RunnerStale = Setting[time.Duration]{Env: "RUNNER_STALE_THRESHOLD", Flag: "runner-stale-threshold", Default: "120", Read: Duration(time.Second),
