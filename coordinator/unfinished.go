@@ -34,12 +34,12 @@ const (
 // unfinished writes the records that others say are to follow them, and that their writer did not come to write. Every coordinator does
 // so; the stream takes each once.
 type unfinished struct {
-	c     *Coordinator
-	since map[uint64]time.Time // when it was first seen that nothing follows, by the sequence of the record that says what is to
+	c    *Coordinator
+	seen map[uint64]trouble // until when nothing is done, by the sequence of the record that says what is to follow
 }
 
 func newUnfinished(c *Coordinator) *unfinished {
-	return &unfinished{c: c, since: map[uint64]time.Time{}}
+	return &unfinished{c: c, seen: map[uint64]trouble{}}
 }
 
 func (u *unfinished) watch(ctx context.Context) error { return every(ctx, unfinishedEvery, u.look) }
@@ -50,20 +50,21 @@ func (u *unfinished) look(ctx context.Context) {
 		return
 	}
 	now := time.Now()
-	since := map[uint64]time.Time{}
+	seen := map[uint64]trouble{}
 	var g errgroup.Group
 	g.SetLimit(16)
-	finish := func(seq uint64, run string, f func() error) {
-		at, ok := u.since[seq]
+	finish := func(seq uint64, id string, f func() error) {
+		at, ok := u.seen[seq]
 		if !ok {
-			at = now
+			at.until = now.Add(unfinishedAfter)
 		}
-		if since[seq] = at; now.Sub(at) < unfinishedAfter {
+		if seen[seq] = at; now.Before(at.until) {
 			return
 		}
+		seen[seq] = trouble{at.times + 1, now.Add(run.Backoff(at.times + 1))} // what it came to is seen by then
 		g.Go(func() error {
 			if err := f(); err != nil && ctx.Err() == nil {
-				u.c.log.Warn("what another record is followed by is not written yet; trying again", "run", run, "seq", seq, "err", err)
+				u.c.log.Warn("what another record is followed by is not written yet; trying again", "run", id, "seq", seq, "err", err)
 			}
 			return nil
 		})
@@ -78,7 +79,7 @@ func (u *unfinished) look(ctx context.Context) {
 		finish(a.EndSeq, a.Spec.ID, func() error { return u.c.endAsCarried(ctx, a) })
 	}
 	_ = g.Wait()
-	u.since = since
+	u.seen = seen
 }
 
 // endAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.

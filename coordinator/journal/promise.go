@@ -32,7 +32,7 @@ func (f *fold) beginSession(rec subject.Record, m bus.Message) (int, error) {
 // promiseRun notes a run that is to follow. What does not carry it, as records of older versions, promises nothing.
 func (f *fold) promiseRun(id, session string, next []byte, children []*row, m bus.Message) {
 	q, err := run.DecodeQueued(next, nil)
-	if len(next) == 0 || err != nil || q.ID != id || q.SessionID != session {
+	if id == "" || len(next) == 0 || err != nil || q.ID != id || q.SessionID != session {
 		return
 	}
 	f.promised[identOf(runPrefix, q.ID)] = promise{m.Seq, q.SessionID, children}

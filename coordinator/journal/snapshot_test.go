@@ -49,6 +49,7 @@ func whole(f *fold) string {
 			continue
 		}
 		a := *r.live.snap
+		lines = append(lines, fmt.Sprintf("live %d: unlisted %t %t", r.first, r.live.unlisted, f.unlisted[r]))
 		lines = append(lines, fmt.Sprintf("live %d: %s %s not before %d, tells %v, after %d before %d", r.first, must(json.Marshal(a.Spec)), must(json.Marshal(a.Claim)),
 			nanos(a.NotBefore), firsts(r.live.children), first(r.live.prev), first(r.live.next)))
 		a.Spec, a.Claim, a.NotBefore, a.Started = nil, nil, began, nil
@@ -74,6 +75,9 @@ func whole(f *fold) string {
 	}
 	for s, rows := range f.hushed {
 		lines = append(lines, fmt.Sprint("hushed ", s.first, firsts(rows)))
+	}
+	for id, p := range f.promised {
+		lines = append(lines, fmt.Sprint("promised ", id, p.seq, p.session, firsts(p.children)))
 	}
 	for _, r := range f.recent {
 		lines = append(lines, fmt.Sprint("recent ", r.seq, r.at.UnixNano()))
