@@ -35,6 +35,20 @@ type wait struct {
 	want  fleet.Want
 	lane  string
 	since time.Time // its turn has come, or it is queued
+	moves trouble   // into that lane from another one: it may have been there before, and is not queued there again
+}
+
+// maxMove is the longest pause between two looks at a run that waits in another lane than it should.
+const maxMove = 10 * time.Second
+
+// move tells whether a run that waits in another lane is to be queued in its own now: at once, and ever more seldom where that changes
+// nothing.
+func (w *wait) move(now time.Time) bool {
+	if now.Before(w.moves.until) {
+		return false
+	}
+	w.moves = trouble{w.moves.times + 1, now.Add(min(run.Backoff(w.moves.times+1), maxMove))}
+	return true
 }
 
 func newTurns(c *Coordinator) *turns {
@@ -257,20 +271,20 @@ func (t *turns) sweep(ctx context.Context) {
 		t.mu.Unlock()
 		if w == nil {
 			want := t.want(a)
-			w = &wait{want, want.Lane(), now}
+			w = &wait{want: want, lane: want.Lane(), since: now}
 		}
 		waits[a.Spec.ID] = w
 		matched := t.c.fleet.laneMatches(w.lane, w.want)
 		if !matched {
 			// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
 			if want := t.want(a); want.Lane() != w.lane {
-				w.want, w.lane = want, want.Lane()
+				w.want, w.lane, w.moves = want, want.Lane(), trouble{}
 				matched = t.c.fleet.laneMatches(w.lane, want)
 			}
 		}
 		over := a.Stopping || a.QueuedSeq == 0 && t.inVain(a) != nil
 		if matched || over {
-			if over || a.Lane != w.lane || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
+			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +148,18 @@ func TestATurnAfterALostClaim(t *testing.T) {
 	next := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"go on"}`, "")
 	f.end(active(t, c, first.RunID, "is queued", isQueued), said("ok"))
 	f.ends(next.RunID, said("ok"))
+}
+
+// A run that was in its lane before, and waits in another one, is not queued there again, whatever pokes: it is looked at ever more seldom.
+func TestARunThatMovesBackIsLookedAtEverMoreSeldom(t *testing.T) {
+	var w wait
+	now, looks := time.Unix(0, 0), []int(nil)
+	for ms := 0; ms < 60_000; ms += 100 { // a runner comes ten times a second
+		if w.move(now.Add(time.Duration(ms) * time.Millisecond)) {
+			looks = append(looks, ms/1000)
+		}
+	}
+	if want := []int{0, 1, 3, 7, 15, 25, 35, 45, 55}; !slices.Equal(looks, want) {
+		t.Errorf("it was looked at after %v s, want %v", looks, want)
+	}
 }
