@@ -189,3 +189,23 @@ func TestWholeRecords(t *testing.T) {
 		t.Errorf("of no records: %d up to %d", records, end)
 	}
 }
+
+// A history is cut between two records of one batch, not before the batch or behind it.
+func TestSeams(t *testing.T) {
+	var raw []byte
+	var at []int64
+	for _, id := range []string{"", "a", "a", "a", "b", "", "c", "c"} {
+		at = append(at, int64(len(raw)))
+		body := make([]byte, 30)
+		if id != "" {
+			body = append(body, "NATS/1.0\r\nNats-Batch-Id: "+id+"\r\nNats-Batch-Sequence: 1\r\n\r\n"...)
+		}
+		binary.LittleEndian.PutUint32(body, uint32(len(body))|1<<31)
+		raw = append(raw, body...)
+	}
+	for from, want := range map[int64][]int64{0: {at[2], at[3], at[7]}, at[3]: {at[3], at[7]}, at[3] + 1: {at[7]}} {
+		if got := seams(raw, from); !slices.Equal(got, want) {
+			t.Errorf("from %d: %v, want %v", from, got, want)
+		}
+	}
+}

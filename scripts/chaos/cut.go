@@ -14,53 +14,104 @@ import (
 // ids are those of runs and sessions in a record, wherever in it.
 var ids = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
 
+// most is how much is cut off, in bytes.
+const most = 64 << 10
+
 // cut takes 8 to 64 KiB from the end of the newest file of RUNS, some records at least, and notes what the records were about that are
-// gone with it. It gives how many bytes and how many whole records these were.
-func (j *judge) cut(rng *rand.Rand) (n int64, records int, err error) {
+// gone with it. With inside it cuts between two records of one batch, where the last 64 KiB have such a place. It gives how many bytes
+// and how many whole records these were.
+func (j *judge) cut(rng *rand.Rand, inside bool) (c cutting, err error) {
 	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
 	if err != nil {
-		return 0, 0, err
+		return c, err
 	}
-	newest, most := "", -1
+	newest, last := "", -1
 	for _, f := range files {
-		if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk")); err == nil && n > most {
-			newest, most = f, n
+		if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk")); err == nil && n > last {
+			newest, last = f, n
 		}
 	}
 	if newest == "" {
-		return 0, 0, errors.New("RUNS has no file")
+		return c, errors.New("RUNS has no file")
 	}
 	raw, err := os.ReadFile(newest)
 	if err != nil {
-		return 0, 0, err
+		return c, err
 	}
-	n = min(int64(len(raw)), 8<<10+rng.Int64N(56<<10))
-	left := int64(len(raw)) - n
-	_, all := whole(raw, int64(len(raw)))
+	size := int64(len(raw))
+	left := size - min(size, 8<<10+rng.Int64N(most-8<<10))
+	if places := seams(raw, size-most); inside && len(places) > 0 {
+		left, c.inside = places[rng.IntN(len(places))], true
+	}
+	_, all := whole(raw, size)
 	end, kept := whole(raw, left)
 	for _, id := range ids.FindAll(raw[end:], -1) {
 		j.torn[string(id)] = true
 	}
-	return n, all - kept, os.Truncate(newest, left)
+	c.bytes, c.records = size-left, all-kept
+	return c, os.Truncate(newest, left)
 }
 
-// whole is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it: each begins with
-// its length in four bytes, whose highest bit is a mark. Where that makes no sense nothing is taken for whole.
-func whole(raw []byte, within int64) (end int64, records int) {
-	const header = 22
-	for {
-		if end+header > int64(len(raw)) {
-			return end, records
+// cutting is what was cut off.
+type cutting struct {
+	bytes   int64
+	records int  // whole ones
+	inside  bool // between two records of one batch
+}
+
+// batch is the id of the batch that a record was written with, as NATS keeps it.
+var batch = regexp.MustCompile(`Nats-Batch-Id: ?([0-9A-Za-z]+)\r\n`)
+
+// seams are the places from an offset on between two records of one batch.
+func seams(raw []byte, from int64) (places []int64) {
+	var before string
+	for at, next := int64(0), int64(0); ; at = next {
+		n := length(raw, at)
+		if n == 0 {
+			return places
 		}
-		length := int64(binary.LittleEndian.Uint32(raw[end:]) &^ (1 << 31))
-		switch {
-		case length < header:
-			return 0, 0
-		case end+length > within:
-			return end, records
+		next = at + n
+		var id string
+		if m := batch.FindSubmatch(raw[at:next]); m != nil {
+			id = string(m[1])
 		}
-		end, records = end+length, records+1
+		if id != "" && id == before && at >= from {
+			places = append(places, at)
+		}
+		before = id
 	}
+}
+
+// whole is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it. Where the file makes
+// no sense nothing is taken for whole.
+func whole(raw []byte, within int64) (end int64, records int) {
+	for end+header <= int64(len(raw)) {
+		switch n := length(raw, end); {
+		case n == 0 && binary.LittleEndian.Uint32(raw[end:])&^(1<<31) < header:
+			return 0, 0
+		case n == 0, end+n > within:
+			return end, records
+		default:
+			end, records = end+n, records+1
+		}
+	}
+	return end, records
+}
+
+// header is the smallest record, in bytes.
+const header = 22
+
+// length is how long the record is that begins at an offset: it begins with that in four bytes, whose highest bit is a mark. 0: there
+// is no whole one.
+func length(raw []byte, at int64) int64 {
+	if at+header > int64(len(raw)) {
+		return 0
+	}
+	n := int64(binary.LittleEndian.Uint32(raw[at:]) &^ (1 << 31))
+	if n < header || at+n > int64(len(raw)) {
+		return 0
+	}
+	return n
 }
 
 // gaps are what a ledger may find in a history whose end was cut off, in a session of which something was cut off: words about runs,

@@ -19,6 +19,7 @@ type tear struct {
 	Coordinators string   `json:"coordinators"` // left running, restarted
 	Cut          int64    `json:"bytes_cut"`
 	Records      int      `json:"records_cut"` // whole ones
+	Inside       bool     `json:"inside_a_batch"`
 	Answered     int      `json:"runs_answered_before"`
 	Lost         []string `json:"runs_lost"`        // answered, and not known any more
 	BegunAgain   int      `json:"attempts_twice"`   // their claim was cut off
@@ -29,8 +30,9 @@ type tear struct {
 }
 
 func (t tear) String() string {
-	return fmt.Sprintf("coordinators %s: %d bytes cut, %d whole records; of %d runs answered %d lost, of which %d were taken again by a repeat; %d attempts begun twice; served again after %s; %d lines tell of it; ledger: %s",
-		t.Coordinators, t.Cut, t.Records, t.Answered, len(t.Lost), t.Retaken, t.BegunAgain, t.Back, len(t.Said), t.Ledger)
+	where := map[bool]string{true: ", inside a batch"}[t.Inside]
+	return fmt.Sprintf("coordinators %s: %d bytes cut%s, %d whole records; of %d runs answered %d lost, of which %d were taken again by a repeat; %d attempts begun twice; served again after %s; %d lines tell of it; ledger: %s",
+		t.Coordinators, t.Cut, where, t.Records, t.Answered, len(t.Lost), t.Retaken, t.BegunAgain, t.Back, len(t.Said), t.Ledger)
 }
 
 // tornLoad is how long a tear's load goes on before it.
@@ -84,7 +86,8 @@ func (j *judge) tear(ctx context.Context, rng *rand.Rand, round int, lost map[st
 		}
 	}
 	marks := j.marks()
-	if t.Cut, t.Records, err = j.cut(rng); err != nil {
+	c, err := j.cut(rng, round/2%2 == 0) // two of four, with coordinators of both kinds
+	if t.Cut, t.Records, t.Inside = c.bytes, c.records, c.inside; err != nil {
 		return t, err
 	}
 	j.forget(round)
