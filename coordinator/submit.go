@@ -39,7 +39,7 @@ type plan struct {
 }
 
 // Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
-// session's id). A failed creation leaves nothing behind. key is the caller's idempotency key, scope whose key it is.
+// session's id). A refused creation leaves nothing behind; one that NATS did not answer may come to be. key is the caller's idempotency key, scope whose key it is.
 func (c *Coordinator) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	ctx, span := c.Trace.Begin(ctx, trace.Producer, "submit")
 	a, err := c.submit(ctx, body, scope, key)
