@@ -131,7 +131,8 @@ func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err 
 	})
 }
 
-// write appends the turn and the record of what it tells, if still says so at the last moment. ErrTaken: that has been done.
+// write appends the turn and the record of what it tells, if still says so at the last moment. ErrTaken: that has been
+// done.
 func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() bool) (told int, err error) {
 	children, err := c.children(ctx, o.Children)
 	if err != nil {
@@ -167,8 +168,9 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	return told, err
 }
 
-// telling are the records of a callback turn. The callback record decides, so it is the first of those that are written one by one, and
-// carries the turn. In a batch the turn precedes it, as programs of older versions want, and is not queued before that record stands.
+// telling are the records of a callback turn. The callback record decides, so it is the first of those that are written
+// one by one, and carries the turn. In a batch the turn precedes it, as programs of older versions want, and is not
+// queued before that record stands.
 func (c *Coordinator) telling(spec run.Spec) (together, apart []bus.Entry, err error) {
 	body, err := run.Accepted{V: c.versions.now(), Spec: spec}.Encode()
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// holdBatches takes all places that NATS has for batches, and keeps them, until the test ends: as a worker may, and commits none.
+// holdBatches takes all places that NATS has for batches, and keeps them, until the test ends: as a worker may, and
+// commits none.
 func holdBatches(t *testing.T, s *embed.Server) {
 	t.Helper()
 	others := natstest.Conn(t, s)
@@ -53,8 +54,8 @@ func holdBatches(t *testing.T, s *embed.Server) {
 	t.Cleanup(func() { close(stop); wg.Wait() })
 }
 
-// Somebody holds all places that NATS has for batches, and goes on with it: what is written as a batch else is done all the same within
-// seconds (the limit is for slow machines), and each thing once, by two coordinators.
+// Somebody holds all places that NATS has for batches, and goes on with it: what is written as a batch else is done all
+// the same within seconds (the limit is for slow machines), and each thing once, by two coordinators.
 func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)

@@ -357,7 +357,8 @@ func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Stat
 	return c.say(ctx, a, e)
 }
 
-// shutting are the records that say a last word if nothing was offered: the first takes the offer's place, and carries that word.
+// shutting are the records that say a last word if nothing was offered: the first takes the offer's place, and carries
+// that word.
 func shutting(a journal.Active, e bus.Entry) []bus.Entry {
 	return []bus.Entry{{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: e.Body}, e}
 }

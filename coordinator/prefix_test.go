@@ -15,8 +15,8 @@ import (
 	"ao/shared/run"
 )
 
-// Records that belong together may come to no more than the first of them: NATS crashed while it wrote the batch, or their writer ended
-// between two single ones. scripts/rules wants a test of each use of such appends (decision 0033).
+// Records that belong together may come to no more than the first of them: NATS crashed while it wrote the batch, or
+// their writer ended between two single ones. scripts/rules wants a test of each use of such appends (decision 0033).
 
 // cuts runs a story for each beginning of what a coordinator writes, and for each that may go on from it.
 func cuts(t *testing.T, members int, story func(t *testing.T, p prefix)) {
@@ -89,8 +89,8 @@ func (p *prefix) inOrder() {
 	}
 }
 
-// What a coordinator claims to end it ends with the word that the claim carries, whoever says it: it is not lost for its lease, and not
-// begun by anybody.
+// What a coordinator claims to end it ends with the word that the claim carries, whoever says it: it is not lost for
+// its lease, and not begun by anybody.
 func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -117,7 +117,8 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 	}
 }
 
-// Somebody wants a run stopped at the moment in which it is claimed to fail: the word that the claim carries is said, and told.
+// Somebody wants a run stopped at the moment in which it is claimed to fail: the word that the claim carries is said,
+// and told.
 func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start("").RunID
@@ -132,7 +133,8 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	})
 }
 
-// What a coordinator puts in an offer's place is the word that it says: it is nobody's result, and no lease is waited for.
+// What a coordinator puts in an offer's place is the word that it says: it is nobody's result, and no lease is waited
+// for.
 func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 	for _, attempts := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d attempts", attempts), func(t *testing.T) {
@@ -171,7 +173,8 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	})
 }
 
-// The record of a session under its caller's own id carries its run: the id stands for that run and no other, and it is begun once.
+// The record of a session under its caller's own id carries its run: the id stands for that run and no other, and it is
+// begun once.
 func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 	for name, more := range map[string]string{"a runner is there": "", "nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`, "it is large": `,"parameters":{"prompt":"` + strings.Repeat("x", MaxInline) + `"}`} {
 		t.Run(name, func(t *testing.T) {
@@ -246,8 +249,8 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 	})
 }
 
-// A worker says its last word on a run of which NATS has lost all but the session's record: the run comes back, and that word is not in
-// its way.
+// A worker says its last word on a run of which NATS has lost all but the session's record: the run comes back, and
+// that word is not in its way.
 func TestALateWordOnASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
@@ -326,7 +329,8 @@ func (p *prefix) telling(o journal.Owing) (together, apart []bus.Entry) {
 	return together, apart
 }
 
-// A parent is told once, by one turn, whichever of the two records stands alone; its text is what it was, even where the child is gone.
+// A parent is told once, by one turn, whichever of the two records stands alone; its text is what it was, even where
+// the child is gone.
 func TestAPrefixOfACallback(t *testing.T) {
 	for _, way := range []string{"together", "one by one"} {
 		t.Run(way, func(t *testing.T) {
@@ -381,8 +385,9 @@ func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 	}
 }
 
-// Two coordinators tell the same parent, one record at a time: the first callback record decides, and there is one turn. Of a batch that
-// NATS cut with a crash the turn stands, and another coordinator's batch was on its way: the turn without a callback record ends unbegun.
+// Two coordinators tell the same parent, one record at a time: the first callback record decides, and there is one
+// turn. Of a batch that NATS cut with a crash the turn stands, and another coordinator's batch was on its way: the turn
+// without a callback record ends unbegun.
 func TestTwoTellOneParentOneByOne(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		parent, _, _, apart := p.told()
@@ -425,8 +430,8 @@ func TestTwoTellOneParentOneByOne(t *testing.T) {
 	})
 }
 
-// Runs that waited for a runner are queued with one write. Each record is by itself: those of which it came to nothing are queued in
-// their order by whoever goes on.
+// Runs that waited for a runner are queued with one write. Each record is by itself: those of which it came to nothing
+// are queued in their order by whoever goes on.
 func TestAPrefixOfQueuedRuns(t *testing.T) {
 	const runs = 4
 	cuts(t, runs, func(t *testing.T, p prefix) {

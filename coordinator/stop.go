@@ -73,7 +73,8 @@ func (c *Coordinator) ending(ctx context.Context, a journal.Active, status run.S
 	return []bus.Entry{{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim}, last}, err
 }
 
-// endWaiting ends a run that nobody has begun, so that no worker can come between. ErrTaken: somebody has begun it, or is ending it.
+// endWaiting ends a run that nobody has begun, so that no worker can come between. ErrTaken: somebody has begun it, or
+// is ending it.
 func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	all, err := c.ending(ctx, a, status, f)
 	if err != nil {

@@ -39,7 +39,8 @@ type plan struct {
 }
 
 // Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
-// session's id). A refused creation leaves nothing behind; one that NATS did not answer may come to be. key is the caller's idempotency key, scope whose key it is.
+// session's id). A refused creation leaves nothing behind; one that NATS did not answer may come to be. key is the
+// caller's idempotency key, scope whose key it is.
 func (c *Coordinator) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	ctx, span := c.Trace.Begin(ctx, trace.Producer, "submit")
 	a, err := c.submit(ctx, body, scope, key)
@@ -338,8 +339,9 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 	return c.appendRecord(ctx, entry)
 }
 
-// beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it is accepted, and
-// the run's first. The one before the other: whose session it is, is decided when its run may be taken.
+// beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it
+// is accepted, and the run's first. The one before the other: whose session it is, is decided when its run may be
+// taken.
 func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) ([]bus.Entry, error) {
 	accepted, err := run.Accepted{V: c.versions.now(), Spec: s}.Encode()
 	if err != nil {

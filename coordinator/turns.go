@@ -41,8 +41,8 @@ type wait struct {
 // maxMove is the longest pause between two looks at a run that waits in another lane than it should.
 const maxMove = 10 * time.Second
 
-// move tells whether a run that waits in another lane is to be queued in its own now: at once, and ever more seldom where that changes
-// nothing.
+// move tells whether a run that waits in another lane is to be queued in its own now: at once, and ever more seldom
+// where that changes nothing.
 func (w *wait) move(now time.Time) bool {
 	if now.Before(w.moves.until) {
 		return false

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// appendAll writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may come to no more
-// than the first of them, and others write meanwhile: each record says what has to follow, and whoever finds that missing writes it
-// (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
+// appendAll writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may
+// come to no more than the first of them, and others write meanwhile: each record says what has to follow, and whoever
+// finds that missing writes it (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
 func (c *Coordinator) appendAll(ctx context.Context, entries ...bus.Entry) (uint64, error) {
 	seq, err := c.bus.AppendAll(ctx, entries...)
 	if errors.Is(err, bus.ErrCrowded) {
@@ -31,8 +31,8 @@ const (
 	unfinishedAfter = time.Second
 )
 
-// unfinished writes the records that others say are to follow them, and that their writer did not come to write. Every coordinator does
-// so; the stream takes each once.
+// unfinished writes the records that others say are to follow them, and that their writer did not come to write. Every
+// coordinator does so; the stream takes each once.
 type unfinished struct {
 	c    *Coordinator
 	seen map[uint64]trouble // until when nothing is done, by the sequence of the record that says what is to follow
@@ -94,8 +94,8 @@ func (c *Coordinator) endAsCarried(ctx context.Context, a journal.Active) error 
 	return c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word})
 }
 
-// keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's own records with a
-// crash, and kept what its worker said of it.
+// keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's
+// own records with a crash, and kept what its worker said of it.
 func (c *Coordinator) keepPromise(ctx context.Context, p journal.Promised) error {
 	first := once{Run: p.RunID, Session: p.SessionID}
 	if err := c.lateWords(ctx, first); err != nil {
@@ -113,7 +113,8 @@ func (c *Coordinator) keepPromise(ctx context.Context, p journal.Promised) error
 	return nil
 }
 
-// list writes the callback record of a turn that stands without it. Where another turn has its place, this one tells nobody, and ends.
+// list writes the callback record of a turn that stands without it. Where another turn has its place, this one tells
+// nobody, and ends.
 func (c *Coordinator) list(ctx context.Context, a journal.Active) error {
 	e, err := c.listing(*a.Spec, nil)
 	if err != nil {

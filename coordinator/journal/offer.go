@@ -11,8 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's, which checks it
-// (contract section 6). One that cannot be read counts, too: its subject is taken, no other will come.
+// offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's,
+// which checks it. One that cannot be read counts, too: its subject is taken, no other will come.
 func (f *fold) offer(ch *Change, r *row, m bus.Message) {
 	if !f.mayOffer(r) {
 		return
@@ -30,14 +30,16 @@ func (f *fold) mayOffer(r *row) bool {
 	return a.Claim != nil && a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0 && a.Spec.Contract
 }
 
-// shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind it.
+// shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind
+// it.
 func (f *fold) shut(r *row, m bus.Message) {
 	if f.mayOffer(r) && f.carries(m.Body) {
 		f.change(r).EndSeq = m.Seq
 	}
 }
 
-// carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does without an offer.
+// carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does
+// without an offer.
 func (f *fold) carries(word []byte) bool {
 	if len(word) == 0 || !json.Valid(word) {
 		return false

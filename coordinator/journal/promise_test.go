@@ -10,8 +10,8 @@ import (
 	"ao/shared/run"
 )
 
-// unfinished are histories of records that belong together, whole: what each of their beginnings comes to is in the rows of
-// TestWhatIsToFollow.
+// unfinished are histories of records that belong together, whole: what each of their beginnings comes to is in the
+// rows of TestWhatIsToFollow.
 func unfinished(t testing.TB) (own, apart, together, ending, shut []entry) {
 	session := newActor(t, run.NewID(), "ses_own", "x")
 	own = []entry{{Subject: subject.Session(session.part, "ses_own"), Body: must(run.Begun{V: 1, RunID: session.spec.ID, At: began, Next: session.accepted().Body}.Encode())}, session.queued(1)}
@@ -43,8 +43,8 @@ func unfinished(t testing.TB) (own, apart, together, ending, shut []entry) {
 	return own, apart, together, ending, shut
 }
 
-// What has to follow a record is known from there on until it has come, also of a snapshot and by who goes on from one; history stays for
-// it, and a deletion ends it.
+// What has to follow a record is known from there on until it has come, also of a snapshot and by who goes on from one;
+// history stays for it, and a deletion ends it.
 func TestWhatIsToFollow(t *testing.T) {
 	own, apart, together, ending, shut := unfinished(t)
 	for _, tt := range []struct {
@@ -96,7 +96,8 @@ func TestWhatIsToFollow(t *testing.T) {
 	}
 }
 
-// A turn is not queued before its callback record stands; one that ends without it gives nothing back, and answers nobody.
+// A turn is not queued before its callback record stands; one that ends without it gives nothing back, and answers
+// nobody.
 func TestATurnWaitsForItsCallbackRecord(t *testing.T) {
 	_, _, records, _, _ := unfinished(t)
 	j := New(nil, Config{Key: keyOf})

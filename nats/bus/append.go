@@ -178,8 +178,9 @@ func (b *Bus) publish(ctx context.Context, e Entry) (uint64, error) {
 }
 
 // AppendAll writes all entries as one batch, next to each other in the stream, and gives the last one's sequence.
-// ErrTaken: at least one subject has its message, nothing was written. ErrCrowded: nothing was written, AppendEach may do. A NATS that
-// crashes meanwhile may leave the first of them: whoever reads them has to go on from each such beginning (decision 0033).
+// ErrTaken: at least one subject has its message, nothing was written. ErrCrowded: nothing was written, AppendEach may
+// do. A NATS that crashes meanwhile may leave the first of them: whoever reads them has to go on from each such
+// beginning (decision 0033).
 func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	switch {
 	case len(entries) == 0:
@@ -201,8 +202,8 @@ func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err 
 	return seq, err
 }
 
-// AppendEach writes entries one after the other, in their order, and gives the last one's sequence. At the first that is refused or
-// not answered it stops: those before it stand.
+// AppendEach writes entries one after the other, in their order, and gives the last one's sequence. At the first that
+// is refused or not answered it stops: those before it stand.
 func (b *Bus) AppendEach(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	for _, e := range entries {
 		if seq, err = b.Append(ctx, e); err != nil {
@@ -235,8 +236,8 @@ func crowded(cause error) error {
 // ErrCrowded is in the fault of AppendAll when NATS takes no further batch. Single records are still taken.
 var ErrCrowded = errors.New("too many batches at once")
 
-// insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of half a second
-// in all: one that is slow to refuse is asked as often, for half a minute.
+// insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of
+// half a second in all: one that is slow to refuse is asked as often, for half a minute.
 func insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
 	began := time.Now()
 	for pause, left := 2*time.Millisecond, 500*time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {

@@ -17,9 +17,9 @@ var ids = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
 // most is how much is cut off, in bytes.
 const most = 64 << 10
 
-// cut takes 8 to 64 KiB from the end of the newest file of RUNS, some records at least, and notes what the records were about that are
-// gone with it. With inside it cuts between two records of one batch, where the last 64 KiB have such a place. It gives how many bytes
-// and how many whole records these were.
+// cut takes 8 to 64 KiB from the end of the newest file of RUNS, some records at least, and notes what the records were
+// about that are gone with it. With inside it cuts between two records of one batch, where the last 64 KiB have such a
+// place. It gives how many bytes and how many whole records these were.
 func (j *judge) cut(rng *rand.Rand, inside bool) (c cutting, err error) {
 	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
 	if err != nil {
@@ -82,8 +82,8 @@ func seams(raw []byte, from int64) (places []int64) {
 	}
 }
 
-// whole is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it. Where the file makes
-// no sense nothing is taken for whole.
+// whole is where the last whole record ends within so many bytes of a file of NATS, and how many there are up to it.
+// Where the file makes no sense nothing is taken for whole.
 func whole(raw []byte, within int64) (end int64, records int) {
 	for end+header <= int64(len(raw)) {
 		switch n := length(raw, end); {
@@ -101,8 +101,8 @@ func whole(raw []byte, within int64) (end int64, records int) {
 // header is the smallest record, in bytes.
 const header = 22
 
-// length is how long the record is that begins at an offset: it begins with that in four bytes, whose highest bit is a mark. 0: there
-// is no whole one.
+// length is how long the record is that begins at an offset: it begins with that in four bytes, whose highest bit is a
+// mark. 0: there is no whole one.
 func length(raw []byte, at int64) int64 {
 	if at+header > int64(len(raw)) {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// cutIn is every function that writes several records as one batch, with the test that cuts what it writes behind each of them
-// (decision 0033).
+// cutIn is every function that writes several records as one batch, with the test that cuts what it writes behind each
+// of them (decision 0033).
 var cutIn = map[string]string{
 	"coordinator/submit.go:store":         "coordinator.TestAPrefixOfASessionAndItsRun",
 	"coordinator/callbacks.go:write":      "coordinator.TestAPrefixOfACallback",
@@ -19,7 +19,8 @@ var cutIn = map[string]string{
 	"coordinator/unfinished.go:appendAll": "", // those above call it
 }
 
-// cutAppends wants a row for each function outside of tests and scripts that writes a batch, the row's test, and no row too many.
+// cutAppends wants a row for each function outside of tests and scripts that writes a batch, the row's test, and no row
+// too many.
 func cutAppends(h *House) []string {
 	tests, left := testsOf(h), maps.Clone(cutIn)
 	var broken []string
