@@ -21,6 +21,7 @@ var kept = map[string]string{
 	"AO_NATS_CREDS":                 "init makes them",
 	"AO_NATS_LISTEN":                "of an embedded NATS",
 	"AO_NATS_SYNC":                  "of an embedded NATS; nats/server.conf says always",
+	"AO_NATS_STAGING":               "of an embedded NATS",
 	"AO_NATS_USERS":                 "of an embedded NATS; nats/compose.conf includes what init makes",
 	"AO_NATS_REPLICAS":              "as many as the stack has servers",
 	"AO_DATA_DIR":                   "a volume",
