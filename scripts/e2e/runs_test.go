@@ -254,7 +254,7 @@ func TestRuns(t *testing.T) {
 		done := s.sync("quick", `{}`)
 		s.is(s.post("/runs/"+done.at("run_id")+"/stop", ""), 409,
 			`{"error":"conflict","message":"run `+done.at("run_id")+` has ended already: completed","run_id":"`+done.at("run_id")+`","status":"completed"}`)
-		s.has(s.post("/runs/"+done.at("run_id")+"/stop", `{"force":true}`), 400, "takes no body")
+		s.has(s.post("/runs/"+done.at("run_id")+"/stop", `{"force":true}`), 400, `"field":"force"`, "known are tree")
 		s.has(s.post("/sessions/"+done.at("session_id")+"/stop", ""), 200, `"status":"finished"`)
 	})
 
