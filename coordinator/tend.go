@@ -67,6 +67,9 @@ const truncateStep = 10_000
 func (c *Coordinator) truncate(ctx context.Context) { c.truncateBy(ctx, truncateStep) }
 
 func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
+	if err := c.dropLate(ctx); err != nil {
+		c.log.Warn("runs queued too late not purged; trying again", "err", err)
+	}
 	before := c.Journal.Prunable(c.Keep, time.Now().Add(-c.Retention), time.Now().Add(-c.Reports))
 	state, err := c.bus.State(ctx)
 	for at := state.First; err == nil && at < before; {
@@ -81,6 +84,20 @@ func (c *Coordinator) truncateBy(ctx context.Context, step uint64) {
 	if state.First < before && state.Msgs > 0 { // an empty stream begins at 0
 		c.log.Info("history truncated", "before", before)
 	}
+}
+
+// dropLate purges the records that queue what is begun or over: behind a truncated claim, a worker would begin it again.
+func (c *Coordinator) dropLate(ctx context.Context) error {
+	for _, late := range c.Journal.Late() {
+		if !c.Journal.Sure() { // another history may have that subject for a run that waits
+			return nil
+		}
+		if err := c.bus.Purge(ctx, subject.Runs, late.Subject, late.Seq+1); err != nil {
+			return err
+		}
+		c.Journal.Purged(late)
+	}
+	return nil
 }
 
 // past changes when NATS was away, or its history was replaced.

@@ -303,5 +303,5 @@ func (f *fold) held(told time.Time) uint64 {
 			least = min(least, keep.first)
 		}
 	}
-	return f.heldByTrees(least)
+	return f.heldByLate(f.heldByTrees(least))
 }

@@ -172,6 +172,9 @@ func (f *family) step() {
 	case 6: // a late or foreign word
 		r := m.turns[f.rng.IntN(len(m.turns))]
 		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"), r.actor.offered(r.attempt+5))
+		if r.state != "queued" && r.attempt > 0 && f.rng.IntN(2) == 0 {
+			f.add(r.elsewhere(1+f.rng.IntN(r.attempt), fmt.Sprint("procedural._.", f.rng.IntN(1000))))
+		}
 	default:
 		if f.stops && f.rng.IntN(9) == 0 {
 			f.suppress(m)
@@ -200,9 +203,7 @@ func (f *family) advance(r *turn) {
 			return
 		}
 		if n == 2 { // decision 0004
-			e := r.queued(r.attempt)
-			e.Subject = subject.Queued(r.part, fmt.Sprint("procedural._.", f.rng.IntN(1000)), r.spec.ID, r.attempt)
-			f.add(e)
+			f.add(r.elsewhere(r.attempt, fmt.Sprint("procedural._.", f.rng.IntN(1000))))
 			return
 		}
 		f.add(r.claimed(r.attempt))

@@ -66,6 +66,7 @@ type fold struct {
 	apart    line              // those that are not queued
 	underway line              // those that are begun
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
+	late     []Late            // by sequence
 
 	trees   map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
 	below   map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
@@ -172,7 +173,7 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 		ch.before(r)
 	}
 	if rec.Kind == subject.QueuedKind {
-		f.queue(ch, r, rec, &q, m.Time)
+		f.queue(ch, r, rec, &q, m)
 		if q.Model != "" && r.session.bond().model == "" { // the record that bound it is no longer kept
 			r.session.bound = bondOf(&q.Spec)
 		}
@@ -235,14 +236,14 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 }
 
 // queue makes an attempt the current one.
-func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, at time.Time) {
-	if r.live == nil || rec.N < r.live.snap.Attempt {
+func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m bus.Message) {
+	if f.noteLate(r, rec, m) {
 		return
 	}
 	if now := r.live.snap; rec.N == now.Attempt {
-		if now.Claim == nil && now.Key != "" && rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
+		if rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
 			a, l := f.change(r), f.lane(rec.Lane)
-			l.into(r, at.UnixNano())
+			l.into(r, m.Time.UnixNano())
 			r.renew(a, &q.Spec)
 			a.Lane, a.QueuedSeq = l.lane, ch.Seq
 			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been handed either
@@ -259,7 +260,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, at t
 	if !a.open() {
 		r.session.open++
 	}
-	l.into(r, at.UnixNano())
+	l.into(r, m.Time.UnixNano())
 	r.renew(a, &q.Spec)
 	a.Lane, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.lane, q.Key, rec.N, ch.Seq, time.Time{}
 	a.RecordVersion = q.RecordVersion

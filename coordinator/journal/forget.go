@@ -88,6 +88,7 @@ func (f *fold) forget(before uint64) (newest int64) {
 			delete(f.deleted, id)
 		}
 	}
+	f.late = slices.DeleteFunc(f.late, func(l Late) bool { return l.Seq < before })
 	for id, p := range f.promised {
 		if p.seq < before {
 			delete(f.promised, id)

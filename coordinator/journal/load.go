@@ -311,6 +311,9 @@ func (l *loading) trailer() {
 		l.f.recent = append(l.f.recent, report{l.u(), moment(l.i())})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
+		l.f.late = append(l.f.late, Late{l.u(), l.text(), l.u()})
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
 		l.f.prints[l.f.printed%prints] = print{l.u(), l.i(), uint32(l.u())}
 		l.f.printed++
 	}

@@ -18,7 +18,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 12 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 13 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -446,6 +446,12 @@ func (e *encoder) trailer(f *fold) {
 	for _, r := range f.recent {
 		e.u(r.seq)
 		e.i(r.at.UnixNano())
+	}
+	e.u(uint64(len(f.late)))
+	for _, l := range f.late {
+		e.u(l.Seq)
+		e.text(l.Subject)
+		e.u(l.first)
 	}
 	n := min(f.printed, prints)
 	e.u(n)

@@ -82,6 +82,9 @@ func whole(f *fold) string {
 	for _, r := range f.recent {
 		lines = append(lines, fmt.Sprint("recent ", r.seq, r.at.UnixNano()))
 	}
+	for _, l := range f.late {
+		lines = append(lines, fmt.Sprint("late ", l))
+	}
 	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
 		lines = append(lines, fmt.Sprint("print ", f.prints[n%prints]))
 	}
@@ -299,9 +302,10 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},
+		{Late{}, "Seq Subject first", ""},
 		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted trees hushed recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway below halting halted"},
+		{fold{}, "order sorder hooks past deleted late trees hushed recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway below halting halted"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace Body Input", ""},
 	} {

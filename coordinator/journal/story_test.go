@@ -52,6 +52,11 @@ func (a actor) queued(attempt int) entry {
 	return entry{Subject: subject.Queued(a.part, "procedural._._", a.spec.ID, attempt), Body: body(a.t, run.Queued{V: 1, Attempt: attempt, Key: a.key(attempt), Spec: a.spec})}
 }
 
+// elsewhere queues an attempt in another lane.
+func (a actor) elsewhere(attempt int, lane string) entry {
+	return entry{Subject: subject.Queued(a.part, lane, a.spec.ID, attempt), Body: a.queued(attempt).Body}
+}
+
 func (a actor) accepted() entry {
 	return entry{Subject: subject.Accepted(a.part, a.spec.SessionID, a.spec.ID), Body: body(a.t, run.Accepted{V: 1, Spec: a.spec})}
 }

@@ -1,0 +1,51 @@
+package journal
+
+import (
+	"slices"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+)
+
+// Late is a queued record of an attempt that had been begun, or was over: a coordinator's delayed dispatch into another lane. It
+// changes nothing. But its lane still delivers it, and only the attempt's claim keeps a worker from beginning it again.
+type Late struct {
+	Seq     uint64
+	Subject string
+
+	first uint64 // of its run: truncated beyond that, the history may lack the claim
+}
+
+// noteLate remembers a queued record where its attempt waits no longer. RUNS holds each of them until it is purged.
+func (f *fold) noteLate(r *row, rec subject.Record, m bus.Message) bool {
+	if r.live != nil {
+		now := r.live.snap
+		if waits := now.Claim == nil && now.Key != ""; rec.N > now.Attempt || rec.N == now.Attempt && waits {
+			return false
+		}
+	}
+	f.late = append(f.late, Late{m.Seq, m.Subject, r.first})
+	return true
+}
+
+// heldByLate is the sequence before which history must stay for the claims that late records need.
+func (f *fold) heldByLate(least uint64) uint64 {
+	for _, l := range f.late {
+		least = min(least, l.first)
+	}
+	return least
+}
+
+// Late are the queued records that came too late and are not purged, as far as is known; the oldest first.
+func (j *Journal) Late() []Late {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	return slices.Clone(j.fold.late)
+}
+
+// Purged lets go of a late record that RUNS no longer has: it holds truncation back no more.
+func (j *Journal) Purged(gone Late) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.fold.late = slices.DeleteFunc(j.fold.late, func(l Late) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject })
+}
