@@ -25,6 +25,9 @@ func (w *Worker) register(ctx context.Context) error {
 		if !worthAnother(err) {
 			return err
 		}
+		if w.NotReady != nil {
+			w.NotReady(err)
+		}
 		limit := pause
 		if fault.KindOf(err) != fault.Conflict {
 			limit = min(pause, time.Second) // a coordinator may come any moment

@@ -67,6 +67,9 @@ type Config struct {
 
 	Metrics *metric.Registry // default nil: nothing is counted
 
+	// NotReady is called before Ready is closed, each time a registration fails, with the reason; default nothing.
+	NotReady func(error)
+
 	// RecordVersion is the newest version of records that is read and written, default run.Version. Tests of several
 	// versions in one process raise it.
 	RecordVersion int

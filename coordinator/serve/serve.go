@@ -53,6 +53,7 @@ type Config struct {
 	Server         *NATS              // opened by the caller, and closed by it
 	HTTP           httpapi.Config     // limits; what it must know of its place is filled in
 	Serving        func(url string)   // called once when requests are served
+	AlsoReady      func() error       // asked by GET /ready once requests are served: why not yet; default nil: nothing else counts
 	Log            *slog.Logger       // default slog.Default()
 
 	Metrics *metric.Registry // what GET /metrics tells; default one of its own
@@ -169,10 +170,15 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Audit, cfg.HTTP.Log = open, n.URL(), record, log
 	var answers atomic.Bool // over NATS too
 	cfg.HTTP.Ready = func() error {
-		if err := c.Ready(); err != nil || answers.Load() {
+		switch err := c.Ready(); {
+		case err != nil:
 			return err
+		case !answers.Load():
+			return fault.New(fault.Unavailable, "", "starting: the NATS service is being registered").After(time.Second)
+		case cfg.AlsoReady != nil:
+			return cfg.AlsoReady()
 		}
-		return fault.New(fault.Unavailable, "", "starting: the NATS service is being registered").After(time.Second)
+		return nil
 	}
 	p := process{cfg: cfg, bus: b, own: n.own, at: l.Addr(), open: open, shown: shown}
 	cfg.HTTP.Checkup = func(ctx context.Context) checkup.Report { return p.look(ctx, c) }

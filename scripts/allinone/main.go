@@ -76,7 +76,9 @@ func run(c coordinator.Config, w worker.Config) error {
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	serving, ready := make(chan struct{}), make(chan struct{})
-	w.Ready = func() { close(ready) }
+	joining := newJoining()
+	w.Ready, w.NotReady = func() { joining.over(); close(ready) }, joining.refused
+	c.AlsoReady = joining.why
 	c.Server, c.Serving = server, func(url string) {
 		close(serving)
 		go func() { // what it says to try works
@@ -104,6 +106,7 @@ func run(c coordinator.Config, w worker.Config) error {
 	case err = <-decided: // it could not begin, or broke
 		return err
 	case err = <-worked:
+		joining.over()
 	}
 	if err == nil && ctx.Err() == nil {
 		c.Log.Warn("the worker was drained; the coordinator goes on, start again to have a worker again")

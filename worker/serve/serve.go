@@ -42,6 +42,10 @@ type Config struct {
 
 	Hurry <-chan struct{} // closed: the grace is over
 	Ready func()          // called once, when every profile's runner has registered: from then on they take runs; default nothing
+
+	// NotReady is called before Ready, each time a profile's registration fails, with the reason. Each profile calls it from a
+	// goroutine of its own; default nothing.
+	NotReady func(profile string, why error)
 }
 
 // Settings are the rows of the configuration (contract section 11) that a worker reads.
@@ -103,9 +107,14 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var all []*worker.Worker
 	for _, p := range profiles {
+		var notReady func(error)
+		if c.NotReady != nil {
+			notReady = func(err error) { c.NotReady(p.Name, err) }
+		}
 		w, err := worker.New(worker.Config{
 			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
 			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Secrets: c.Secrets, Gateway: door, Trace: spans, Metrics: c.Metrics, Log: c.Log,
+			NotReady: notReady,
 		})
 		if err != nil {
 			stop()
