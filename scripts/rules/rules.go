@@ -31,6 +31,7 @@ var All = []Rule{
 	{"what the threat model shows is there", "a row whose test is gone claims what nothing shows", shownTests},
 	{"documented commands keep secrets closed", "who copies a command from a document copies its mistakes", closedSecrets},
 	{"records written together are cut in a test", "a crash of NATS may leave the first of them, whatever a batch promises", cutAppends},
+	{"the codes of errors are the codes on the pages", "programs branch on codes: one that is on no page surprises them, one that is never sent misleads them", codesTold},
 	{"scripts can be started", "each has its run bit and is readable to bash", scripts},
 }
 

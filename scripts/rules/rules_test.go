@@ -34,6 +34,7 @@ func TestRulesBite(t *testing.T) {
 		return &fstest.MapFile{Data: []byte("#!/usr/bin/env bash\n" + text), Mode: mode}
 	}
 	long := "package run\n" + strings.Repeat("\n", maxLines)
+	const fails = "package coordinator\nimport \"ao/shared/fault\"\n"
 	for _, tt := range []struct {
 		name string
 		path string
@@ -100,6 +101,17 @@ func TestRulesBite(t *testing.T) {
 		{"a use whose test is gone", "coordinator/submit.go", file("package coordinator\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator.TestAPrefixOfASessionAndItsRun"},
 		{"a use that is gone", "coordinator/submit.go", file("package coordinator\n"), "coordinator/submit.go:store writes no batch any more"},
 		{"a measurement", "scripts/bench/x.go", file("package main\nfunc f() { b.AppendAll() }\n"), ""},
+
+		{"a code on no page", "coordinator/x.go", file(fails + "var err = fault.New(fault.Conflict, \"odd\", \"\")\n"), "x.go:3: the code odd is in no table of the HTTP answers in shared/docs/http.md"},
+		{"of a run's end", "coordinator/x.go", file(fails + "const codeOdd = \"odd\"\n\nvar err = fault.Wrap(fault.Internal, codeOdd, \"\", nil)\n"), "x.go:5: the code odd is in no table of the ends of runs"},
+		{"by way of a parameter", "coordinator/x.go", file(fails + "func f() { code := \"odd\"; no(code) }\nfunc no(code string) { fault.New(fault.Conflict, code, \"\") }\n"), "x.go:3: the code odd"},
+		{"that is set later", "coordinator/x.go", file("package coordinator\nfunc f() { x.Code = \"odd\" }\n"), "x.go:2: the code odd"},
+		{"in a body written by hand", "coordinator/x.go", file("package coordinator\nvar b = `{\"error\":\"odd\"}`\n"), "x.go:2: the code odd"},
+		{"a code that cannot be seen", "coordinator/x.go", file(fails + "var err = fault.New(fault.Conflict, x.odd(), \"\")\n"), "x.go:3:37: the code of this error cannot be seen"},
+		{"the code of another error", "coordinator/x.go", file(fails + "var err = fault.New(fault.Conflict, x.Code, \"\")\n"), ""},
+		{"a code that nothing tells", "shared/docs/http.md", file("| HTTP | code |\n|---|---|\n| 409 | `odd` |\n"), "shared/docs/http.md: nothing tells the code odd"},
+		{"of an executor's", "shared/docs/llm.md", file("| code | |\n|---|---|\n| `odd` | |\n"), "shared/docs/llm.md: nothing tells the code odd"},
+		{"a table of other things", "shared/docs/http.md", file("| field | |\n|---|---|\n| `odd` | |\n"), ""},
 
 		{"a script", "scripts/x", script("echo\n", 0o755), ""},
 		{"a script without its run bit", "scripts/x", script("echo\n", 0o644), "has no run bit"},

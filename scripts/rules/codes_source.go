@@ -1,0 +1,362 @@
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A toldCode is a code that some line gives to an error that callers see.
+type toldCode struct {
+	code string
+	kind string // of the fault, as package fault names it; empty: not known here
+	pkg  string
+	at   string // file and line
+}
+
+// A taker is a function, or a closure, one of whose parameters is a code.
+type taker struct {
+	index int
+	kind  string // of what it makes; empty: its first argument says it
+}
+
+// codeSource is what the search knows of the source: all names are PACKAGE.NAME, also those of methods.
+type codeSource struct {
+	consts  map[string]string        // constants that are strings
+	lists   map[string][]string      // the strings in lists and maps of packages
+	funcs   map[string]*ast.FuncDecl // functions, not methods
+	takers  map[string]taker
+	methods map[string]bool // the bare names of takers that were found
+	told    []toldCode
+	unread  []string // lines whose code cannot be seen
+}
+
+// writtenError is a body that is written by hand.
+var writtenError = regexp.MustCompile(`"error": ?"([A-Za-z_]+)"`)
+
+// codesOf finds the codes that are given to errors, and the places where one cannot be found: a code is a literal, a
+// constant, a variable or parameter that holds one, or a choice of such.
+func codesOf(h *House) (told []toldCode, unread []string) {
+	s := &codeSource{map[string]string{}, map[string][]string{}, map[string]*ast.FuncDecl{}, map[string]taker{
+		"ao/shared/fault.New": {index: 1}, "ao/shared/fault.Wrap": {index: 1}, "ao/shared/httpserver.problem": {kind: "Invalid"},
+	}, map[string]bool{}, nil, nil}
+	var files []File
+	for _, f := range h.Files {
+		if f.Go != nil && !f.IsTest() {
+			s.declare(f)
+			if codePage(f.Package()) != "" {
+				files = append(files, f)
+			}
+		}
+	}
+	for known := -1; known < len(s.takers); { // until nobody was found who passes a parameter on
+		known, s.told, s.unread = len(s.takers), nil, nil
+		for _, f := range files {
+			for _, d := range f.Go.Decls {
+				s.search(f, d)
+			}
+		}
+	}
+	for _, code := range s.lists["ao/shared/fault.codes"] { // what kinds are called that have no more telling code
+		s.told = append(s.told, toldCode{code, "Invalid", "ao/shared/fault", "shared/fault/fault.go"})
+	}
+	return s.told, s.unread
+}
+
+// declare notes what a file gives names to.
+func (s *codeSource) declare(f File) {
+	for _, d := range f.Go.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				s.funcs[f.Package()+"."+d.Name.Name] = d
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				v, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				for i, value := range v.Values {
+					name := f.Package() + "." + v.Names[i].Name
+					if text, ok := literal(value); ok && d.Tok == token.CONST {
+						s.consts[name] = text
+					}
+					if list, ok := value.(*ast.CompositeLit); ok {
+						s.lists[name] = texts(list)
+					}
+				}
+			}
+		}
+	}
+}
+
+// texts are the strings that a list or a map has as its values.
+func texts(list *ast.CompositeLit) (all []string) {
+	for _, e := range list.Elts {
+		if pair, ok := e.(*ast.KeyValueExpr); ok {
+			e = pair.Value
+		}
+		if text, ok := literal(e); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+func literal(e ast.Expr) (string, bool) {
+	l, ok := e.(*ast.BasicLit)
+	if !ok || l.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(l.Value)
+	return text, err == nil
+}
+
+// A codePlace is one declaration, in which the search is.
+type codePlace struct {
+	*codeSource
+	file    File
+	imports map[string]string          // by the name in the file
+	takes   map[string][]*ast.FuncType // the function itself and its closures, by their names
+	ranges  map[*ast.FuncType]ast.Node // where each of these is
+	given   map[string][]ast.Expr      // to local variables
+	looking map[string]bool            // at these variables: what leads back to them is known already
+}
+
+// search takes the codes in a declaration.
+func (s *codeSource) search(f File, d ast.Decl) {
+	p := &codePlace{s, f, map[string]string{}, map[string][]*ast.FuncType{}, map[*ast.FuncType]ast.Node{}, map[string][]ast.Expr{}, map[string]bool{}}
+	for _, i := range f.Go.Imports {
+		full, _ := strconv.Unquote(i.Path.Value)
+		name := path.Base(full)
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		p.imports[name] = full
+	}
+	if fn, ok := d.(*ast.FuncDecl); ok {
+		p.function(f.Package()+"."+fn.Name.Name, fn.Type, fn)
+	}
+	ast.Inspect(d, func(n ast.Node) bool { p.assigned(n); return true })
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			for _, name := range p.called(n.Fun) {
+				if t, ok := s.takers[name]; ok && t.index < len(n.Args) {
+					p.take(n.Args[t.index], or(t.kind, kindOf(n.Args[0])), true)
+					break
+				}
+			}
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				if to, ok := left.(*ast.SelectorExpr); ok && to.Sel.Name == "Code" && len(n.Lhs) == len(n.Rhs) {
+					p.take(n.Rhs[i], p.made(to.X), false) // it may be another thing's Code
+				}
+			}
+		case *ast.BasicLit:
+			if text, ok := literal(n); ok {
+				for _, m := range writtenError.FindAllStringSubmatch(text, -1) {
+					p.tell(m[1], "", n)
+				}
+			}
+		}
+		return true
+	})
+}
+
+func (p *codePlace) function(name string, t *ast.FuncType, where ast.Node) {
+	p.takes[name] = append(p.takes[name], t)
+	p.ranges[t] = where
+}
+
+// assigned notes what local variables are given, and closures by their names.
+func (p *codePlace) assigned(n ast.Node) {
+	note := func(name string, e ast.Expr) {
+		p.given[name] = append(p.given[name], e)
+		if c, ok := e.(*ast.FuncLit); ok {
+			p.function(p.closure(name), c.Type, c)
+		}
+	}
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			if to, ok := left.(*ast.Ident); ok && len(n.Lhs) == len(n.Rhs) {
+				note(to.Name, n.Rhs[i])
+			}
+		}
+	case *ast.ValueSpec:
+		for i, value := range n.Values {
+			note(n.Names[i].Name, value)
+		}
+	}
+}
+
+// closure is the name of one: it may be handed on within its file, under the same name.
+func (p *codePlace) closure(name string) string { return p.file.Path + "." + name }
+
+// called are the names that a call may mean.
+func (p *codePlace) called(fun ast.Expr) []string {
+	switch fun := fun.(type) {
+	case *ast.Ident:
+		return []string{p.closure(fun.Name), p.file.Package() + "." + fun.Name}
+	case *ast.SelectorExpr:
+		if x, ok := fun.X.(*ast.Ident); ok && p.imports[x.Name] != "" {
+			return []string{p.imports[x.Name] + "." + fun.Sel.Name}
+		}
+		if !p.methods[fun.Sel.Name] {
+			return nil
+		}
+		names := []string{p.file.Package() + "." + fun.Sel.Name} // a method, of a type that is known here
+		for _, pkg := range slices.Sorted(maps.Values(p.imports)) {
+			names = append(names, pkg+"."+fun.Sel.Name)
+		}
+		return names
+	}
+	return nil
+}
+
+func kindOf(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		return s.Sel.Name
+	}
+	return ""
+}
+
+// made is the kind with which a local variable's error was made; empty where that is not seen.
+func (p *codePlace) made(e ast.Expr) string {
+	name, ok := e.(*ast.Ident)
+	if !ok || len(p.given[name.Name]) == 0 {
+		return ""
+	}
+	for e = p.given[name.Name][0]; ; { // fault.New(…).With(…).After(…)
+		call, ok := e.(*ast.CallExpr)
+		if !ok {
+			return ""
+		}
+		s, ok := call.Fun.(*ast.SelectorExpr)
+		switch {
+		case !ok:
+			return ""
+		case isSelector(s, "fault", "New"), isSelector(s, "fault", "Newf"), isSelector(s, "fault", "Wrap"):
+			return kindOf(call.Args[0])
+		}
+		e = s.X
+	}
+}
+
+func (p *codePlace) tell(code, kind string, n ast.Node) {
+	at := fmt.Sprintf("%s:%d", p.file.Path, p.file.fset.Position(n.Pos()).Line)
+	p.told = append(p.told, toldCode{code, kind, p.file.Package(), at})
+}
+
+// take notes the codes that an expression may be.
+func (p *codePlace) take(e ast.Expr, kind string, must bool) {
+	codes, seen := p.values(e, kind)
+	if must && !seen {
+		p.unread = append(p.unread, fmt.Sprintf("%s: the code of this error cannot be seen; give a literal or a constant", p.file.fset.Position(e.Pos())))
+	}
+	for _, code := range codes {
+		if code != "" { // else the kind's own
+			p.tell(code, kind, e)
+		}
+	}
+}
+
+// values are the strings that an expression may be; seen is false where there may be others.
+func (p *codePlace) values(e ast.Expr, kind string) (codes []string, seen bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, ok := literal(e)
+		return []string{text}, ok
+	case *ast.Ident:
+		return p.variable(e, kind)
+	case *ast.SelectorExpr:
+		if x, ok := e.X.(*ast.Ident); ok && p.imports[x.Name] != "" {
+			text, ok := p.consts[p.imports[x.Name]+"."+e.Sel.Name]
+			return []string{text}, ok
+		}
+		return nil, e.Sel.Name == "Code" // that of another error, which was seen where it was made
+	case *ast.IndexExpr:
+		if x, ok := e.X.(*ast.Ident); ok {
+			list, ok := p.lists[p.file.Package()+"."+x.Name]
+			return list, ok
+		}
+	case *ast.CallExpr:
+		if isCall(e, "cmp", "Or") {
+			return p.anyOf(e.Args, kind)
+		}
+		if x, ok := e.Fun.(*ast.Ident); ok {
+			return p.returned(p.funcs[p.file.Package()+"."+x.Name], kind)
+		}
+	}
+	return nil, false
+}
+
+func (p *codePlace) anyOf(all []ast.Expr, kind string) (codes []string, seen bool) {
+	seen = len(all) > 0
+	for _, e := range all {
+		some, ok := p.values(e, kind)
+		codes, seen = append(codes, some...), seen && ok
+	}
+	return codes, seen
+}
+
+// returned is what a function of one result gives.
+func (p *codePlace) returned(fn *ast.FuncDecl, kind string) ([]string, bool) {
+	if fn == nil {
+		return nil, false
+	}
+	var all []ast.Expr
+	ast.Inspect(fn, func(n ast.Node) bool {
+		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
+			all = append(all, r.Results[0])
+		}
+		return true
+	})
+	return p.anyOf(all, kind)
+}
+
+// variable is what a name may stand for. A parameter makes its function a taker, whose calls are searched, too.
+func (p *codePlace) variable(name *ast.Ident, kind string) ([]string, bool) {
+	if text, ok := p.consts[p.file.Package()+"."+name.Name]; ok {
+		return []string{text}, true
+	}
+	if p.looking[name.Name] {
+		return nil, true
+	}
+	p.looking[name.Name] = true
+	defer delete(p.looking, name.Name)
+	codes, seen := p.anyOf(p.given[name.Name], kind)
+	for function, types := range p.takes {
+		for _, t := range types {
+			if i := parameter(t, name.Name); i >= 0 && p.ranges[t].Pos() <= name.Pos() && name.Pos() < p.ranges[t].End() {
+				if _, ok := p.takers[function]; !ok {
+					p.takers[function], p.methods[function[strings.LastIndexByte(function, '.')+1:]] = taker{i, kind}, true
+				}
+				seen = seen || len(p.given[name.Name]) == 0
+			}
+		}
+	}
+	return codes, seen
+}
+
+// parameter is the place of a function's parameter; -1 where it has none of that name.
+func parameter(t *ast.FuncType, name string) int {
+	i := 0
+	for _, field := range t.Params.List {
+		for _, n := range field.Names {
+			if n.Name == name {
+				return i
+			}
+			i++
+		}
+	}
+	return -1
+}
