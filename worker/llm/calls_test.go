@@ -269,7 +269,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	t.Cleanup(page.Close)
 	good := strings.TrimSuffix(strings.TrimPrefix(over(t, tools.HTTP), `,"mcp_servers":{"calc":`), "}")
 	for _, tt := range []struct{ name, servers, want string }{
-		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"), "connection refused"},
+		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"), "nothing listens there; check its url"},
 		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, silent.URL), "did not answer within 1s"},
 		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), "did not answer within 1s"},
 		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), "check its url"},

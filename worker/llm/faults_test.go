@@ -110,7 +110,7 @@ func TestNobodyThere(t *testing.T) {
 		closed.Close()
 		s.url = closed.URL
 		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
-		if got := summary(o); got != "failed "+CodeUnreachable || !strings.Contains(o.Error.Message, "connection refused; check base_url, and whether it runs") {
+		if got := summary(o); got != "failed "+CodeUnreachable || !strings.Contains(o.Error.Message, "cannot be reached: nothing listens there; check base_url, and whether it runs") {
 			t.Errorf("got %s %v", got, o.Error)
 		}
 	})

@@ -17,6 +17,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"ao/shared/fault"
 )
 
 const (
@@ -249,9 +251,9 @@ func Trouble(err error) string {
 		return "the host " + dns.Name + " is not known"
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
+		err = u
 	}
-	return Quote(err.Error())
+	return Quote(fault.Plain(err))
 }
 
 // Unreachable is an endpoint to which there is no connection.
