@@ -140,9 +140,9 @@ func TestExplainTheEnd(t *testing.T) {
 	if g := s.call("DELETE", "/sessions/"+well.SessionID, ""); g.status != 204 {
 		t.Fatalf("delete: %s", g.body)
 	}
-	for _, id := range []string{well.RunID, "run_00000000000000000000000000000000"} {
-		if m := s.get("/runs/" + id + "/explain").want(404); m["error"] != "not_found" {
-			t.Errorf("%v", m)
+	for id, code := range map[string]string{well.RunID: "no_longer_kept", "run_00000000000000000000000000000000": "not_found"} { // it was the oldest run
+		if m := s.get("/runs/" + id + "/explain").want(404); m["error"] != code {
+			t.Errorf("%v, want %s", m, code)
 		}
 	}
 	s.get("/runs/ses_1/explain").want(400)

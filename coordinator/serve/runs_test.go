@@ -36,7 +36,7 @@ func TestSyncAnswersWithTheResult(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(parrot, echo("tool"))
-	const sent = `{"z":1,"a":12345678901234567890.123456789,"b c":"ü"}`
+	const sent = `{"z":1,"a":12345678901234567890.123456789,"b.c":"ü"}`
 	g := s.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":`+sent+`}`)
 	out := into[coordinator.Outcome](g, 200)
 	if out.Status != run.Completed || out.Result == nil || string(out.Result.Data) != sent || string(out.Parameters) != sent {
