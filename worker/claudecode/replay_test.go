@@ -177,7 +177,7 @@ func TestBadEnds(t *testing.T) {
 		{"lines that are none", "echo hello; echo '[]'; echo '{\"type\":7}'; echo '{\"type\":\"assistant\",\"message\":3}'; echo '{\"type\":\"user\"}'\n" +
 			`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine", "metadata"},
 		{"a server that is late", `echo '{"type":"system","subtype":"init","session_id":"s","mcp_servers":[{"name":"late","status":"pending"}]}'` + "\n" +
-			`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine", `The MCP server \"late\" has not answered yet`},
+			`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, "completed | fine", `The MCP server \"late\" cannot be used: it has not answered yet`},
 		{"too old", `echo "error: unknown option '--strict-mcp-config'" >&2; exit 1`, "too old for the profile's config", ""},
 		{"a wait beyond the end", init + `echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":90000,"error_status":429,"error":"rate_limit"}'; sleep 100`,
 			`failed {"error":"claude_rate_limited","message":"The API answered 429 Too Many Requests, and Claude Code would try again only after the run's time limit. Resume the session in 1m30s","retry_after_seconds":90,"api_status":429}`, ""},
