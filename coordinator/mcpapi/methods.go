@@ -62,10 +62,62 @@ func read(body []byte) (m message, strange *message) {
 	return m, nil
 }
 
-// unread says in words of ours why the SDK would not read a body; empty: it reads it, or says so itself.
+// mostAtOnce is how many messages a body may have. Each may be answered with megabytes, all at the same time; clients send one, and did
+// send a few before 2025-06-18.
+const mostAtOnce = 32
+
+// many reports whether a body, which is JSON, has more than that. It reads no further than it must.
+func many(body []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if first, err := d.Token(); err != nil || first != json.Delim('[') {
+		return false
+	}
+	n := 0
+	for ; n <= mostAtOnce && d.More(); n++ {
+		var skipped json.RawMessage
+		if d.Decode(&skipped) != nil {
+			return false
+		}
+	}
+	return n > mostAtOnce
+}
+
+// mostBeside is how many bytes of a body may be something else than arguments of tools: the SDK makes thirty times as much of these.
+const mostBeside = 256 << 10
+
+// beside is how many a body has; it is asked only of a large one.
+func beside(body []byte) int {
+	if len(body) <= mostBeside {
+		return 0
+	}
+	type message struct {
+		Params json.RawMessage `json:"params"`
+	}
+	all := make([]message, 1)
+	if json.Unmarshal(body, &all[0]) != nil {
+		_ = json.Unmarshal(body, &all) // else it has none
+	}
+	rest := len(body)
+	for _, m := range all {
+		var call struct {
+			Arguments json.RawMessage `json:"arguments"`
+		}
+		_ = json.Unmarshal(m.Params, &call) // likewise
+		rest -= len(call.Arguments)
+	}
+	return rest
+}
+
+// unread says in words of ours why the SDK would not read a body, or is not to; empty: it reads it, or says so itself.
 func unread(body []byte) string {
 	if !json.Valid(body) {
 		return wire.Check(body).Error()
+	}
+	if many(body) {
+		return fmt.Sprintf("The body has more than %d messages; send fewer at once", mostAtOnce)
+	}
+	if beside(body) > mostBeside {
+		return fmt.Sprintf("What is not arguments of a tool may have %d bytes; send less in _meta and the other members", mostBeside)
 	}
 	type message struct {
 		Version string `json:"jsonrpc"`

@@ -202,3 +202,48 @@ func TestMCPNoProgressTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestMCPManyAtOnce: a body with more messages than a client has to say is refused as a whole, before any of them is looked at: each
+// answer may be a thousand times as long.
+func TestMCPManyAtOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	several := func(n int, one string) string { return "[" + strings.Repeat(one+",", n-1) + one + "]" }
+	for _, one := range []string{`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, `{"jsonrpc":"2.0","id":1,"method":"agents/fly"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{}`} {
+		g := s.rpc(several(33, one))
+		if want := `{"error":"invalid_request","message":"The body has more than 32 messages; send fewer at once"}`; g.status != 400 || strings.TrimSpace(g.body) != want {
+			t.Errorf("33 of %s: %d %.300s", one, g.status, g.body)
+		}
+		if g = s.rpc(several(32, one)); strings.Contains(g.body, "fewer at once") {
+			t.Errorf("32 of %s: %d %.300s", one, g.status, g.body)
+		}
+	}
+}
+
+// TestMCPMuchBesideArguments: arguments may be large, and are kept as they came. All else the protocol's library makes values of, which
+// take thirty times as much memory.
+func TestMCPMuchBesideArguments(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var many strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&many, `"a%d":0,`, i)
+	}
+	large := "{" + many.String() + `"z":0}`
+	const refused = "What is not arguments of a tool may have 262144 bytes"
+	for _, tt := range []struct {
+		body    string
+		refused bool
+	}{
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":` + large + `}}`, true},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":` + large + `}}]`, true},
+		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{"experimental":` + large + `}}}`, true},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":` + large + `,"arguments":{}}}`, true},
+		{`{"jsonrpc":"2.0","id":1,"result":` + large + `}`, true},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":{"agent_name":"none","parameters":` + large + `}}}`, false},
+	} {
+		if g := s.rpc(tt.body); strings.Contains(g.body, refused) != tt.refused || tt.refused && g.status != 400 || !tt.refused && !strings.Contains(g.body, "There is no agent") {
+			t.Errorf("%.120s: %d %.300s", tt.body, g.status, g.body)
+		}
+	}
+}
