@@ -192,7 +192,7 @@ func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err 
 	default:
 		var free func()
 		if free, err = b.slot(ctx); err == nil {
-			seq, err = insist(ctx, func() (uint64, error) { return b.tryBatch(ctx, entries) })
+			seq, err = b.insist(ctx, func() (uint64, error) { return b.tryBatch(ctx, entries) })
 			free()
 		}
 	}
@@ -236,11 +236,28 @@ func crowded(cause error) error {
 // ErrCrowded is in the fault of AppendAll when NATS takes no further batch. Single records are still taken.
 var ErrCrowded = errors.New("too many batches at once")
 
+// doubt is how long nobody else insists after a batch was refused in vain.
+const doubt = 2 * time.Second
+
+// insist writes a batch, which is sent only once where another was refused in vain a moment ago: whoever has thousands
+// to write would wait for each of them.
+func (b *Bus) insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
+	left := 500 * time.Millisecond
+	if time.Now().UnixNano() < b.crowded.Load() {
+		left = 0
+	}
+	seq, err := insist(ctx, left, try)
+	if errors.Is(err, ErrCrowded) {
+		b.crowded.Store(time.Now().Add(doubt).UnixNano())
+	}
+	return seq, err
+}
+
 // insist writes a batch. What the server refuses since it has too many from all processes is sent again, with pauses of
-// half a second in all: one that is slow to refuse is asked as often, for half a minute.
-func insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
+// so much time left in all: one that is slow to refuse is asked as often, for half a minute.
+func insist(ctx context.Context, left time.Duration, try func() (uint64, error)) (uint64, error) {
 	began := time.Now()
-	for pause, left := 2*time.Millisecond, 500*time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		seq, err := try()
 		no, ok := errors.AsType[*refusal](err)
 		if !ok || no.code != codeIncomplete && no.code != codeManyBatches || left <= 0 || time.Since(began) > 3*patience || ctx.Err() != nil {

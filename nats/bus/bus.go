@@ -83,6 +83,7 @@ type Bus struct {
 	meter   meter
 	states  states
 	slots   chan struct{} // one for each batch of AppendAll that is under way
+	crowded atomic.Int64  // until when a batch that is refused is not sent again, in nanoseconds
 	dropped atomic.Uint64
 	revival atomic.Uint64
 	calls   calls

@@ -140,7 +140,7 @@ func TestASlowRefusalIsNoLastWord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		refused := 0
-		seq, err := insist(t.Context(), func() (uint64, error) {
+		seq, err := insist(t.Context(), 500*time.Millisecond, func() (uint64, error) {
 			time.Sleep(5 * time.Second)
 			if refused == 3 {
 				return 7, nil
@@ -151,11 +151,51 @@ func TestASlowRefusalIsNoLastWord(t *testing.T) {
 		if seq != 7 || err != nil {
 			t.Errorf("got %d, %v after %d refusals, want sequence 7", seq, err, refused)
 		}
-		_, err = insist(t.Context(), func() (uint64, error) { return 0, crowded(&refusal{code: codeIncomplete}) })
+		_, err = insist(t.Context(), 500*time.Millisecond, func() (uint64, error) { return 0, crowded(&refusal{code: codeIncomplete}) })
 		if fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("for ever refused: got %v", err)
 		}
 	})
+}
+
+// Somebody holds all places for batches: the first that is refused insists, and those behind it learn so at once. When
+// there is room again, batches are written.
+func TestOneInsistsForAll(t *testing.T) {
+	t.Parallel()
+	b := open(t, true)
+	held := func(commit bool) {
+		t.Helper()
+		for n := range maxBatches * 4 {
+			m := nats.NewMsg(subject.Ended("1", "run_"+strconv.Itoa(n), strconv.FormatBool(commit)))
+			m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"1"}}
+			if commit {
+				m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"2"}, "Nats-Batch-Commit": {"1"}}
+			}
+			if err := b.nc.PublishMsg(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held(false)
+	pair := func(n int) []Entry {
+		return []Entry{{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}, {subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}}
+	}
+	began := time.Now()
+	for n := range 16 {
+		if _, err := b.AppendAll(t.Context(), pair(n)...); !errors.Is(err, ErrCrowded) {
+			t.Fatalf("got %v, want ErrCrowded", err)
+		}
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("16 refusals took %v", took)
+	}
+	held(true)
+	if seq, err := b.AppendAll(t.Context(), pair(0)...); err != nil || seq == 0 {
+		t.Errorf("got %d, %v, though there is room again", seq, err)
+	}
 }
 
 func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
