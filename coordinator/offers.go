@@ -119,6 +119,9 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 		span.Fail(codeOf(word.Error))
 	}
 	body, err := word.Encode()
+	if err == nil && len(body) > run.MostWord {
+		body, err = oversize(&word).Encode()
+	}
 	if err != nil {
 		return err
 	}
@@ -131,6 +134,17 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	c.meters.checked(word.Status)
 	c.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
 	return nil
+}
+
+// oversize makes a last word that no record holds one that fits: an offer may be as large as a record, and what is said
+// of it is longer.
+func oversize(word *run.Ended) *run.Ended {
+	if word.Status == run.Completed {
+		word.Status = run.Failed
+	}
+	word.Checked, word.Result, word.Body = "", nil, nil
+	word.Error = fault.New(fault.Internal, "result_too_large", fmt.Sprintf("What the runner offered leaves no room for the check's outcome in a record of %d bytes; runners put what is large aside", run.MostWord))
+	return word
 }
 
 // checked is the last word on an offer. An error says that it cannot be made yet.

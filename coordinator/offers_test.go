@@ -395,3 +395,27 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOfferOfTheLargestSizeEnds: a worker offers as much as NATS takes in one record, and a coordinator's word on it,
+// which is longer, does not fit any more. The run ends all the same: else nobody could ever stop it.
+func TestAnOfferOfTheLargestSizeEnds(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	for _, tt := range []struct{ name, head, tail string }{
+		{"fits the schema", `"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{"n":1,"x":"`, `"}}}`},
+		{"with a long account of its check", `"status":"completed","result":{"result_type":"procedural","result_text":null,"result_data":{"n":1},"schema_validation":{"valid":true,"retry_count":1,"x":"`, `"}}}`},
+		{"a failure", `"status":"failed","error":{"error":"no","message":"`, `"}}`},
+		{"a stop", `"status":"stopped","error":{"error":"no","message":"`, `"}}`},
+	} {
+		a := f.claim(f.start(mustBe).RunID)
+		head := fmt.Sprintf(`{"v":1,"session_id":%q,"runner_id":%q,"attempt":1,"at":"2026-01-01T00:00:00Z",`, a.Spec.SessionID, f.r.ID()) + tt.head
+		body := head + strings.Repeat("x", 1<<20-len(head)-len(tt.tail)) + tt.tail
+		if _, err := c.bus.Append(t.Context(), bus.Entry{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: []byte(body)}); err != nil {
+			t.Fatal(tt.name, err)
+		}
+		if o := ended(t, c, a.Spec.ID); o.Status == run.Completed || o.Error == nil || o.Error.Code != "result_too_large" {
+			t.Errorf("%s: %s %v", tt.name, o.Status, o.Error)
+		}
+	}
+}

@@ -39,9 +39,9 @@ func (f *fold) shut(r *row, m bus.Message) {
 }
 
 // carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does
-// without an offer.
+// without an offer, and it is never as large as a record may be, which would fail a batch together with others' records.
 func (f *fold) carries(word []byte) bool {
-	if len(word) == 0 || !json.Valid(word) {
+	if len(word) == 0 || len(word) > run.MostWord || !json.Valid(word) {
 		return false
 	}
 	e, err := f.scanEnded(word)

@@ -62,8 +62,8 @@ func read(body []byte) (m message, strange *message) {
 	return m, nil
 }
 
-// mostAtOnce is how many messages a body may have. Each may be answered with megabytes, all at the same time; clients send one, and did
-// send a few before 2025-06-18.
+// mostAtOnce is how many messages a body may have. Each may be answered with megabytes, all at the same time; clients
+// send one, and did send a few before 2025-06-18.
 const mostAtOnce = 32
 
 // many reports whether a body, which is JSON, has more than that. It reads no further than it must.
@@ -82,7 +82,8 @@ func many(body []byte) bool {
 	return n > mostAtOnce
 }
 
-// mostBeside is how many bytes of a body may be something else than arguments of tools: the SDK makes thirty times as much of these.
+// mostBeside is how many bytes of a body may be something else than arguments of tools: the SDK makes thirty times as
+// much of these.
 const mostBeside = 256 << 10
 
 // beside is how many a body has; it is asked only of a large one.

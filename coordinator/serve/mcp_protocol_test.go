@@ -203,8 +203,8 @@ func TestMCPNoProgressTwice(t *testing.T) {
 	}
 }
 
-// TestMCPManyAtOnce: a body with more messages than a client has to say is refused as a whole, before any of them is looked at: each
-// answer may be a thousand times as long.
+// TestMCPManyAtOnce: a body with more messages than a client has to say is refused as a whole, before any of them is
+// looked at: each answer may be a thousand times as long.
 func TestMCPManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -220,8 +220,8 @@ func TestMCPManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestMCPMuchBesideArguments: arguments may be large, and are kept as they came. All else the protocol's library makes values of, which
-// take thirty times as much memory.
+// TestMCPMuchBesideArguments: arguments may be large, and are kept as they came. All else the protocol's library makes
+// values of, which take thirty times as much memory.
 func TestMCPMuchBesideArguments(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -109,6 +109,10 @@ type Claim struct {
 	Next json.RawMessage `json:"next,omitempty"`
 }
 
+// MostWord is how many bytes a last word of a coordinator may have: what NATS takes in one message, without the headers
+// of a batch.
+const MostWord = 1<<20 - 4<<10
+
 // Ended is the last word of an attempt. On the subject of an offer it is what the worker would have said: a result with an output
 // schema, which a coordinator checks once more before it says the last word (contract section 6).
 type Ended struct {
