@@ -89,27 +89,6 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 	}
 }
 
-// TestASlowServerIsNotTakenForAFullDisk: one that hangs answers nothing at all, and that is another matter.
-func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
-	t.Parallel()
-	p := natstest.Proc(t)
-	b := p.Bus(t)
-	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "first", "key")}); err != nil {
-		t.Fatal(err)
-	}
-	p.Pause()
-	defer p.Resume()
-	wrote := make(chan error, 1)
-	go func() {
-		_, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "second", "key")})
-		wrote <- err
-	}()
-	err := <-wrote
-	if fault.KindOf(err) != fault.Unavailable || errors.Is(err, bus.ErrUnwritten) || b.Storage() != nil {
-		t.Errorf("%v, %v; want it Unavailable, and nothing said of a disk", err, b.Storage())
-	}
-}
-
 // TestToFindOutWhetherABucketIsWrittenToChangesNoKey: while it is found out, nobody's agent or schema goes, whatever it is called.
 func TestToFindOutWhetherABucketIsWrittenToChangesNoKey(t *testing.T) {
 	t.Parallel()
