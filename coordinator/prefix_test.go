@@ -37,6 +37,7 @@ type prefix struct {
 	members, k int
 	anew       bool // it ends before, and a new one goes on
 	end        func()
+	late       bus.Entry // what the slow writer of a session's record writes behind it
 }
 
 // write writes them, and gives who goes on; another one is beside it.
@@ -227,8 +228,26 @@ func (p *prefix) beginning(body string) run.Spec {
 	if err != nil {
 		p.Fatal(err)
 	}
-	p.write(p.c.beginning(part, plan.spec, first))
+	together, apart, err := p.c.beginning(part, plan.spec, first)
+	p.late = apart[1]
+	p.write(together, err)
 	return plan.spec
+}
+
+// Who wrote a session's record may be so slow that another writes its run, which ends and is deleted: it is not begun twice.
+func TestALateRunOfADeletedSession(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
+		p.ends(spec.ID, said("ok"))
+		if err := p.c.DeleteSession(t.Context(), spec.SessionID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.c.bus.Append(t.Context(), p.late); err != nil {
+			t.Fatal(err)
+		}
+		p.endsOnce(spec.ID, run.Failed, "session_deleted")
+		p.records(subject.QueuedOf(subject.Partition(spec.SessionID), spec.ID), 0)
+	})
 }
 
 // The caller asks again with its key at once, before anybody has finished what its first request began: one run.

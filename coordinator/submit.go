@@ -310,12 +310,15 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 	if !p.ownID {
 		return c.appendRecord(ctx, entry)
 	}
-	all, err := c.beginning(part, p.spec, entry)
+	together, apart, err := c.beginning(part, p.spec, entry)
 	if err != nil {
 		return err
 	}
-	session := all[0]
-	seq, err := c.appendAll(ctx, all...)
+	session := together[0]
+	seq, err := c.bus.AppendAll(ctx, together...)
+	if errors.Is(err, bus.ErrCrowded) {
+		seq, err = c.bus.AppendEach(ctx, apart...)
+	}
 	if err == nil {
 		c.written(seq)
 		return nil
@@ -336,19 +339,22 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 	if stands, err := c.stands(ctx, once{Run: p.spec.ID, Session: p.spec.SessionID}); err != nil || stands {
 		return err
 	}
-	return c.appendRecord(ctx, entry)
+	return c.appendRecord(ctx, apart[1])
 }
 
 // beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it
 // is accepted, and the run's first. The one before the other: whose session it is, is decided when its run may be
-// taken.
-func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) ([]bus.Entry, error) {
+// taken. Written one by one the run is accepted, not queued: its writer may be so slow that it comes behind the run's
+// end and the session's deletion, and what is queued a worker may begin.
+func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
 	accepted, err := run.Accepted{V: c.versions.now(), Spec: s}.Encode()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	begun, err := run.Begun{V: c.versions.now(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
-	return []bus.Entry{{Subject: subject.Session(part, s.SessionID), Body: begun}, first}, err
+	session := bus.Entry{Subject: subject.Session(part, s.SessionID), Body: begun}
+	last := bus.Entry{Subject: subject.Accepted(part, s.SessionID, s.ID), Body: accepted}
+	return []bus.Entry{session, first}, []bus.Entry{session, last}, err
 }
 
 // first is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.

@@ -64,7 +64,7 @@ func (c *Coordinator) StopRun(ctx context.Context, id string, tree bool) (Stoppe
 }
 
 func (c *Coordinator) stopRunTree(ctx context.Context, id string) (s StoppedRun, err error) {
-	for range 20 {
+	for range treeTries {
 		if err := c.caughtUp(ctx); err != nil {
 			return s, err
 		}
@@ -90,7 +90,14 @@ func (c *Coordinator) stopRunTree(ctx context.Context, id string) (s StoppedRun,
 		}
 		return s, err
 	}
-	return s, fault.Newf(fault.Unavailable, "run %s is changing; try again", id).After(time.Second)
+	return s, changing("run", id)
+}
+
+// treeTries is how often the wish to stop a tree is written anew, since a run was begun meanwhile.
+const treeTries = 20
+
+func changing(what, id string) error {
+	return fault.Newf(fault.Unavailable, "%s %s is changing; try again", what, id).After(time.Second)
 }
 
 // StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is stopped too.
@@ -102,10 +109,15 @@ func (c *Coordinator) StopSession(ctx context.Context, id string, tree bool) (s 
 		return s, err
 	}
 	s.Below = c.below(id, tree)
-	for stopped := !tree; !stopped; { // again where a run was begun at this moment
-		if stopped, err = c.stopTree(ctx, id, c.Journal.Root(id), ""); err != nil {
+	for n := 0; tree; n++ { // again where a run was begun at this moment
+		stopped, err := c.stopTree(ctx, id, c.Journal.Root(id), "")
+		if err == nil && !stopped && n == treeTries {
+			err = changing("session", id)
+		}
+		if err != nil {
 			return s, err
 		}
+		tree = !stopped
 	}
 	// The last one first: a turn that ends must not let one begin that is to be cancelled.
 	open := c.Journal.Open(id)

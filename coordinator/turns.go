@@ -207,14 +207,16 @@ func (t *turns) stopped(ctx context.Context, a journal.Active) bool {
 	return true
 }
 
-// inVain says why a turn that has come cannot begin: its session was deleted at the moment it was accepted, or the runs before it
+// inVain says why a turn that has come cannot begin: its session was deleted before it was accepted, or the runs before it
 // ended before a runner began them.
 func (t *turns) inVain(a journal.Active) *fault.Fault {
 	switch {
-	case a.Spec.Type != run.Resume || a.Stopping:
+	case a.Stopping:
 		return nil
 	case t.c.Journal.Deleted(a.Spec.SessionID):
 		return fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
+	case a.Spec.Type != run.Resume:
+		return nil
 	case t.c.Journal.Vain(a.Spec.ID):
 		return fault.New(fault.Internal, "session_never_began", "The runs before this one ended before a runner began them, so there is nothing to resume; start a new session")
 	}

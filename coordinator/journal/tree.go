@@ -15,7 +15,7 @@ import (
 //   - what has not ended there is to be stopped;
 //   - what is accepted later below the session is, too, until a runner begins a run of it that was not to be stopped;
 //   - what is accepted below a session whose own run is yet to be stopped so is, too, however late;
-//   - of what is stopped so, and of what had ended and was not told yet, no parent is told.
+//   - of what is stopped so, and of what had ended and was not told yet, no parent inside the tree is told.
 
 // Halt is why a run is to be stopped: it belongs to a tree that was stopped.
 type Halt struct {
@@ -78,7 +78,7 @@ func (f *fold) stopTree(ch *Change, rec subject.Record, m bus.Message) (int, err
 	f.hush(s)
 	f.descend(s, func(below *session) {
 		for _, r := range below.live {
-			r.quiet = true
+			r.quiet = r.quiet || f.inside(r, s)
 			f.halt(r, h)
 		}
 		f.hush(below)
@@ -86,6 +86,19 @@ func (f *fold) stopTree(ch *Change, rec subject.Record, m bus.Message) (int, err
 	f.trees[s.id] = tree{m.Seq, s.root().id}
 	ch.Moved, ch.SessionID = true, h.Session
 	return t.V, nil
+}
+
+// inside tells whether who is to be told of a run of a session below root is root, or below it, too: who is not may have asked for a
+// turn of that session.
+func (f *fold) inside(r *row, root *session) (in bool) {
+	if r.parent == r.session.parent {
+		return true
+	}
+	f.ancestors(r.parent, func(s *session) bool {
+		in = s == root
+		return in
+	})
+	return in
 }
 
 // halt notes that a run that has not ended is to be stopped with its tree.
@@ -171,7 +184,7 @@ func (f *fold) covering(id string) (h Halt) {
 // born looks whether a new run is below a tree that is stopped, or tells its session of what nobody is to be told of.
 func (f *fold) born(r *row) {
 	if h := f.covering(r.session.parent); h.Seq != 0 {
-		r.quiet = true
+		r.quiet = r.parent == r.session.parent || f.covering(r.parent).Seq != 0
 		f.halt(r, h)
 		return
 	}
