@@ -94,9 +94,9 @@ func (g *staging) tend() {
 
 // links are the folders of batches that the streams of this server have, or could have: those of RUNS, in whatever account.
 func (g *staging) links() []string {
-	all, _ := filepath.Glob(filepath.Join(g.data, "jetstream", "*", "streams", "RUNS", "meta.inf"))
+	all, _ := fs.Glob(os.DirFS(g.data), "jetstream/*/streams/RUNS/meta.inf") // the folder's own name may look like a pattern
 	for i, meta := range all {
-		all[i] = filepath.Join(filepath.Dir(meta), "batches")
+		all[i] = filepath.Join(g.data, filepath.Dir(meta), "batches")
 	}
 	return all
 }

@@ -23,7 +23,7 @@ import (
 // staged is a server whose data lie where the test can see them, and a bus on it.
 func staged(t *testing.T, opts ...natstest.Option) (s *embed.Server, b *bus.Bus, link string) {
 	t.Helper()
-	data := t.TempDir()
+	data := filepath.Join(t.TempDir(), "looks like [a] pattern")
 	s = natstest.Server(t, append(opts, natstest.SyncAlways, func(c *embed.Config) { c.StoreDir = data })...)
 	b = natstest.Open(t, s)
 	if err := b.Setup(t.Context()); err != nil {
