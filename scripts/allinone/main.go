@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -151,10 +153,36 @@ func example(profiles []profile.Profile, dir string) sample {
 	return sample{"run text-stats --param file=README.md", `"agent_name":"text-stats","parameters":{"file":"README.md"}`}
 }
 
+// installed tells whether a program can be called by its name.
+func installed(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// near is how a program is called that lies beside this one, from the folder that this one was started in; where none does, by its name.
+func near(name string) string {
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	path := filepath.Join(filepath.Dir(self), name)
+	if _, err := os.Stat(path); err != nil {
+		return name
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if short, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(short, "..") {
+		return short
+	}
+	return path
+}
+
 // hello tells what to try, with the addresses where they are not the usual ones, and what it takes where not everybody may.
 // body is a request that works here, and words are the same for ao; empty: there is no such example.
 func hello(url, nats string, c coordinator.Config, try sample) {
-	ao, at, header, first := "bin/ao", "", "", ""
+	ao, at, header, first := near("ao"), "", "", ""
 	if url != "http://127.0.0.1:8765" {
 		ao += " --url " + url
 	}
@@ -177,8 +205,8 @@ Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in anothe
 		fmt.Printf("  curl -s %s%s/runs -d '{%s,\"mode\":\"sync\"}'\n", header, url, try.body)
 	}
 	switch {
-	case try.body == "":
-	case nats == "": // nobody else reaches it
+	case try.body == "", nats == "": // there is nothing to ask for, or nobody else reaches it
+	case !installed("nats"):
 	case c.NATS.Users != "" || c.NATS.Login.Creds != "":
 		fmt.Println("  nats …              # as 'ao init' printed it for the publisher")
 	default:

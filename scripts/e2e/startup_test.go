@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -203,9 +205,11 @@ func TestAllInOne(t *testing.T) {
 		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(root(), "worker/agents/autonomous"), "AO_URL=" + s.url}
 	s.write("file.txt", "one two three\nfour five\n")
 	s.write("README.md", "one\n")
+	s.env = append(s.env, withNATS(s))
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
-	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "bin/ao --url "+s.url+" run text-stats", "curl -s "+s.url)
+	ao := filepath.Join(bin, "ao") // beside the program, and not below the folder it was started in
+	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "  "+ao+" --url "+s.url+" run text-stats", "curl -s "+s.url)
 	out, told, code := s.ao("run", "text-stats", "-p", "file=file.txt")
 	if code != 0 {
 		t.Fatalf("text-stats: %d %s %s", code, out, told)
@@ -225,7 +229,7 @@ func TestAllInOne(t *testing.T) {
 		}
 		p.start()
 		s.ready()
-		p.says(s, "bin/ao --url "+s.url+" agents ")
+		p.says(s, ao+" --url "+s.url+" agents ")
 		s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
 		s.same("the history", s.get("/runs").text, before)
 		s.same("the result", s.result(first), result)
@@ -244,6 +248,61 @@ func TestAllInOne(t *testing.T) {
 	}
 }
 
+// withNATS is a PATH on which NATS's own command line is: only then what is printed at the start names it.
+func withNATS(s *stack) string {
+	s.write("tools/nats", "#!/bin/sh\n")
+	if err := os.Chmod(filepath.Join(s.dir, "tools", "nats"), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	return "PATH=" + filepath.Join(s.dir, "tools") + ":" + os.Getenv("PATH")
+}
+
+// TestTheStartNamesWhatIsThere: the command line as it is called from the folder of the start, and no program that is not installed.
+func TestTheStartNamesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	home := filepath.Join(dir, "bin")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ao", "allinone"} {
+		if err := os.Link(filepath.Join(bin, name), filepath.Join(home, name)); err != nil {
+			t.Skip("no links here: ", err)
+		}
+	}
+	addr := natstest.FreeAddr(t)
+	s := &stack{t: t, dir: dir, url: "http://" + addr}
+	s.write("README.md", "one\n")
+	cmd := exec.Command(filepath.Join(home, "allinone"))
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + dir, "HOME=" + dir, "AO_NATS_URL=embed", "AO_NATS_LISTEN=" + natstest.FreeAddr(t), "AO_HTTP_ADDR=" + addr, "AO_DATA_DIR=" + dir + "/data",
+		"AO_PROFILES=procedural", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles")}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 1)
+	go func() {
+		text := ""
+		for in := bufio.NewScanner(out); in.Scan(); text += in.Text() + "\n" {
+			if strings.Contains(in.Text(), "curl -s") {
+				_ = cmd.Process.Signal(os.Interrupt)
+			}
+		}
+		lines <- text
+	}()
+	text := <-lines
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(text, "  bin/ao --url "+s.url+" run text-stats") || strings.Contains(text, "  nats ") {
+		t.Errorf("it says\n%s", text)
+	}
+}
+
 // What scripts/up prints where not everybody may works when the files of 'ao init' are put in.
 func TestAllInOneForSome(t *testing.T) {
 	t.Parallel()
@@ -259,10 +318,11 @@ func TestAllInOneForSome(t *testing.T) {
 		"AO_HTTP_ADDR=" + addr, "AO_API_TOKENS=" + in("coordinator/tokens"), "AO_TLS_CERT=" + in("coordinator/http.crt"), "AO_TLS_KEY=" + in("coordinator/http.key"), "AO_CA=" + in("coordinator/ca.crt"),
 		"AO_DATA_DIR=" + dir + "/data", "AO_PROFILES=procedural", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles")}
 	s.write("README.md", "one two three\nfour five\n")
+	s.env = append(s.env, withNATS(s))
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "as 'ao init' printed it for the publisher")
 	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "export AO_TOKEN=…", "export AO_CA=…", `curl -s -H "Authorization: Bearer $AO_TOKEN" --cacert "$AO_CA" `+s.url)
-	_, line, _ := strings.Cut(p.log.String(), "bin/ao ")
+	_, line, _ := strings.Cut(p.log.String(), filepath.Join(bin, "ao")+" ")
 	line, _, _ = strings.Cut(line, "\n")
 	token, err := os.ReadFile(in("client/run.token"))
 	if err != nil {
