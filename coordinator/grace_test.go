@@ -309,10 +309,12 @@ func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 func TestALargeRunIsRenewed(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
+	part := `"` + strings.Repeat("x", MaxInline/4) + `"` // what one argument holds
+	wide := `"a":` + part + `,"b":` + part + `,"c":` + part + `,"d":` + part
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	bye(t, c, one)
-	id := submit(t, c, `{"agent_name":"a","parameters":{"x":"`+strings.Repeat("x", MaxInline)+`"}}`, "").RunID
+	id := submit(t, c, `{"agent_name":"a","parameters":{`+wide+`}}`, "").RunID
 	after := echo("a")
 	after.Command = "./other"
 	two := elsewhere("two", after)
@@ -322,4 +324,30 @@ func TestALargeRunIsRenewed(t *testing.T) {
 	if err != nil || !strings.Contains(string(s.Blueprint), "./other") || len(s.Parameters) < MaxInline {
 		t.Errorf("%s %v", s.Blueprint, err)
 	}
+}
+
+// A run that a coordinator of before accepted, with what no command line holds, ends with the reason where its
+// definition changes.
+func TestARunThatNoCommandLineHoldsIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	bye(t, c, one)
+	p, err := c.check(t.Context(), []byte(`{"agent_name":"a","parameters":{"x":1}}`), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.spec.Input.Parameters = json.RawMessage(`{"a b":1}`)
+	acc, err := c.place(t.Context(), p, run.NewID(), run.NewSessionID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := echo("a")
+	after.Command = "./other"
+	register(t, c, elsewhere("two", after))
+	natstest.Until(t, "the run has ended", func() bool {
+		r, err := c.Show(t.Context(), acc.RunID)
+		return err == nil && r.Status == run.Failed && r.Error != nil && strings.Contains(r.Error.Message, "cannot be passed to a command")
+	})
 }

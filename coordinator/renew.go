@@ -67,6 +67,9 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spe
 		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do not match its new parameters_schema", k.Name)
 		return s, unfit(say, k.Name, wrong, takes.Raw())
 	}
+	if err := k.Takes(in.Parameters); err != nil { // a coordinator of before may have accepted them
+		return s, err
+	}
 	var asked run.Request
 	if s.TimeoutBy == "request" {
 		asked.TimeoutSeconds = &s.Timeout

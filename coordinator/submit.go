@@ -198,6 +198,9 @@ func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
 	if wrong := s.CheckUpTo(req.Parameters, c.MaxPayload); len(wrong) > 0 {
 		return p, unfit("Parameters do not match agent's parameters_schema", name, wrong, p.schemaRaw)
 	}
+	if err := a.Takes(req.Parameters); err != nil {
+		return p, err
+	}
 	if d := req.AdditionalDemands.ExecutorProfile; d != "" {
 		if err := agent.CheckName("additional_demands.executor_profile", d); err != nil {
 			return p, err

@@ -91,7 +91,7 @@ func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the proc
 func TestManyLargeBodies(t *testing.T) { // alone: it looks at the memory of the process
 	s := secure(t, func(c *serve.Config) { c.BodyMemory = 128 << 20 })
 	const checked = 200
-	s.work(parrot, echo("tool"))
+	s.post("/agents", `{"name":"tool","parameters_schema":{"type":"object"}}`, s.admin).want(201)
 	body := `{"agent_name":"tool","parameters":{"p":"` + strings.Repeat("x", 15<<20) + `"}}`
 	runtime.GC()
 	var before runtime.MemStats
@@ -133,7 +133,8 @@ func TestManyLargeBodies(t *testing.T) { // alone: it looks at the memory of the
 func TestManyReadersOfALargeBody(t *testing.T) { // alone: it looks at the memory of the process
 	s := start(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
 	const size = 3 << 20
-	s.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("tool"))
+	s.workAs(thinker("mind"), func(run.Queued) run.Outcome { return done(`1`) })
+	s.post("/agents", `{"name":"tool","parameters_schema":{"type":"object"}}`).want(201)
 	acc := s.submit(`{"agent_name":"tool","parameters":{"p":"` + strings.Repeat("y", size) + `"}}`)
 	runtime.GC()
 	var before runtime.MemStats
@@ -165,7 +166,8 @@ func TestARunThatIsWaitedForHoldsNoBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
 	gate := make(chan struct{})
-	s.work(func(run.Queued) run.Outcome { <-gate; return done(`1`) }, echo("tool"))
+	s.workAs(thinker("mind"), func(run.Queued) run.Outcome { <-gate; return done(`1`) })
+	s.post("/agents", `{"name":"tool","parameters_schema":{"type":"object"}}`).want(201)
 	defer close(gate)
 	const many, size = 12, 800 << 10 // 4 times as much for each, of a share of 32 MiB
 	body := `{"agent_name":"tool","mode":"sync","wait_seconds":60,"parameters":{"p":"` + strings.Repeat("x", size) + `"}}`

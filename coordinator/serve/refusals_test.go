@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -183,7 +184,8 @@ func TestANameOfARunner(t *testing.T) {
 func TestTheSizeOfParameters(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.MaxPayload = 6 << 20 })
-	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
+	s.workAs(thinker("mind"), func(run.Queued) run.Outcome { return done(`{}`) })
+	s.post("/agents", `{"name":"plain","parameters_schema":{"type":"object"}}`).want(201)
 	c := s.speak(versions[1])
 	sized := func(n int) string {
 		return `{"agent_name":"plain","parameters":{"a":"` + strings.Repeat("x", n) + `"}}`
@@ -268,4 +270,61 @@ func TestAReasonNamesTheFirstViolation(t *testing.T) {
 			t.Errorf("%s is refused with %q, want %q", body, got, want)
 		}
 	}
+}
+
+// TestWhatNoCommandLineHolds: what a procedural agent's command could not be given is refused before it is stored, by
+// its path and with what to do. Other agents read their parameters from a document, and take it.
+func TestWhatNoCommandLineHolds(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
+	s.post("/agents", `{"name":"mind","parameters_schema":{"type":"object"}}`).want(201)
+	c := s.speak(versions[1])
+	long := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	many := func(n int, value string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`"k%05d":%s`, i, value)
+		}
+		return "{" + strings.Join(all, ",") + "}"
+	}
+	for name, tt := range map[string]struct{ parameters, field, say string }{
+		"an empty key":             {`{"":1}`, "parameters.", "the key is empty: give it a name"},
+		"a key with =":             {`{"a=b":1}`, "parameters.a=b", "the key contains '=': use another key"},
+		"a key with a space":       {`{"a b":1}`, "parameters.a b", "the key contains white space or a control character: use another key"},
+		"a key with a NUL":         {`{"a\u0000":1}`, `parameters.a\u0000`, "the key contains white space or a control character: use another key"},
+		"a key with -":             {`{"fine":1,"-x":false}`, "parameters.-x", "the key begins with '-': leave that out"},
+		"a value with a NUL":       {`{"k":"a\u0000b"}`, "parameters.k", "its value contains a NUL, which no command line can hold: take it out"},
+		"a NUL in a list":          {`{"k":["a\u0000b"]}`, "parameters.k", "its value contains a NUL"},
+		"a value that is too long": {`{"k":` + long(131072) + `}`, "parameters.k", "its argument has 131072 bytes, and one may have 131071: split it, or write it to a file and pass its path"},
+		"a list that is too long":  {`{"k":[` + long(65536) + `,` + long(65535) + `]}`, "parameters.k", "its argument has 131072 bytes"},
+		"with its flag too long":   {`{"k":"-` + strings.Repeat("x", 131067) + `"}`, "parameters.k", "its argument has 131072 bytes"},
+		"a key that is too long":   {`{` + long(131070) + `:true}`, "parameters." + strings.Repeat("x", 80), "its argument has 131072 bytes"},
+		"too many":                 {many(4097, "1"), "parameters", "8194 arguments, and there may be 8192: pass lists, or write them to a file and pass its path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.refusedEverywhere(c, `{"agent_name":"plain","parameters":`+tt.parameters+`}`, 400, `"error":"invalid_request"`, `"field":"`+tt.field+`"`, tt.say)
+			s.post("/runs/validate", `{"agent_name":"mind","parameters":`+tt.parameters+`}`).want(200)
+		})
+	}
+	t.Run("too much together", func(t *testing.T) { // more than a NATS message holds, and slow to read as MCP
+		before := s.stored()
+		body := `{"agent_name":"plain","parameters":` + many(13, long(131071)) + `}`
+		for door, g := range map[string]got{"POST /runs": s.post("/runs", body), "POST /runs/validate": s.post("/runs/validate", body)} {
+			for _, word := range []string{`"field":"parameters"`, `"limit":1572864`, "1704053 bytes of arguments, and there may be 1572864 together: write them to a file and pass its path"} {
+				if g.status != 400 || !strings.Contains(g.body, word) {
+					t.Errorf("%s: status %d, no %s in %.300s", door, g.status, word, g.body)
+				}
+			}
+		}
+		if s.stored() != before {
+			t.Error("what is refused is stored")
+		}
+	})
+	for _, fits := range []string{
+		`{"k":` + long(131071) + `}`, `{"k":"-` + strings.Repeat("x", 131066) + `"}`, `{` + long(131069) + `:true}`, many(4096, "1"), many(4097, "false"), many(11, long(131071)), `{"a.b":"x","größe":" -","n":-5}`,
+	} {
+		s.post("/runs/validate", `{"agent_name":"plain","parameters":`+fits+`}`).want(200)
+	}
+	s.until(s.submit(`{"agent_name":"plain","parameters":`+many(11, long(131071))+`}`).RunID, run.Completed)
 }

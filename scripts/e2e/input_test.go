@@ -183,8 +183,7 @@ func TestInput(t *testing.T) {
 
 	s.story("what a command line cannot hold", func(s *stack) {
 		for _, parameters := range []string{`{"a":"x\u0000y"}`, `{"a b":1}`, `{"":1}`, `{"-x":1}`, `{"a=b":1}`} {
-			r := s.sync("argv", parameters)
-			s.has(r, 200, `"status":"failed"`, `"error":"invalid_request"`, "cannot be passed to a command")
+			s.has(s.post("/runs", `{"agent_name":"argv","parameters":`+parameters+`}`), 400, `"error":"invalid_request"`, "cannot be passed to a command")
 		}
 	})
 

@@ -150,7 +150,9 @@ while :; do sleep 1; done`,
 		if s.get("/runs/"+r.at("run_id")).at("parameters.p2") != strings.Repeat("y", 110<<10) {
 			t.Error("large parameters do not come back as they were")
 		}
-		s.has(s.sync("size", `{"one":"`+strings.Repeat("z", 200<<10)+`"}`), 200, `"status":"failed"`)
+		const most = 128<<10 - 1
+		s.has(s.sync("size", `{"one":"`+strings.Repeat("z", most)+`"}`), 200, `"result_data":{"args":2,"bytes":131071}`)
+		s.has(s.post("/runs", `{"agent_name":"size","parameters":{"one":"`+strings.Repeat("z", most+1)+`"}}`), 400, `"field":"parameters.one"`, `"limit":131071`)
 	})
 
 	s.story("too much output is cut visibly, too large a result is told", func(s *stack) {

@@ -30,6 +30,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -74,7 +75,7 @@ var errTimeout = errors.New("timeout")
 // Run runs a job to its end. When ctx ends, the command is stopped and so is the outcome; a deadline of ctx is a
 // timeout, like the job's own.
 func Run(ctx context.Context, j Job) run.Outcome {
-	args, err := Flags(j.Invocation.Parameters)
+	args, err := agent.Flags(j.Invocation.Parameters)
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/run"
 	"ao/worker/process"
@@ -63,12 +64,53 @@ func TestRun(t *testing.T) {
 		{"exit code, stdout", `echo no; exit 1`, `{}`, `failed {"error":"command_failed","message":"no","exit_code":1} | procedural 1 {"return_code":1,"stdout":"no\n","stderr":""}`},
 		{"exit code alone", `exit 3`, `{}`, `failed {"error":"command_failed","message":"Process exited with code 3","exit_code":3} | procedural 3 {"return_code":3,"stdout":"","stderr":""}`},
 		{"signal", `kill -9 $$`, `{}`, `failed {"error":"command_failed","message":"Process exited with code 137","exit_code":137} | procedural 137 {"return_code":137,"stdout":"","stderr":""}`},
-		{"parameters that cannot be passed", `echo ran`, `{"a b":1}`, `failed {"error":"invalid_request","message":"parameter \"a b\" cannot be passed to a command: the key contains white space or a control character","field":"a b"}`},
+		{"parameters that cannot be passed", `echo ran`, `{"a b":1}`, `failed {"error":"invalid_request","message":"parameter \"a b\" cannot be passed to a command: the key contains white space or a control character: use another key","field":"parameters.a b"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if got := told(Run(t.Context(), script(t, tt.script, tt.params))); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestTheLongestCommandLine: whatever an agent Takes does run, right at each limit, with room for an environment.
+// One byte more in one argument would not.
+func TestTheLongestCommandLine(t *testing.T) {
+	t.Parallel()
+	const one, all = 128<<10 - 1, 3 << 19
+	of := agent.Blueprint{Type: run.Procedural}
+	many := func(n int, value func(i int) int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"k%04d":"%s"`, i, strings.Repeat("x", value(i)))
+		}
+		return "{" + b.String()[1:] + "}"
+	}
+	last := all - 11*(8+one+1) - 9 // "--k0000", its NUL and value in eleven full pairs; what the twelfth may have
+	for _, tt := range []struct {
+		name, params string
+		taken        bool
+		want         string
+	}{
+		{"one argument", `{"k":"` + strings.Repeat("x", one) + `"}`, true, `completed | procedural 0 2`},
+		{"all together", many(12, func(i int) int { return map[bool]int{true: last, false: one}[i == 11] }), true, `completed | procedural 0 24`},
+		{"how many", many(4096, func(int) int { return 1 }), true, `completed | procedural 0 8192`},
+		{"one byte more", `{"k":"` + strings.Repeat("x", one+1) + `"}`, false, `failed {"error":"command_not_runnable"`},
+		{"one byte more together", many(12, func(i int) int { return map[bool]int{true: last + 1, false: one}[i == 11] }), false, `completed`},
+		{"one more", strings.Replace(many(4096, func(int) int { return 1 }), "{", `{"one-more":true,`, 1), false, `completed`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			j := script(t, `echo $#`, tt.params)
+			for i := range 3 {
+				j.Env = append(j.Env, fmt.Sprintf("LARGE_%d=%s", i, strings.Repeat("e", 100<<10)))
+			}
+			if err := of.Takes(j.Invocation.Parameters); (err == nil) != tt.taken {
+				t.Errorf("taken: %v", err)
+			}
+			if got := told(Run(t.Context(), j)); !strings.HasPrefix(got, tt.want) {
+				t.Errorf("got  %.300s\nwant %s", got, tt.want)
 			}
 		})
 	}

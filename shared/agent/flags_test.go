@@ -1,4 +1,4 @@
-package procedural
+package agent
 
 import (
 	"encoding/json"
@@ -25,13 +25,13 @@ func TestFlags(t *testing.T) {
 		{`{"o":{ "z" : 1.50, "a" : "<&>" }}`, `["--o" "{\"z\":1.50,\"a\":\"<&>\"}"]`},
 		{`{"s":"$(rm -rf /); ` + "`x`" + ` 'q' \"d\" \n*"}`, `["--s" "$(rm -rf /); ` + "`x`" + ` 'q' \"d\" \n*"]`},
 		{`{"größe":"é"}`, `["--größe" "é"]`},
-		{`{"":1}`, `refused "": parameter "" cannot be passed to a command: the key is empty`},
-		{`{"a=b":1}`, `refused "a=b": parameter "a=b" cannot be passed to a command: the key contains '='`},
-		{`{"a b":1}`, `refused "a b": parameter "a b" cannot be passed to a command: the key contains white space or a control character`},
-		{`{"a\u0000":1}`, `refused "a\x00": parameter "a\x00" cannot be passed to a command: the key contains white space or a control character`},
-		{`{"-x":false}`, `refused "-x": parameter "-x" cannot be passed to a command: the key begins with '-'`},
-		{`{"k":"a\u0000b"}`, `refused "k": parameter "k" cannot be passed to a command: its value contains a NUL, which no command line can hold`},
-		{`{"k":["a\u0000b"]}`, `refused "k": parameter "k" cannot be passed to a command: its value contains a NUL, which no command line can hold`},
+		{`{"":1}`, `refused "parameters.": parameter "" cannot be passed to a command: the key is empty: give it a name`},
+		{`{"a=b":1}`, `refused "parameters.a=b": parameter "a=b" cannot be passed to a command: the key contains '=': use another key`},
+		{`{"a b":1}`, `refused "parameters.a b": parameter "a b" cannot be passed to a command: the key contains white space or a control character: use another key`},
+		{`{"a\u0000":1}`, `refused "parameters.a\x00": parameter "a\x00" cannot be passed to a command: the key contains white space or a control character: use another key`},
+		{`{"-x":false}`, `refused "parameters.-x": parameter "-x" cannot be passed to a command: the key begins with '-': leave that out, it is put before every key`},
+		{`{"k":"a\u0000b"}`, `refused "parameters.k": parameter "k" cannot be passed to a command: its value contains a NUL, which no command line can hold: take it out`},
+		{`{"k":["a\u0000b"]}`, `refused "parameters.k": parameter "k" cannot be passed to a command: its value contains a NUL, which no command line can hold: take it out`},
 		{`[1]`, `refused "parameters": parameters must be a JSON object`},
 	} {
 		t.Run(tt.params, func(t *testing.T) {

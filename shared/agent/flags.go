@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// What a command line holds on every worker. A program's environment, its name and the words of a sandbox have the
+// rest of what Linux allows.
+const (
+	maxArgument  = 128<<10 - 1 // bytes of one: the kernel's MAX_ARG_STRLEN, with the NUL behind it
+	maxArguments = 3 << 19     // bytes of all, each with its NUL; the kernel has 2 MiB with a stack of 8 MiB, for the environment too
+	maxCount     = 8192        // how many; bubblewrap takes 9000, its own among them
+)
+
+// Takes tells whether a run of the agent can be given these parameters, which its schema allows. A procedural agent's
+// are the arguments of its command: what no command line holds is an Invalid fault with the field's path. Others read a
+// document.
+func (b Blueprint) Takes(params json.RawMessage) error {
+	if b.Type != run.Procedural {
+		return nil
+	}
+	args, bytes := 0, 0
+	err := flags(params, func(key, arg string) error {
+		if len(arg) > maxArgument {
+			return refuse(key, fmt.Sprintf("its argument has %d bytes, and one may have %d: split it, or write it to a file and pass its path", len(arg), maxArgument)).With("limit", maxArgument)
+		}
+		args, bytes = args+1, bytes+len(arg)+1
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case args > maxCount:
+		return tooMany("Parameters make %d arguments, and there may be %d: pass lists, or write them to a file and pass its path", args, maxCount)
+	case bytes > maxArguments:
+		return tooMany("Parameters make %d bytes of arguments, and there may be %d together: write them to a file and pass its path", bytes, maxArguments)
+	}
+	return nil
+}
+
+func tooMany(say string, are, most int) error {
+	return fault.Newf(fault.Invalid, say, are, most).With("field", "parameters").With("limit", most)
+}
+
+// Flags turns a run's parameters into a command's arguments, in the caller's order:
+//
+//	string, number   --key value     numbers exactly as they were sent
+//	true             --key
+//	false, null      nothing
+//	array            --key a,b,c     strings as they are, the rest as JSON; an empty one is an empty value
+//	object           --key JSON
+//
+// A value that begins with '-' is passed as --key=value, so that no command takes it for a flag of its own. A key
+// that could not be told from a value or another key is an Invalid fault with the field's path, and so is a NUL,
+// which no argument can hold. How much a worker's system holds, it says itself: Takes is for those who ask before.
+func Flags(params json.RawMessage) ([]string, error) {
+	var args []string
+	err := flags(params, func(_, arg string) error { args = append(args, arg); return nil })
+	if err != nil {
+		return nil, err
+	}
+	return args, nil
+}
+
+// flags gives each argument with the key that it is of, until give fails.
+func flags(params json.RawMessage, give func(key, arg string) error) error {
+	if p := bytes.TrimSpace(params); len(p) == 0 || string(p) == "null" {
+		return nil
+	}
+	members, err := wire.Members(params)
+	if err != nil {
+		return fault.New(fault.Invalid, "", "parameters must be a JSON object").With("field", "parameters")
+	}
+	for _, m := range members {
+		args, err := flag(m)
+		if err != nil {
+			return err
+		}
+		for _, arg := range args {
+			if err := give(m.Key, arg); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flag is the arguments of one parameter.
+func flag(m wire.Member) ([]string, error) {
+	if why := oddKey(m.Key); why != "" {
+		return nil, refuse(m.Key, why)
+	}
+	value, given, err := text(m.Value)
+	if err != nil {
+		return nil, refuse(m.Key, err.Error())
+	}
+	name := "--" + m.Key
+	switch {
+	case !given:
+		return nil, nil
+	case strings.ContainsRune(value, 0):
+		return nil, refuse(m.Key, "its value contains a NUL, which no command line can hold: take it out")
+	case string(m.Value) == "true":
+		return []string{name}, nil
+	case strings.HasPrefix(value, "-"):
+		return []string{name + "=" + value}, nil
+	}
+	return []string{name, value}, nil
+}
+
+func refuse(key, why string) *fault.Fault {
+	return fault.Newf(fault.Invalid, "parameter %.80q cannot be passed to a command: %s", key, why).With("field", fmt.Sprintf("parameters.%.80s", key))
+}
+
+// oddKey says why a key cannot be a flag's name.
+func oddKey(key string) string {
+	switch {
+	case key == "":
+		return "the key is empty: give it a name"
+	case key[0] == '-':
+		return "the key begins with '-': leave that out, it is put before every key"
+	case strings.Contains(key, "="):
+		return "the key contains '=': use another key"
+	case strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+		return "the key contains white space or a control character: use another key"
+	}
+	return ""
+}
+
+// text is a value as an argument; given is false for those that are not passed.
+func text(raw json.RawMessage) (s string, given bool, err error) {
+	switch raw[0] {
+	case '"':
+		err = json.Unmarshal(raw, &s)
+		return s, true, err
+	case 'f', 'n':
+		return "", false, nil
+	case '{':
+		s, err = compact(raw)
+		return s, true, err
+	case '[':
+		s, err = list(raw)
+		return s, true, err
+	}
+	return string(raw), true, nil
+}
+
+// list joins an array's items by commas.
+func list(raw json.RawMessage) (string, error) {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return "", err
+	}
+	words := make([]string, len(items))
+	for i, item := range items {
+		var err error
+		if item[0] == '"' {
+			err = json.Unmarshal(item, &words[i])
+		} else {
+			words[i], err = compact(item)
+		}
+		if err != nil {
+			return "", fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return strings.Join(words, ","), nil
+}
+
+// compact is JSON on one line, with every digit and the order of keys as they were.
+func compact(raw json.RawMessage) (string, error) {
+	var b bytes.Buffer
+	err := json.Compact(&b, raw)
+	return b.String(), err
+}
