@@ -17,10 +17,16 @@ import (
 // What a worker process reports is the same for all systems: on stdout 16 bytes for each job, when the job was handed in (the
 // number "at" in it) and when it began, in nanoseconds since 1970, little-endian. Two zeros first: it takes jobs from now on.
 
-// job is one that was handed in at that time, with so many bytes of text.
+// job is one that was handed in at that time, with so many bytes of text: in pieces that arguments of a command hold.
 func job(at time.Time, text int) []byte {
-	return fmt.Appendf(make([]byte, 0, text+48), `{"at":%d,"text":"%s"}`, at.UnixNano(), filler(text))
+	b := fmt.Appendf(make([]byte, 0, text+text/piece*16+48), `{"at":%d,"text":"%s"`, at.UnixNano(), filler(min(text, piece)))
+	for n := 1; n*piece < text; n++ {
+		b = fmt.Appendf(b, `,"text%d":"%s"`, n, filler(min(text-n*piece, piece)))
+	}
+	return append(b, '}')
 }
+
+const piece = 64 << 10
 
 var fillers sync.Map
 
