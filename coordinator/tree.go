@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ao/coordinator/journal"
@@ -202,9 +203,13 @@ func (t *trees) look(ctx context.Context) (more bool) {
 	var g errgroup.Group
 	g.SetLimit(stopsAtOnce)
 	due := t.due()
+	var stopped atomic.Int32
 	for _, a := range due[:min(len(due), stopsALook)] {
 		g.Go(func() error {
-			if err := t.stop(ctx, a); err != nil && ctx.Err() == nil && !errors.Is(err, bus.ErrTaken) {
+			switch err := t.stop(ctx, a); {
+			case err == nil, errors.Is(err, bus.ErrTaken):
+				stopped.Add(1)
+			case ctx.Err() == nil:
 				t.c.log.Info("run not stopped with its tree yet; trying again", "run", a.Spec.ID, "err", err)
 			}
 			return nil
@@ -219,7 +224,7 @@ func (t *trees) look(ctx context.Context) (more bool) {
 		})
 	}
 	g.Wait()
-	return len(due) > stopsALook
+	return len(due) > stopsALook && stopped.Load() > 0 // where none can be, the next second will do
 }
 
 // due are the runs to be stopped that nobody here has acted on: first those that run, then those that a worker could take, then the others.
