@@ -72,6 +72,13 @@ func (b *book) accepted() []*entry {
 	return slices.DeleteFunc(slices.Clone(b.entries), func(e *entry) bool { return e.run == "" })
 }
 
+// outcome is how a run ended, as far as it was seen; empty: it was not, or that was taken back (judge.forget).
+func (b *book) outcome(e *entry) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return e.seen
+}
+
 // saw notes the status of a run; an end never changes. A coordinator may hear of it a moment later than another one did: that
 // is counted.
 func (b *book) saw(e *entry, status, where string) {

@@ -116,7 +116,7 @@ func (c *client) say(kind, mode, session, prompt, more string) *entry {
 func (c *client) sessions() {
 	for c.pause(10*time.Millisecond, 200*time.Millisecond) {
 		first := c.say("talk", "async_poll", "", "hello", "")
-		if !c.post(first) || !c.wait(first, 20*time.Second) || first.seen != "completed" {
+		if !c.post(first) || !c.wait(first, 20*time.Second) || c.outcome(first) != "completed" {
 			continue
 		}
 		turns := 0
@@ -182,7 +182,7 @@ func (c *client) child(parent string) {
 	}
 	middle := c.say("talk", "async_callback", "", "do=slow child", more)
 	middle.parent = parent
-	if !c.post(middle) || c.rng.IntN(2) == 0 || !c.wait(middle, 20*time.Second) || middle.seen != "completed" {
+	if !c.post(middle) || c.rng.IntN(2) == 0 || !c.wait(middle, 20*time.Second) || c.outcome(middle) != "completed" {
 		return
 	}
 	e := c.one("quick", "async_callback", `"agent_name":"quick","parent_session_id":%q`, middle.session)

@@ -106,7 +106,7 @@ func TestBad(t *testing.T) {
 			}
 			r := examine(t, c)
 			if got := found(r); got != tt.want || r.OK == strings.Contains(tt.want, "fail") {
-				t.Errorf("ok %v, got\n%s\nwant\n%s", r.OK, got, tt.want)
+				t.Errorf("ok %v, got\n%s\nwant\n%s\n%+v", r.OK, got, tt.want, r.Checks)
 			}
 		})
 	}
