@@ -207,17 +207,17 @@ func (t *trees) look(ctx context.Context) (more bool) {
 	for _, a := range due[:min(len(due), stopsALook)] {
 		g.Go(func() error {
 			switch err := t.stop(ctx, a); {
-			case err == nil, errors.Is(err, bus.ErrTaken):
+			case err == nil:
 				stopped.Add(1)
-			case ctx.Err() == nil:
+			case ctx.Err() == nil && !errors.Is(err, bus.ErrTaken): // else it has changed, and is looked at again
 				t.c.log.Info("run not stopped with its tree yet; trying again", "run", a.Spec.ID, "err", err)
 			}
 			return nil
 		})
 	}
-	for _, o := range t.c.Journal.Hushed() {
+	for _, o := range t.c.Journal.Suppressing() {
 		g.Go(func() error {
-			if err := t.hush(ctx, o); err != nil && ctx.Err() == nil {
+			if err := t.suppress(ctx, o); err != nil && ctx.Err() == nil {
 				t.c.log.Warn("callbacks not suppressed yet; trying again", "session", o.Session, "err", err)
 			}
 			return nil
@@ -264,8 +264,8 @@ func (t *trees) stop(ctx context.Context, a journal.Active) error {
 	return nil
 }
 
-// hush notes of whom a session is not told.
-func (t *trees) hush(ctx context.Context, o journal.Owing) error {
+// suppress notes of whom a session is not told.
+func (t *trees) suppress(ctx context.Context, o journal.Owing) error {
 	record := run.Callback{V: t.c.versions.now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)

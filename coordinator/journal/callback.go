@@ -55,14 +55,14 @@ func (f *fold) owe(r *row) {
 		return
 	}
 	f.touchSession(p)
-	if f.muted(r, p) {
-		f.hushed[p] = append(f.hushed[p], r)
+	if f.suppresses(r, p) {
+		f.suppressing[p] = append(f.suppressing[p], r)
 		f.halted = true
 		return
 	}
 	p.owed = append(p.owed, r)
 	f.owing[p] = true
-	f.mind(p)
+	f.indexBelow(p)
 	f.callable(p)
 }
 
@@ -107,7 +107,7 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 		if r == nil || r.told || !r.callback || r.live != nil || r.parent != rec.Session {
 			continue
 		}
-		r.told, r.quiet, r.by = true, c.Suppressed, turn
+		r.told, r.suppressed, r.by = true, c.Suppressed, turn
 		r.tellings++
 		if c.Suppressed {
 			r.by = nil
@@ -131,7 +131,7 @@ func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error
 		f.clear(p)
 	}
 	if !c.Suppressed {
-		f.mute(turn)
+		f.haltTurn(turn)
 	}
 	if n := len(f.recent); n > 0 && n == cap(f.recent) { // before it grows
 		f.recent = slices.DeleteFunc(f.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
@@ -146,10 +146,10 @@ func (f *fold) clear(p *session) {
 	if p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone }); len(p.owed) == 0 {
 		p.owed = nil
 		delete(f.owing, p)
-		f.mind(p)
+		f.indexBelow(p)
 	}
-	if len(f.hushed[p]) > 0 {
-		f.unhush(p)
+	if len(f.suppressing[p]) > 0 {
+		f.dropSuppressed(p)
 	}
 }
 

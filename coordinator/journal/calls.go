@@ -55,7 +55,7 @@ func (f *fold) calls(r *row) (c calls) {
 
 func parentCall(r *row, p *session) *run.Call {
 	switch {
-	case r.told && r.quiet:
+	case r.told && r.suppressed:
 		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
 	case r.told:
 		c := &run.Call{Status: run.CallDelivered}
@@ -71,7 +71,7 @@ func parentCall(r *row, p *session) *run.Call {
 		return &run.Call{Status: run.CallUndeliverable, Reason: reasonNeverBegan}
 	case r.live != nil:
 		return &run.Call{Status: run.CallWaiting}
-	case r.quiet:
+	case r.suppressed:
 		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
 	}
 	return &run.Call{Status: run.CallOwed}

@@ -68,11 +68,11 @@ type fold struct {
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
 	late     []Late            // by sequence
 
-	trees   map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
-	below   map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
-	halting map[*row]bool               // runs that are to be stopped with their tree and have not ended
-	hushed  map[*session][]*row         // children that ended, of whom the session is not to be told, until a record says so
-	halted  bool                        // there is more of these since Halting was asked last
+	trees       map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
+	below       map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
+	halting     map[*row]bool               // runs that are to be stopped with their tree and have not ended
+	suppressing map[*session][]*row         // children that ended, of whom the session is not to be told, until a record says so
+	halted      bool                        // there is more of these since Halting was asked last
 
 	names   map[string]string // shared strings
 	seq     uint64
@@ -92,7 +92,7 @@ func newFold(key func(string, int) string) *fold {
 		key: key, version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
 		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{}, lanes: map[string]*line{},
 		promised: map[ident]promise{}, unlisted: map[*row]bool{},
-		trees: map[ident]tree{}, below: map[ident]map[*session]bool{}, halting: map[*row]bool{}, hushed: map[*session][]*row{},
+		trees: map[ident]tree{}, below: map[ident]map[*session]bool{}, halting: map[*row]bool{}, suppressing: map[*session][]*row{},
 	}
 }
 
@@ -229,7 +229,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 	sess.live = append(sess.live, r)
 	sess.runs++
 	sess.modified = max(sess.modified, created)
-	f.mind(sess)
+	f.indexBelow(sess)
 	ch.Moved = true
 	ch.identify(r)
 	return r
@@ -363,7 +363,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 	s.lastEnded = r
 	s.modified = max(s.modified, r.ended)
 	f.owe(r)
-	f.mind(s)
+	f.indexBelow(s)
 	ch.Moved = true
 	ch.after(r)
 	f.settle(s)

@@ -26,10 +26,10 @@ func (f *fold) drop(r *row) {
 func (f *fold) dropSession(s *session) {
 	delete(f.sessions, s.id)
 	delete(f.owing, s)
-	delete(f.hushed, s)
+	delete(f.suppressing, s)
 	delete(f.trees, s.id)
 	s.runs = 0
-	f.mind(s)
+	f.indexBelow(s)
 	f.goneSess++
 }
 

@@ -219,7 +219,7 @@ func (l *loading) row() {
 	if !r.gone {
 		near := int64(r.first)
 		r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
-		r.quiet = flags&flagQuiet != 0
+		r.suppressed = flags&flagSuppressed != 0
 		r.id = l.id()
 		of = r.first - uint64(l.i())
 		r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
@@ -385,14 +385,14 @@ func (l *loading) join() error {
 		for _, first := range l.owed[s] {
 			switch child := rowAt(first); {
 			case child == nil:
-			case child.quiet:
-				f.hushed[s] = append(f.hushed[s], child)
+			case child.suppressed:
+				f.suppressing[s] = append(f.suppressing[s], child)
 			default:
 				s.owed = append(s.owed, child)
 				f.owing[s] = true
 			}
 		}
-		f.mind(s)
+		f.indexBelow(s)
 		f.settle(s)
 		f.callable(s)
 	}

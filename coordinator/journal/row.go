@@ -93,21 +93,21 @@ type row struct {
 
 	by *row // the parent's turn that reports it; nil: none, or it is not known any more
 
-	timeout  int32
-	attempt  uint16
-	tellings uint16 // how often a callback record reported it
-	status   uint8  // index in run.Statuses, without the overlay
-	mode     uint8  // index in modes
-	depth    uint8  // how many sessions are above its own; 0 also in records of older versions
-	hook     hookState
-	callback bool // its parent session is to be told of its end
-	told     bool // a callback record reports it
-	begun    bool // a runner has begun one of its attempts
-	overstep bool // end is a record above its attempt's version, of whatever kind; it is not read
-	gone     bool // no longer in the index
-	proven   bool // the events of all its attempts are proven
-	mute     bool // its end does not say which event was its last
-	quiet    bool // its parent is not told of its end: one of the two was stopped with its tree
+	timeout    int32
+	attempt    uint16
+	tellings   uint16 // how often a callback record reported it
+	status     uint8  // index in run.Statuses, without the overlay
+	mode       uint8  // index in modes
+	depth      uint8  // how many sessions are above its own; 0 also in records of older versions
+	hook       hookState
+	callback   bool // its parent session is to be told of its end
+	told       bool // a callback record reports it
+	begun      bool // a runner has begun one of its attempts
+	overstep   bool // end is a record above its attempt's version, of whatever kind; it is not read
+	gone       bool // no longer in the index
+	proven     bool // the events of all its attempts are proven
+	mute       bool // its end does not say which event was its last
+	suppressed bool // its parent is not told of its end: one of the two was stopped with its tree
 
 	live *live // nil: ended
 }

@@ -39,7 +39,7 @@ const (
 	flagHook
 	flagPast
 	flagOverstep
-	flagQuiet
+	flagSuppressed
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -311,7 +311,7 @@ func (e *encoder) session(f *fold, s *session) {
 		lastEnded = s.lastEnded.first
 	}
 	e.opt(int64(lastEnded), int64(s.first))
-	e.rows(slices.Concat(s.owed, f.hushed[s]), s.first)
+	e.rows(slices.Concat(s.owed, f.suppressing[s]), s.first)
 	e.text(s.bond().model)
 	e.name(s.bond().host)
 	e.name(s.bond().profile)
@@ -333,7 +333,7 @@ func (e *encoder) row(f *fold, r *row) {
 		flag int
 	}{
 		{r.gone, flagGone}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.told, flagTold}, {r.begun, flagBegun},
-		{r.live != nil, flagLive}, {h != nil, flagHook}, {len(queued) > 0, flagPast}, {r.overstep, flagOverstep}, {r.quiet, flagQuiet},
+		{r.live != nil, flagLive}, {h != nil, flagHook}, {len(queued) > 0, flagPast}, {r.overstep, flagOverstep}, {r.suppressed, flagSuppressed},
 	} {
 		if x.set {
 			flags |= x.flag

@@ -73,8 +73,8 @@ func whole(f *fold) string {
 	for r := range f.halting {
 		lines = append(lines, fmt.Sprint("halting ", r.first))
 	}
-	for s, rows := range f.hushed {
-		lines = append(lines, fmt.Sprint("hushed ", s.first, firsts(rows)))
+	for s, rows := range f.suppressing {
+		lines = append(lines, fmt.Sprint("suppressing ", s.first, firsts(rows)))
 	}
 	for id, p := range f.promised {
 		lines = append(lines, fmt.Sprint("promised ", id, p.seq, p.session, firsts(p.children)))
@@ -295,7 +295,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		of             any
 		written, other string
 	}{
-		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute quiet proven live", "next"},
+		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed proven live", "next"},
 		{live{}, "snap children unlisted", "prev next fresh in before behind since"},
 		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping Halt NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs due"},
@@ -305,7 +305,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{Late{}, "Seq Subject first", ""},
 		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted late trees hushed recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway below halting halted"},
+		{fold{}, "order sorder hooks past deleted late trees suppressing recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway below halting halted"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace Body Input", ""},
 	} {

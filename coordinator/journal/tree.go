@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -75,13 +76,13 @@ func (f *fold) stopTree(ch *Change, rec subject.Record, m bus.Message) (int, err
 			f.halt(r, h)
 		}
 	}
-	f.hush(s)
+	f.suppress(s)
 	f.descend(s, func(below *session) {
 		for _, r := range below.live {
-			r.quiet = r.quiet || f.inside(r, s)
+			r.suppressed = r.suppressed || f.inside(r, s)
 			f.halt(r, h)
 		}
-		f.hush(below)
+		f.suppress(below)
 	})
 	f.trees[s.id] = tree{m.Seq, s.root().id}
 	ch.Moved, ch.SessionID = true, h.Session
@@ -116,21 +117,21 @@ func (f *fold) halt(r *row, h Halt) {
 	f.touch(r)
 }
 
-// hush takes what a session is to be told of out of its debts: nobody is told.
-func (f *fold) hush(s *session) {
+// suppress takes what a session is owed out of its debts: those callbacks are suppressed.
+func (f *fold) suppress(s *session) {
 	if len(s.owed) == 0 {
 		return
 	}
 	for _, r := range s.owed {
-		r.quiet = true
+		r.suppressed = true
 		f.touch(r)
 	}
-	f.hushed[s] = append(f.hushed[s], s.owed...)
+	f.suppressing[s] = append(f.suppressing[s], s.owed...)
 	s.owed = nil
 	delete(f.owing, s)
 	f.halted = true
 	f.touchSession(s)
-	f.mind(s)
+	f.indexBelow(s)
 }
 
 // descend calls visit with the sessions below one that matter: they have runs that have not ended or children to be told of, or some
@@ -184,12 +185,12 @@ func (f *fold) covering(id string) (h Halt) {
 // born looks whether a new run is below a tree that is stopped, or tells its session of what nobody is to be told of.
 func (f *fold) born(r *row) {
 	if h := f.covering(r.session.parent); h.Seq != 0 {
-		r.quiet = r.parent == r.session.parent || f.covering(r.parent).Seq != 0
+		r.suppressed = r.parent == r.session.parent || f.covering(r.parent).Seq != 0
 		f.halt(r, h)
 		return
 	}
 	if r.live.snap.Spec.Tells != nil || len(r.live.children) > 0 {
-		f.mute(r)
+		f.haltTurn(r)
 	}
 }
 
@@ -201,17 +202,17 @@ func (f *fold) reopen(r *row) {
 	}
 }
 
-// muted tells whether a parent is not to be told of a run that ended, since one of the two was stopped with its tree.
-func (f *fold) muted(r *row, parent *session) bool {
-	if !r.quiet && f.covering(parent.sessionID()).Seq != 0 {
-		r.quiet = true
+// suppresses tells whether a parent is not to be told of a run that ended, since one of the two was stopped with its tree.
+func (f *fold) suppresses(r *row, parent *session) bool {
+	if !r.suppressed && f.covering(parent.sessionID()).Seq != 0 {
+		r.suppressed = true
 		f.touch(r)
 	}
-	return r.quiet
+	return r.suppressed
 }
 
-// mute is a turn that tells of children whom nobody is to be told of: who wrote it had not read yet that the tree is stopped.
-func (f *fold) mute(turn *row) {
+// haltTurn stops a callback turn inside a stopped tree: who wrote it had not read the stop yet.
+func (f *fold) haltTurn(turn *row) {
 	if turn == nil || turn.live == nil || turn.begun {
 		return
 	}
@@ -220,8 +221,8 @@ func (f *fold) mute(turn *row) {
 	}
 }
 
-// mind keeps a session among those that matter of its parent, or takes it out.
-func (f *fold) mind(s *session) {
+// indexBelow keeps a session among those that matter of its parent, or takes it out.
+func (f *fold) indexBelow(s *session) {
 	if s.parent == "" {
 		return
 	}
@@ -242,7 +243,7 @@ func (f *fold) mind(s *session) {
 		return
 	}
 	if above := f.sessions[id]; above != nil {
-		f.mind(above)
+		f.indexBelow(above)
 	}
 }
 
@@ -253,9 +254,9 @@ func (f *fold) reparent(s *session, parent string) {
 	}
 	runs := s.runs
 	s.runs = 0 // as if it were gone
-	f.mind(s)
+	f.indexBelow(s)
 	s.runs, s.parent = runs, parent
-	f.mind(s)
+	f.indexBelow(s)
 }
 
 // haltsBelow tells whether something below a session is yet to be stopped with its tree.
@@ -282,7 +283,7 @@ func (f *fold) heldByTrees(least uint64) uint64 {
 		least = min(least, r.first, r.live.snap.Halt.Seq)
 		hold(r.session.sessionID())
 	}
-	for p, rows := range f.hushed {
+	for p, rows := range f.suppressing {
 		if !p.hears() {
 			continue
 		}
@@ -303,20 +304,20 @@ func (f *fold) forgetTrees(before uint64) {
 			delete(f.trees, id)
 		}
 	}
-	for p := range f.hushed {
-		f.unhush(p)
+	for p := range f.suppressing {
+		f.dropSuppressed(p)
 	}
 }
 
-// unhush takes what a record says nobody is told of, and what is gone, out of what is yet to be said so.
-func (f *fold) unhush(p *session) {
+// dropSuppressed takes what a record says nobody is told of, and what is gone, out of what is yet to be said so.
+func (f *fold) dropSuppressed(p *session) {
 	f.touchSession(p)
-	left := slices.DeleteFunc(f.hushed[p], func(r *row) bool { return r.told || r.gone })
+	left := slices.DeleteFunc(f.suppressing[p], func(r *row) bool { return r.told || r.gone })
 	if len(left) == 0 {
-		delete(f.hushed, p)
+		delete(f.suppressing, p)
 		return
 	}
-	f.hushed[p] = left
+	f.suppressing[p] = left
 }
 
 // Halting calls f with the runs that are to be stopped with their tree and have not ended, in no order, until f says false. It costs
@@ -332,12 +333,12 @@ func (j *Journal) Halting(f func(Active) bool) {
 	tell(all, f)
 }
 
-// Hushed are children that ended, of which their parent is not told, with what a record of that needs: Told, and as LastRun the newest
+// Suppressing are children that ended, of which their parent is not told, with what a record of that needs: Told, and as LastRun the newest
 // begun run of the parent.
-func (j *Journal) Hushed() (all []Owing) {
+func (j *Journal) Suppressing() (all []Owing) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	for p, rows := range j.fold.hushed {
+	for p, rows := range j.fold.suppressing {
 		root := p.root()
 		if !root.begun || !p.hears() {
 			continue
@@ -369,7 +370,7 @@ func (j *Journal) Below(id string, most int) (n int, oldest []string) {
 	}
 	var all []*row
 	j.fold.descend(s, func(below *session) { all = append(all, below.live...) })
-	slices.SortFunc(all, func(a, b *row) int { return int(int64(a.first) - int64(b.first)) })
+	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(a.first, b.first) })
 	for _, r := range all[:min(len(all), most)] {
 		oldest = append(oldest, r.runID())
 	}

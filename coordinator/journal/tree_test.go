@@ -58,8 +58,8 @@ func stoppedFamilies(t testing.TB, rng *rand.Rand, n int) (all []*family) {
 	return all
 }
 
-// minded checks that a stop would reach what it has to, and nothing else is kept for it.
-func minded(t *testing.T, f *fold) {
+// belowIndexed checks that a stop would reach what it has to, and nothing else is kept for it.
+func belowIndexed(t *testing.T, f *fold) {
 	t.Helper()
 	for id, sessions := range f.below {
 		for s := range sessions {
@@ -108,7 +108,7 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				f.checked = marked
-				minded(t, f) // not a part of whole: who owes only children that are gone may stand there or not
+				belowIndexed(t, f) // not a part of whole: who owes only children that are gone may stand there or not
 				if got, want := whole(f), whole(again); got != want {
 					t.Fatalf("seed %d: a snapshot\n%s", seed, differ(got, want))
 				}
@@ -131,7 +131,7 @@ func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 		for r := range f.halting {
 			lines = append(lines, r.runID()+" is to be stopped with "+r.live.snap.Halt.Session)
 		}
-		for p, rows := range f.hushed {
+		for p, rows := range f.suppressing {
 			for _, r := range rows {
 				if p.hears() {
 					lines = append(lines, p.sessionID()+" is not told of "+r.runID())
