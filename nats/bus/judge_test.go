@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,5 +138,45 @@ func serve(conn net.Conn, answer func(string) (string, time.Duration)) {
 				}
 			}
 		}
+	}
+}
+
+// TestAServerThatWasSlowIsLookedAtAgain: as long as a write is unanswered, so that a full disk is told also where the first look came to
+// nothing.
+func TestAServerThatWasSlowIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	info := strings.Replace(lastSeq(5), `{}`, `{"max_msgs_per_subject":1}`, 1) // a bucket's, too
+	for name, tt := range map[string]struct {
+		slow  int32 // the answer that ends the first look
+		write func(*bus.Bus) error
+	}{
+		"a record": {2, func(b *bus.Bus) error {
+			_, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "run", "key"), Body: []byte("{}")})
+			return err
+		}},
+		"a definition": {3, func(b *bus.Bus) error { // whose bucket is opened first
+			_, err := b.Bucket(subject.Agents).Put(t.Context(), "k", []byte("{}"))
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told atomic.Int32
+			b := scripted(t, func(subj string) (answer string, late time.Duration) {
+				switch {
+				case strings.HasPrefix(subj, "$JS.API.STREAM.INFO."):
+					if told.Add(1) == tt.slow {
+						return info, 2 * bus.Prompt
+					}
+					return info, 0
+				case subj == "$JS.API.DIRECT.GET."+subject.Runs:
+					return oldest, 0
+				}
+				return "-", 0
+			})
+			if err := tt.write(b); !errors.Is(err, bus.ErrUnwritten) {
+				t.Errorf("after %d answers: %v", told.Load(), err)
+			}
+		})
 	}
 }

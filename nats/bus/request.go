@@ -81,8 +81,8 @@ func (b *Bus) ask(ctx context.Context, m *nats.Msg, most time.Duration, to *sink
 					err = context.DeadlineExceeded
 					break
 				}
-				to.suspect()
-				wait = most
+				to.suspect() // each second: a server that was slow at one look may not be at the next
+				wait = min(most, impatience)
 				c.patience.Reset(wait)
 			}
 		}

@@ -247,6 +247,8 @@ func (b *Bus) writing(ctx context.Context, stream string, most time.Duration) (c
 		lose(err)
 	}
 	late := time.AfterFunc(impatience, func() {
+		again := time.NewTicker(impatience)
+		defer again.Stop()
 		s.suspect()
 		for {
 			now := s.condition()
@@ -256,6 +258,8 @@ func (b *Bus) writing(ctx context.Context, stream string, most time.Duration) (c
 			}
 			select {
 			case <-now.over:
+			case <-again.C:
+				s.suspect()
 			case <-wait.Done():
 				return
 			}
