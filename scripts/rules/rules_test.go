@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -113,6 +114,19 @@ func TestRulesBite(t *testing.T) {
 		{"of an executor's", "shared/docs/llm.md", file("| code | |\n|---|---|\n| `odd` | |\n"), "shared/docs/llm.md: nothing tells the code odd"},
 		{"a table of other things", "shared/docs/http.md", file("| field | |\n|---|---|\n| `odd` | |\n"), ""},
 
+		{"25 methods", "worker/x.go", file(wide("package worker\n", 25)), ""},
+		{"26 methods", "worker/x.go", file(wide("package worker\n", 26)), "ao/worker.x has 26 methods, 25 are the most"},
+		{"26 methods in a test", "worker/x_test.go", file(wide("package worker\n", 26)), ""},
+		{"26 methods of who wires all", "coordinator/serve/x.go", file(wide("package serve\n", 26)), ""},
+		{"26 methods by embedding", "worker/x.go", file(wide("package worker\ntype y struct { *x }\nfunc (y) own() {}\n", 25)), "ao/worker.y has 26 methods"},
+		{"26 methods asked for", "worker/x.go", file("package worker\ntype x interface {\n" + strings.Repeat("\tF()\n", 26) + "}\n"), "ao/worker.x has 26 methods"},
+		{"what was too large is larger", "worker/x.go", file(strings.ReplaceAll(wide("package worker\n", 73), "*x", "*Worker")), "ao/worker.Worker has 73 methods, 72 are the most"},
+		{"8 fields of others", "worker/x.go", file(knowing(8)), ""},
+		{"9 fields of others", "worker/x.go", file(knowing(9)), "ao/worker.x has 9 fields of other packages' types, 8 are the most"},
+		{"another's lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.y.mu.RLock() }\n"), "ao/worker/process takes the lock of another type in 1 places, 0 are the most: worker/process/x.go:2:19"},
+		{"another's lock in a constructor", "worker/process/x.go", file("package process\nvar _ = func() { x.y.mu.Lock() }\n"), "takes the lock of another type"},
+		{"the own lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.mu.Lock(); defer x.mu.Unlock() }\n"), ""},
+
 		{"a script", "scripts/x", script("echo\n", 0o755), ""},
 		{"a script without its run bit", "scripts/x", script("echo\n", 0o644), "has no run bit"},
 		{"a script that bash cannot read", "scripts/x", script("if\n", 0o755), "bash cannot read it"},
@@ -133,6 +147,56 @@ func TestRulesBite(t *testing.T) {
 				t.Errorf("got %q, want one line with %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// wide is a package whose type x has n methods.
+func wide(text string, n int) string {
+	for i := range n {
+		text += fmt.Sprintf("func (*x) f%d() {}\n", i)
+	}
+	return text + "type x struct{}\n"
+}
+
+// knowing is a package whose type x has n fields of another package's types.
+func knowing(n int) string {
+	return "package worker\nimport r \"ao/shared/run\"\ntype x struct {\n\tn int\n" + strings.Repeat("\ta map[string]*r.Run\n", n) + "}\n"
+}
+
+func TestFewImporters(t *testing.T) {
+	h := &House{}
+	for i := range maxImporters + 1 {
+		one, err := read(fstest.MapFS{"x.go": {Data: []byte("package x\nimport _ \"ao/coordinator/journal\"\n")}}, "x.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Path = fmt.Sprintf("coordinator/x%d/x.go", i)
+		if h.Files = append(h.Files, one); i < maxImporters && len(fewImporters(h)) != 0 {
+			t.Errorf("%d importers are too many: %q", i+1, fewImporters(h))
+		}
+	}
+	if got := fewImporters(h); len(got) != 1 || !strings.HasPrefix(got[0], "ao/coordinator/journal is imported by 7 packages, 6 are the most: ao/coordinator/x0, ") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestNothingIsTooLargeInVain: what has shrunk below its limit leaves the tables.
+func TestNothingIsTooLargeInVain(t *testing.T) {
+	h, err := Read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods, foreign := sizes(h)
+	for at := range tooLarge {
+		if methods[at] <= maxMethods && foreign[at] <= maxForeign {
+			t.Errorf("%s has %d methods and %d fields of others' types now: take it out of tooLarge", at, methods[at], foreign[at])
+		}
+	}
+	locks := locksOfOthers(h)
+	for pkg, n := range foreignLocks {
+		if len(locks[pkg]) < n {
+			t.Errorf("%s takes %d locks of others now: say so in foreignLocks", pkg, len(locks[pkg]))
+		}
 	}
 }
 

@@ -1,0 +1,259 @@
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The most that a type may be, outside of the packages that wire all together.
+const (
+	maxMethods   = 25 // of a type with those it embeds, or asked for by an interface
+	maxForeign   = 8  // fields of a struct whose types are of other packages of ours
+	maxImporters = 6  // packages that import one package of coordinator/
+)
+
+// tooLarge is what broke a limit when the rule came, with how large it was then: it may shrink and not grow. The table ends empty.
+var tooLarge = map[string]int{
+	"ao/coordinator.Coordinator":        188,
+	"ao/coordinator.meters":             13,
+	"ao/coordinator.roster":             62,
+	"ao/coordinator/cmd/ao/command.app": 89,
+	"ao/coordinator/cmd/ao/command.top": 102,
+	"ao/coordinator/httpapi.API":        75,
+	"ao/coordinator/journal.Journal":    130,
+	"ao/coordinator/journal.fold":       81,
+	"ao/coordinator/ledger.Book":        36,
+	"ao/worker.Worker":                  72,
+}
+
+// foreignLocks is how often a package still touches the lock of another type: it may shrink and not grow. The table ends empty.
+var foreignLocks = map[string]int{
+	"ao/coordinator":         15,
+	"ao/coordinator/budget":  1,
+	"ao/coordinator/journal": 8,
+	"ao/nats/bus":            3,
+	"ao/worker":              1,
+	"ao/worker/gateway":      1,
+}
+
+// smallTypes has nobody know everybody.
+func smallTypes(h *House) []string {
+	methods, foreign := sizes(h)
+	return append(beyond(methods, maxMethods, "has %d methods, %d are the most: give what belongs together a type of its own"),
+		beyond(foreign, maxForeign, "has %d fields of other packages' types, %d are the most: it knows too many; ask for what it needs by a small interface")...)
+}
+
+func beyond(count map[string]int, most int, say string) (broken []string) {
+	for _, at := range slices.Sorted(maps.Keys(count)) {
+		if n, most := count[at], max(most, tooLarge[at]); n > most {
+			broken = append(broken, at+" "+fmt.Sprintf(say, n, most))
+		}
+	}
+	return broken
+}
+
+// sizes counts, by type, the methods and the fields of other packages' types.
+func sizes(h *House) (methods, foreign map[string]int) {
+	methods, foreign = map[string]int{}, map[string]int{}
+	embeds := map[string][]string{}
+	for _, f := range h.Files {
+		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/..."}, f.Package()) ||
+			anyCovers([]string{"ao/coordinator/serve", "ao/worker/serve"}, f.Package()) {
+			continue
+		}
+		ours := oursIn(f)
+		for _, d := range f.Go.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if name := receiver(d); name != "" {
+					methods[f.Package()+"."+name]++
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					measure(s, f.Package(), ours, methods, foreign, embeds)
+				}
+			}
+		}
+	}
+	whole := maps.Clone(methods)
+	for at := range embeds {
+		whole[at] = withPromoted(at, methods, embeds, map[string]bool{})
+	}
+	return whole, foreign
+}
+
+// measure notes what a type declares.
+func measure(s ast.Spec, home string, ours map[string]string, methods, foreign map[string]int, embeds map[string][]string) {
+	spec, ok := s.(*ast.TypeSpec)
+	if !ok {
+		return
+	}
+	at := home + "." + spec.Name.Name
+	switch t := spec.Type.(type) {
+	case *ast.InterfaceType:
+		methods[at] += t.Methods.NumFields()
+	case *ast.StructType:
+		foreign[at], embeds[at] = foreignFields(t, ours), embedded(t, home, ours)
+	}
+}
+
+// withPromoted counts a type's methods with those that it gets by embedding: a whole that is only put together of parts is one too.
+func withPromoted(at string, methods map[string]int, embeds map[string][]string, seen map[string]bool) int {
+	if seen[at] {
+		return 0
+	}
+	seen[at] = true
+	n := methods[at]
+	for _, in := range embeds[at] {
+		n += withPromoted(in, methods, embeds, seen)
+	}
+	return n
+}
+
+// embedded names the types of ours that a struct embeds.
+func embedded(s *ast.StructType, home string, ours map[string]string) (all []string) {
+	for _, f := range s.Fields.List {
+		if len(f.Names) > 0 {
+			continue
+		}
+		t := f.Type
+		if p, ok := t.(*ast.StarExpr); ok {
+			t = p.X
+		}
+		switch t := t.(type) {
+		case *ast.Ident:
+			all = append(all, home+"."+t.Name)
+		case *ast.SelectorExpr:
+			if x, ok := t.X.(*ast.Ident); ok && ours[x.Name] != "" {
+				all = append(all, ours[x.Name]+"."+t.Sel.Name)
+			}
+		}
+	}
+	return all
+}
+
+// oursIn is the names by which a file knows other packages of ours.
+func oursIn(f File) map[string]string {
+	ours := map[string]string{}
+	for _, i := range f.Go.Imports {
+		p := strings.Trim(i.Path.Value, `"`)
+		if !covers("ao/...", p) {
+			continue
+		}
+		name := path.Base(p)
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		ours[name] = p
+	}
+	return ours
+}
+
+func foreignFields(s *ast.StructType, ours map[string]string) (n int) {
+	for _, f := range s.Fields.List {
+		found := false
+		ast.Inspect(f.Type, func(at ast.Node) bool {
+			if sel, ok := at.(*ast.SelectorExpr); ok {
+				x, ok := sel.X.(*ast.Ident)
+				found = found || ok && ours[x.Name] != ""
+			}
+			return !found
+		})
+		if found {
+			n += max(1, len(f.Names))
+		}
+	}
+	return n
+}
+
+// receiver is the type that a method belongs to; empty: it is a function.
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	for t := d.Recv.List[0].Type; ; {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// fewImporters has no package of the coordinator be everybody's.
+func fewImporters(h *House) (broken []string) {
+	by := map[string]map[string]bool{}
+	for _, f := range h.Files {
+		if f.Go == nil || f.IsTest() {
+			continue
+		}
+		for _, used := range f.Imports() {
+			if !covers("ao/coordinator/...", used) || used == f.Package() {
+				continue
+			}
+			if by[used] == nil {
+				by[used] = map[string]bool{}
+			}
+			by[used][f.Package()] = true
+		}
+	}
+	for _, used := range slices.Sorted(maps.Keys(by)) {
+		if n := len(by[used]); n > maxImporters {
+			broken = append(broken, fmt.Sprintf("%s is imported by %d packages, %d are the most: %s", used, n, maxImporters, strings.Join(slices.Sorted(maps.Keys(by[used])), ", ")))
+		}
+	}
+	return broken
+}
+
+// ownLocks has a lock touched by nobody but the methods of the type that it guards.
+func ownLocks(h *House) (broken []string) {
+	all := locksOfOthers(h)
+	for _, pkg := range slices.Sorted(maps.Keys(all)) {
+		if at := all[pkg]; len(at) > foreignLocks[pkg] {
+			broken = append(broken, fmt.Sprintf("%s takes the lock of another type in %d places, %d are the most: %s", pkg, len(at), foreignLocks[pkg], strings.Join(at, ", ")))
+		}
+	}
+	return broken
+}
+
+// locksOfOthers is, by package, where a lock is taken through another value.
+func locksOfOthers(h *House) map[string][]string {
+	all := map[string][]string{}
+	for _, f := range h.Files {
+		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/..."}, f.Package()) {
+			continue
+		}
+		ast.Inspect(f.Go, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && takesLock(call) {
+				all[f.Package()] = append(all[f.Package()], f.fset.Position(call.Pos()).String())
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// takesLock says that a call takes a lock mu of something that is reached through something else.
+func takesLock(call *ast.CallExpr) bool {
+	lock, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !slices.Contains([]string{"Lock", "RLock", "TryLock", "TryRLock"}, lock.Sel.Name) {
+		return false
+	}
+	mu, ok := lock.X.(*ast.SelectorExpr)
+	if !ok || mu.Sel.Name != "mu" {
+		return false
+	}
+	_, own := mu.X.(*ast.Ident)
+	return !own
+}
