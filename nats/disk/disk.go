@@ -42,6 +42,11 @@ func SizeOf(dir string) (bytes int64) {
 	return bytes
 }
 
+// Batches is where a single server on a data folder puts the batches of a stream aside until it commits them.
+func Batches(store, account, stream string) string {
+	return filepath.Join(store, "jetstream", account, "streams", stream, "batches")
+}
+
 // Folder is where a NATS server keeps its streams.
 type Folder struct {
 	Room

@@ -99,6 +99,9 @@ func (s *Server) launch() error {
 	if opts.JetStreamMaxStore == 0 {
 		opts.JetStreamMaxStore = storeFor(s.dir)
 	}
+	if err := s.staging.doubt(); err != nil {
+		return fmt.Errorf("embedded NATS: batches put aside: %w", err)
+	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return fmt.Errorf("embedded NATS: %w", err)

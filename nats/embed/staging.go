@@ -277,6 +277,18 @@ func (g *staging) sweep() {
 	}
 }
 
+// doubt takes away links that lead to a folder which is not this user's alone. A starting server completes from there the batch in whose
+// commit it died. Once the machine was started anew, anybody may have made a folder of that name.
+func (g *staging) doubt() error {
+	var failed error
+	for _, link := range g.links() {
+		if to, err := os.Readlink(link); err == nil && own(filepath.Dir(to)) != nil {
+			failed = errors.Join(failed, os.Remove(link))
+		}
+	}
+	return failed
+}
+
 // leads tells whether a link of the server's leads into dir.
 func leads(g *staging, dir string) bool {
 	for _, link := range g.links() {

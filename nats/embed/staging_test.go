@@ -58,9 +58,8 @@ func stands(t *testing.T, b *bus.Bus, name string) {
 }
 
 // opened leaves a batch without its end and waits until the server has it.
-func opened(t *testing.T, s *embed.Server, id string) {
+func opened(t *testing.T, nc *nats.Conn, id string) {
 	t.Helper()
-	nc := natstest.Conn(t, s)
 	_, err := nc.RequestMsg(&nats.Msg{Subject: subject.Claimed("02", id, "key"), Header: nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {"1"}}, Data: []byte("{}")}, 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +83,7 @@ func TestBatchesArePutAsideInMemory(t *testing.T) {
 			t.Fatalf("start %d: batches go to %q, %v; the server says %+v", i, to, err, s.Staging())
 		}
 		id := fmt.Sprint("open", i)
-		opened(t, s, id)
+		opened(t, natstest.Conn(t, s), id)
 		if n := inside(to); n != 1 {
 			t.Fatalf("start %d: %d batches lie in memory, want the one that is open", i, n)
 		}
@@ -216,17 +215,27 @@ func TestAStreamMadeAnewIsStaged(t *testing.T) {
 	stands(t, b, "run")
 }
 
+// laid waits until a server has laid its link, and gives the folder in memory. A server in another process is not told when streams were made,
+// and answers a moment before it lays the link of its last start.
+func laid(t *testing.T, data string) (dir string) {
+	t.Helper()
+	natstest.Until(t, "it has laid its link", func() bool {
+		to, err := os.Readlink(linkOf(data))
+		dir = filepath.Dir(to)
+		return err == nil
+	})
+	return dir
+}
+
 // TestNoAcknowledgedBatchIsLostWithItsServer: a server is killed again and again while batches come. What it acknowledged stands, what
 // it left in memory goes at its next start.
 func TestNoAcknowledgedBatchIsLostWithItsServer(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)
-	p := natstest.Proc(t, natstest.SyncAlways, natstest.Staging(shm))
+	data := t.TempDir()
+	p := natstest.Proc(t, natstest.SyncAlways, natstest.Staging(shm), natstest.StoreDir(data))
 	b := p.Bus(t)
-	natstest.Until(t, "it has laid its link", func() bool {
-		all, _ := filepath.Glob(filepath.Join(shm, "*", "*"))
-		return len(all) > 1
-	})
+	laid(t, data)
 	var done sync.Map
 	var written atomic.Int64
 	ctx, end := context.WithCancel(t.Context())
@@ -259,6 +268,61 @@ func TestNoAcknowledgedBatchIsLostWithItsServer(t *testing.T) {
 		all, _ := filepath.Glob(filepath.Join(shm, "*"))
 		return len(all) == 1
 	})
+}
+
+// TestAKilledServerEndsItsBatch: killed at any point of a large batch, it has the whole of it after its next start, or nothing. The memory
+// outlives the process.
+func TestAKilledServerEndsItsBatch(t *testing.T) {
+	t.Parallel()
+	const points, members = 16, 64
+	_, shm := small(t, 64<<20)
+	data := t.TempDir()
+	p := natstest.Proc(t, natstest.SyncAlways, natstest.Staging(shm), natstest.StoreDir(data))
+	b := p.Bus(t)
+	laid(t, data)
+	batch := func(name string) (all []bus.Entry) {
+		for i := range members {
+			all = append(all, bus.Entry{Subject: subject.Claimed("01", fmt.Sprint(name, "_", i), "key"), Body: make([]byte, 16<<10)})
+		}
+		return all
+	}
+	began := time.Now()
+	if _, err := b.AppendAll(t.Context(), batch("first")...); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	var whole, none int
+	for point := range points {
+		all := batch(fmt.Sprint("at", point))
+		ctx, end := context.WithCancel(t.Context())
+		answer := make(chan error, 1)
+		go func() {
+			_, err := b.AppendAll(ctx, all...)
+			answer <- err
+		}()
+		<-time.After(took * time.Duration(point) / (points - 4)) // up to a little after its end
+		p.Kill()
+		end()
+		err := <-answer
+		p.Start()
+		b = p.Bus(t)
+		laid(t, data)
+		have := 0
+		for _, e := range all {
+			if _, err := b.Last(t.Context(), e.Subject); err == nil {
+				have++
+			}
+		}
+		switch {
+		case have == members:
+			whole++
+		case have == 0 && err != nil:
+			none++
+		default:
+			t.Errorf("killed after %d/%d of a batch: %d of %d records stand; the answer was %v", point, points-4, have, members, err)
+		}
+	}
+	t.Logf("a batch takes %v; after the kills %d are whole and %d not there", took, whole, none)
 }
 
 // TestAForeignFolderIsLeftAlone: what looks like a folder of a server that was killed, and is another's or in use.

@@ -25,7 +25,13 @@ type Disk struct {
 // SmallDisk makes a disk of so many bytes, which ends with the test. The test is skipped where no file system may be mounted.
 func SmallDisk(t testing.TB, size int64) *Disk {
 	t.Helper()
-	d := &Disk{Dir: t.TempDir(), t: t}
+	return SmallDiskOver(t, t.TempDir(), size)
+}
+
+// SmallDiskOver is SmallDisk, mounted over a folder that is there.
+func SmallDiskOver(t testing.TB, dir string, size int64) *Disk {
+	t.Helper()
+	d := &Disk{Dir: dir, t: t}
 	mount := fmt.Sprintf(`mount -t tmpfs -o size=%d tmpfs "$0" && echo mounted && read end`, size)
 	var why error
 	for _, way := range []struct{ unshare, enter []string }{

@@ -26,6 +26,9 @@ func MaxStore(bytes int64) Option { return func(c *embed.Config) { c.MaxStore = 
 // Staging has batches put aside below a folder, or on "disk".
 func Staging(where string) Option { return func(c *embed.Config) { c.Staging = where } }
 
+// StoreDir has the server keep its files in a folder.
+func StoreDir(dir string) Option { return func(c *embed.Config) { c.StoreDir = dir } }
+
 // Listen has the server listen on an address such as "127.0.0.1:0".
 func Listen(address string) Option { return func(c *embed.Config) { c.Listen = address } }
 

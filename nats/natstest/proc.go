@@ -85,11 +85,11 @@ func process(t testing.TB, opts []Option) *Process {
 // URL is where the server is, also while it isn't running.
 func (p *Process) URL() string { return "nats://" + p.c.Listen }
 
-// ProcOn is Proc with its files on a small disk.
+// ProcOn is Proc with its files on a small disk, unless an option says another folder; it sees the disk in any case.
 func ProcOn(t testing.TB, d *Disk, opts ...Option) *Process {
 	t.Helper()
-	p := process(t, opts)
-	p.disk, p.c.StoreDir = d, filepath.Join(d.Dir, "nats")
+	p := process(t, append([]Option{StoreDir(filepath.Join(d.Dir, "nats"))}, opts...))
+	p.disk = d
 	t.Cleanup(p.Stop)
 	p.Start()
 	return p
