@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/nats/bus"
 	"ao/nats/embed"
+	"ao/nats/subject"
 	"ao/nats/users"
 	"ao/shared/setting"
 	"ao/shared/version"
@@ -126,8 +127,21 @@ func (p process) elsewhere(ctx context.Context) []checkup.Finding {
 	}
 	return []checkup.Finding{
 		checkup.Not("nats-sync", "look that its configuration has sync_interval: always, as nats/server.conf has; where it has a monitoring port: ao doctor --nats-monitor http://HOST:8222", "a NATS server does not tell its clients when it writes to disk"),
+		aside(s),
 		way(s, p.cfg.PrivateNetwork),
 	}
+}
+
+// aside tells where a server elsewhere puts batches aside, as far as it lets know: only with replicas it is always in memory.
+func aside(s bus.Standing) checkup.Finding {
+	const check = "nats-staging"
+	for _, stream := range s.Streams {
+		if stream.Name == subject.Runs && stream.Replicas > 1 {
+			return checkup.Good(check, "NATS puts batches of records aside in memory, as it does with %d replicas", stream.Replicas)
+		}
+	}
+	return checkup.Not(check, "look whether memory is mounted there: docker inspect -f '{{.HostConfig.Tmpfs}}' of the container names it (docker-compose.yml does); "+
+		"without Docker: findmnt -T STORE_DIR/jetstream/ACCOUNT/streams/RUNS/batches", "a NATS server does not tell its clients whether it puts batches of records aside in memory or on disk")
 }
 
 // way judges who gets in at a NATS elsewhere, and who can listen on the way; private: nobody else is in that network.

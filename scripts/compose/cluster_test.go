@@ -5,15 +5,10 @@ package compose
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"ao/nats/users"
-
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -35,19 +30,13 @@ func TestCluster(t *testing.T) {
 	l := s.load(t)
 	l.more("before anything is killed")
 	for _, n := range []string{"nats-2", "nats-3"} {
-		id := s.docker(t, "ps", "-q", n)
-		if out, err := exec.Command("docker", "kill", "-s", "KILL", id).CombinedOutput(); err != nil {
-			t.Fatalf("docker kill: %v\n%s", err, out)
-		}
+		s.kill(t, n)
 		l.more("without " + n)
 		s.docker(t, "start", n)
 		l.more("with " + n + " again")
 		s.until(t, time.Minute, "the cluster is whole", func() error { return s.current(t) })
 	}
-	id := s.docker(t, "ps", "-q", "coordinator-2")
-	if out, err := exec.Command("docker", "kill", "-s", "KILL", id).CombinedOutput(); err != nil {
-		t.Fatalf("docker kill: %v\n%s", err, out)
-	}
+	s.kill(t, "coordinator-2")
 	l.more("without the second coordinator")
 	s.docker(t, "start", "coordinator-2")
 	l.settle("two NATS servers and a coordinator killed")
@@ -73,20 +62,7 @@ func confinedCluster(t *testing.T, s *stack) {
 
 // current tells whether every stream's copies have caught up.
 func (s *stack) current(t *testing.T) error {
-	file := filepath.Join(t.TempDir(), "nats.nk")
-	text := s.made(t, "coordinator/nats.nk")
-	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
-		return err
-	}
-	c, err := users.Read("coordinator", []byte(text))
-	if err != nil {
-		return err
-	}
-	login, err := nats.NkeyOptionFromSeed(file)
-	if err != nil {
-		return err
-	}
-	nc, err := nats.Connect(s.nats, login, nats.CustomInboxPrefix(c.Inbox()))
+	nc, err := s.coordinator(t)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,7 @@ func TestStack(t *testing.T) {
 	}{
 		{"it becomes ready", ready},
 		{"NATS stores what fits on its disk", stored},
+		{"NATS puts batches aside in memory", remembered},
 		{"keys and tokens are made once", once},
 		{"who shows nothing gets nothing", strangers},
 		{"nobody is root, the root file system is read-only, and there are limits", confined},
@@ -54,6 +55,7 @@ func TestStack(t *testing.T) {
 		{"a run over NATS", overNATS},
 		{"three workers share the agents", scaled},
 		{"a rolling restart of each service loses nothing", rolling},
+		{"NATS is killed while batches come, and nothing is lost", killed},
 		{"the history outlives the containers", recreated},
 		{"a backup outlives everything", restored},
 		{"agents of one's own are mounted, and no program of a run reads a secret", prying},

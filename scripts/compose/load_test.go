@@ -4,6 +4,7 @@ package compose
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -82,13 +83,15 @@ func (l *load) settle(what string) {
 	l.t.Logf("%d runs accepted and completed during %s", len(ids), what)
 }
 
-// insist asks for a run until it is told which, or the request itself is at fault.
+// insist asks for a run until it is told which, or the request itself is at fault. The session's id is the caller's: it is written in one
+// batch with the run.
 func (s *stack) insist(ctx context.Context, key string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	session := fmt.Sprintf("ses_%x", sha256.Sum224([]byte(key)))
 	for {
 		var r result
-		err := s.post(ctx, key, map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}}, &r)
+		err := s.post(ctx, key, map[string]any{"agent_name": "text-stats", "parameters": map[string]any{"file": story}, "session_id": session}, &r)
 		var refused refusal
 		switch {
 		case err == nil:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,9 @@ func sane(t *testing.T, s *stack) {
 		if f.Verdict != checkup.OK && f.Verdict != checkup.Skip && f.Check != "disk" { // how full this machine's is, is no business of ours
 			t.Errorf("ao doctor: %+v", f)
 		}
+	}
+	if !slices.ContainsFunc(report.Checks, func(f checkup.Finding) bool { return f.Check == "nats-staging" }) {
+		t.Error("ao doctor does not say how to find out where NATS puts batches aside")
 	}
 }
 

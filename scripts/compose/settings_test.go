@@ -2,12 +2,17 @@ package compose
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"ao/nats/disk"
+	"ao/nats/subject"
+	"ao/nats/users"
 
 	"github.com/goccy/go-yaml"
 )
@@ -21,7 +26,7 @@ var kept = map[string]string{
 	"AO_NATS_CREDS":                 "init makes them",
 	"AO_NATS_LISTEN":                "of an embedded NATS",
 	"AO_NATS_SYNC":                  "of an embedded NATS; nats/server.conf says always",
-	"AO_NATS_STAGING":               "of an embedded NATS",
+	"AO_NATS_STAGING":               "of an embedded NATS; docker-compose.yml mounts memory, and servers with replicas use it by themselves",
 	"AO_NATS_USERS":                 "of an embedded NATS; nats/compose.conf includes what init makes",
 	"AO_NATS_REPLICAS":              "as many as the stack has servers",
 	"AO_DATA_DIR":                   "a volume",
@@ -96,13 +101,42 @@ func TestKeysOfModels(t *testing.T) {
 	}
 }
 
+// TestBatchesInMemory: the single server has memory mounted where it puts batches aside, of its own user and bounded; init makes the
+// folder for it. Servers with replicas need none, and would be misled by the folder of a stream that is not theirs.
+func TestBatchesInMemory(t *testing.T) {
+	const nats, volume = "/data", "/own/1" // one volume, as NATS and init see it
+	of := services(t, "docker-compose.yml")
+	at := disk.Batches(nats, users.Own, subject.Runs) + ":"
+	i := slices.IndexFunc(of["nats"].Tmpfs, func(s string) bool { return strings.HasPrefix(s, at) })
+	if i < 0 {
+		t.Fatalf("NATS has %q in memory, want %s", of["nats"].Tmpfs, at)
+	}
+	uid, gid, _ := strings.Cut(of["nats"].User, ":")
+	options := strings.Split(strings.TrimPrefix(of["nats"].Tmpfs[i], at), ",")
+	for _, want := range []string{"size=256m", "mode=0700", "uid=" + uid, "gid=" + gid} {
+		if !slices.Contains(options, want) {
+			t.Errorf("the memory for batches has the options %q, want %s", options, want)
+		}
+	}
+	if !slices.Contains(of["init"].Command, "--nats-staging="+volume) {
+		t.Errorf("init makes no folder for it: %q", of["init"].Command)
+	}
+	for name, s := range services(t, "docker-compose.cluster.yml") {
+		if strings.Contains(fmt.Sprint(s.Tmpfs, s.Command), "batches") || strings.Contains(fmt.Sprint(s.Command), "--nats-staging") {
+			t.Errorf("%s of the cluster: %q, %q", name, s.Tmpfs, s.Command)
+		}
+	}
+}
+
 // A service is what these tests read of one.
 type service struct {
 	Build       struct{ Dockerfile string }
-	Image       string
+	Image, User string
 	Entrypoint  []string
+	Command     []string
 	Environment map[string]any
 	Volumes     []any
+	Tmpfs       []string
 }
 
 // program is which of ours it runs; empty: none that has settings.

@@ -51,7 +51,7 @@ var rooms = []struct {
 	{"ao/coordinator/webhook", []string{"ao/shared/..."}},
 	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject", "ao/nats/users", "ao/coordinator", "ao/coordinator/journal", "ao/coordinator/webhook", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/httpapi", "ao/coordinator/natsapi"}},
 	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
-	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/nats/users", "ao/nats/disk", "ao/nats/backup", "ao/nats/bus", "ao/coordinator/access", "ao/coordinator/checkup", "ao/coordinator/cmd/ao/..."}},
+	{"ao/coordinator/cmd/ao/...", []string{"ao/shared/...", "ao/nats/subject", "ao/nats/users", "ao/nats/disk", "ao/nats/backup", "ao/nats/bus", "ao/coordinator/access", "ao/coordinator/checkup", "ao/coordinator/cmd/ao/..."}},
 
 	{"ao/worker", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/worker/..."}},
 	{"ao/worker/process", []string{"ao/shared/..."}},

@@ -26,7 +26,10 @@ Who then gives no worker the files of the folder worker, which may run everythin
 
 --nats-data names the data folder of a NATS server. How much it stores at most is written into its store.conf, which the server's
 configuration includes (nats/server.conf): what it has and three quarters of what is free, at least its streams' limits, or what
-AO_NATS_STORE says, such as 10GB. A later call looks again.`
+AO_NATS_STORE says, such as 10GB. A later call looks again.
+
+--nats-staging names the data folder of a single NATS server over whose batches memory is to be mounted, as docker-compose.yml does. The
+folder for the mount is made, as who runs NATS must own it.`
 
 // noFolder wants no arguments: the folder is a flag's.
 func noFolder(_ *cobra.Command, args []string) error {
@@ -38,7 +41,7 @@ func noFolder(_ *cobra.Command, args []string) error {
 
 func (a *app) init() *cobra.Command {
 	var dir string
-	var workers, hosts, data []string
+	var workers, hosts, data, staging []string
 	var tls bool
 	c := &cobra.Command{
 		Use: "init --dir DIR", Short: "Make the users, tokens and certificates of a deployment, once", Long: aboutInit, Args: noFolder,
@@ -49,6 +52,7 @@ func (a *app) init() *cobra.Command {
 	c.Flags().BoolVar(&tls, "tls", false, "make an authority and certificates too; a later call renews those that end within 30 days")
 	c.Flags().StringSliceVar(&hosts, "host", nil, "names and addresses under which the servers are reached, for the certificates; localhost is in them anyhow")
 	c.Flags().StringArrayVar(&data, "nats-data", nil, "data folder of a NATS server: how much it stores at most goes into its store.conf")
+	c.Flags().StringArrayVar(&staging, "nats-staging", nil, "data folder of a single NATS server: the folder is made over which memory is mounted for batches")
 	_ = c.MarkFlagRequired("dir") // fails only for a flag that does not exist
 	c.RunE = func(*cobra.Command, []string) error {
 		w := keyring.Wish{Dir: dir, TLS: tls, Hosts: hosts, Now: a.now(), Workers: map[string][]users.Profile{}}
@@ -71,7 +75,7 @@ func (a *app) init() *cobra.Command {
 		if err != nil {
 			return usagef("AO_NATS_STORE: %w", err)
 		}
-		w.NATSData, w.Store = data, store
+		w.NATSData, w.Store, w.Staging = data, store, staging
 		a.acted = true
 		ring, err := keyring.Make(w)
 		if err != nil {

@@ -83,3 +83,16 @@ func TestInitSaysHowMuchNATSStores(t *testing.T) {
 		}
 	}
 }
+
+// TestInitMakesTheFolderForBatches: what stands where memory is to be mounted, and a slip is told.
+func TestInitMakesTheFolderForBatches(t *testing.T) {
+	dir, data := filepath.Join(t.TempDir(), "ring"), t.TempDir()
+	at := filepath.Join(data, "jetstream/AO/streams/RUNS/batches")
+	out, errs, code := ao(t, "", "", "init", "--dir", dir, "--nats-staging", data)
+	if i, err := os.Stat(at); code != exitDone || err != nil || !i.IsDir() || !strings.Contains(out, at) || !strings.Contains(out, "mount memory over it") {
+		t.Errorf("%d %q %q, %v", code, out, errs, err)
+	}
+	if _, errs, code := ao(t, "", "", "init", "--dir", dir, "--nats-staging", filepath.Join(data, "none")); code != exitFailed || !strings.Contains(errs, "the data folder of NATS") {
+		t.Errorf("%d %q", code, errs)
+	}
+}

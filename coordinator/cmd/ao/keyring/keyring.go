@@ -1,5 +1,5 @@
 // Package keyring makes what a deployment needs to keep strangers out, once: the users of NATS, the API's first tokens, and where it
-// is wanted an authority with certificates. What is there already stays as it is. It also tells NATS how much to store.
+// is wanted an authority with certificates. What is there already stays as it is. It also prepares the data folders of NATS.
 //
 // Each program has a folder of its own, with all that it has to read and nothing of another's.
 package keyring
@@ -30,6 +30,7 @@ type Wish struct {
 
 	NATSData []string // data folders of NATS servers: each is told how much to store at most
 	Store    int64    // so many bytes; 0: what fits on its disk
+	Staging  []string // data folders of single NATS servers: each gets the folder over which memory is mounted for batches
 }
 
 // The states of a file.
@@ -101,7 +102,10 @@ func Make(w Wish) (*Ring, error) {
 	if err := r.rights(all, tls); err != nil {
 		return nil, err
 	}
-	return r, r.stores(w)
+	if err := r.stores(w); err != nil {
+		return nil, err
+	}
+	return r, r.stagings(w)
 }
 
 // rights renews the configuration of NATS in its place: what an operator added to it stays.

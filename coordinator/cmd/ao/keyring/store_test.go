@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ao/nats/disk"
+	"ao/nats/embed"
 	"ao/nats/natstest"
 )
 
@@ -117,6 +118,39 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 		t.Errorf("three servers store %d bytes at most, their disk has %+v, %v", all, room, err)
 	}
 	if _, err := Make(Wish{Dir: t.TempDir(), Now: now, NATSData: []string{d.Path("nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
+
+// TestTheFolderForBatchesIsThatOfTheServer: who runs 'ao init' owns it and all above it, and a server makes its stream there.
+func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
+	dir, data := t.TempDir(), t.TempDir()
+	for _, state := range []string{Made, Kept} {
+		r, err := Make(Wish{Dir: dir, Now: now, Staging: []string{data}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := r.Files[len(r.Files)-1]; last.State != state || !strings.HasSuffix(last.Path, "/RUNS/batches") {
+			t.Errorf("%+v, want it %s", last, state)
+		}
+	}
+	var made []string
+	for at := filepath.Join(data, "jetstream/AO/streams/RUNS/batches"); at != data; at = filepath.Dir(at) {
+		if i, err := os.Stat(at); err != nil || i.Mode().Perm() != 0o700 {
+			t.Fatalf("%s: %v, %v", at, i, err)
+		}
+		made = append(made, at)
+	}
+	s := natstest.Server(t, func(c *embed.Config) { c.StoreDir, c.Users = data, filepath.Join(dir, "nats/users.conf") })
+	if err := natstest.Open(t, s).Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []string{"meta.inf", "meta.sum"} {
+		if _, err := os.Stat(filepath.Join(made[1], of)); err != nil {
+			t.Errorf("the server's stream is not where memory is mounted: %v", err)
+		}
+	}
+	if _, err := Make(Wish{Dir: dir, Now: now, Staging: []string{filepath.Join(data, "nowhere")}}); err == nil || !strings.Contains(err.Error(), "the data folder of NATS") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }

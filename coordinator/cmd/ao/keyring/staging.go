@@ -1,0 +1,34 @@
+package keyring
+
+import (
+	"fmt"
+	"os"
+
+	"ao/nats/disk"
+	"ao/nats/subject"
+	"ao/nats/users"
+)
+
+// stagings makes the folders over which memory is mounted. Docker would make missing ones as root, and NATS could not make its
+// stream there.
+func (r *Ring) stagings(w Wish) error {
+	for _, data := range w.Staging {
+		if _, err := os.Stat(data); err != nil { // a slip: no server looks there
+			return fmt.Errorf("the data folder of NATS: %w", err)
+		}
+		dir := disk.Batches(data, users.Own, subject.Runs)
+		name, err := r.below(dir)
+		if err != nil {
+			return err
+		}
+		state := Kept
+		if _, err := os.Stat(dir); err != nil {
+			state = Made
+		}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		r.note(name, state, "NATS puts batches of records aside here: mount memory over it")
+	}
+	return nil
+}
