@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -107,7 +108,7 @@ var doors = []struct {
 		"a conversation is kept in no provider's form; beside its room nobody knows the provider"},
 	{"github.com/prometheus/...", []string{"ao/shared/metric", "ao/shared/metric/metrictest"}, nil,
 		"what counts holds a handle that may be nil and costs nothing then; names, help texts and what is told stand in one form"},
-	{"github.com/spf13/cobra/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
+	{"github.com/spf13/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"the command line for people is ao; servers read their settings from shared/setting"},
 	{"golang.org/x/term/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"ao top is painted on a terminal; nothing else has one"},
@@ -122,6 +123,23 @@ var doors = []struct {
 	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
 		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker"},
 }
+
+// requires says which go.mod alone may name a module, directly or indirectly: what one program needs is no part of the others.
+var requires = []struct {
+	what   string
+	only   string
+	reason string
+}{
+	{"github.com/spf13/cobra", aoModule, aoReason},
+	{"github.com/spf13/pflag", aoModule, aoReason},
+	{"github.com/inconshreveable/mousetrap", aoModule, aoReason},
+	{"golang.org/x/term", aoModule, aoReason},
+}
+
+const (
+	aoModule = "coordinator/cmd/ao/go.mod"
+	aoReason = "the command line for people has a terminal; a server is built, scanned and updated without what that needs"
+)
 
 // ownImports keeps the arrows between our packages.
 func ownImports(h *House) []string {
@@ -176,6 +194,25 @@ func foreignImports(h *House) []string {
 					continue
 				}
 				broken = append(broken, fmt.Sprintf("%s: only %s may use %s: %s", f.Path, strings.Join(d.rooms, ", "), used, d.reason))
+			}
+		}
+	}
+	return broken
+}
+
+// foreignModules keeps what requires says.
+func foreignModules(h *House) []string {
+	var broken []string
+	for _, f := range h.Files {
+		if path.Base(f.Path) != "go.mod" {
+			continue
+		}
+		for line := range strings.Lines(f.Text) {
+			module, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "require "), " ")
+			for _, r := range requires {
+				if module == r.what && f.Path != r.only {
+					broken = append(broken, fmt.Sprintf("%s: only %s may require %s: %s", f.Path, r.only, r.what, r.reason))
+				}
 			}
 		}
 	}

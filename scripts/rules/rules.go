@@ -23,6 +23,7 @@ type Rule struct {
 var All = []Rule{
 	{"arrows between our packages", "the folder list is the architecture diagram; an arrow the other way makes it a lie", ownImports},
 	{"one door for each technology", "what is known in one place can be replaced in one place", foreignImports},
+	{"one go.mod for what one program needs", "who builds a server does not fetch, scan and update what only the command line uses", foreignModules},
 	{"packages are named for what they provide", "a package without a subject collects what nobody wants to place", packageNames},
 	{"files of code under 500 lines", "a longer file holds two things; tests may be long, they are read one by one", fileLength},
 	{"the top level is the user's", "who opens the repository sees the rooms and nothing else", topLevel},

@@ -64,6 +64,10 @@ func TestRulesBite(t *testing.T) {
 		{"a peer where it is measured", "scripts/bench/peers/r.go", file("package main\nimport _ \"github.com/riverqueue/river\"\n"), ""},
 		{"programs started elsewhere", "worker/procedural/p.go", file("package procedural\nimport _ \"os/exec\"\n"), "may use os/exec"},
 
+		{"a server that requires a terminal", "coordinator/go.mod", file("module ao/coordinator\n\nrequire (\n\tgolang.org/x/term v0.47.0\n)\n"), "only coordinator/cmd/ao/go.mod may require golang.org/x/term"},
+		{"a terminal by way of something", "worker/go.mod", file("module ao/worker\n\nrequire github.com/spf13/pflag v1.0.9 // indirect\n"), "worker/go.mod: only coordinator/cmd/ao/go.mod may require github.com/spf13/pflag"},
+		{"ao has a terminal", "coordinator/cmd/ao/go.mod", file("module ao/coordinator/cmd/ao\n\nrequire golang.org/x/term v0.47.0\n"), ""},
+
 		{"a package named for nothing", "shared/utils/u.go", file("package utils\n"), "package utils says nothing"},
 		{"a folder named for nothing", "shared/helpers/u.go", file("package aid\n"), "package aid says nothing"},
 
