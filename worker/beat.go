@@ -171,7 +171,7 @@ func (w *Worker) giveUp(key string) {
 	}
 	a.unwant(errGivenUp)
 	a.cancel(errGivenUp)
-	if a.again() { // the next attempt may have begun
+	if a.Again(a.Attempt) { // the next attempt may have begun
 		a.kill()
 	}
 	w.counts.givenUp.Add(1)

@@ -37,7 +37,7 @@ func (w *Worker) fenceOnce(now time.Time) {
 	defer w.mu.Unlock()
 	for _, a := range w.attempts {
 		silent := now.Sub(a.heard)
-		if !a.again() || a.over || a.heard.IsZero() || silent < limit || a.wanted.Err() != nil {
+		if !a.Again(a.Attempt) || a.over || a.heard.IsZero() || silent < limit || a.wanted.Err() != nil {
 			continue
 		}
 		a.unwant(errFenced)
@@ -48,9 +48,6 @@ func (w *Worker) fenceOnce(now time.Time) {
 			"run", a, "silent", silent.Round(time.Millisecond), "lease", time.Duration(w.lease.Load()))
 	}
 }
-
-// again tells whether the run may be attempted again after this attempt.
-func (a *attempt) again() bool { return a.Attempts > a.Attempt }
 
 // answered notes that a coordinator knows of these attempts. sent is when it was told of them, which cannot be later than when
 // it heard.

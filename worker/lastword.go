@@ -30,7 +30,7 @@ const maxRecord = 900 << 10
 // output schema holds, a good end is only offered: a coordinator looks at the result once more and says the last word. The offer ends
 // the attempt here, and its lease.
 func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
-	if o.Status == run.Failed && o.Error != nil && a.Attempt < a.Attempts { // nobody else would say why
+	if o.Status == run.Failed && o.Error != nil && a.Again(a.Attempt) { // nobody else would say why
 		why := string(process.Cut([]byte(o.Error.Message), maxMessage))
 		ev.emit(a.wanted, run.EventMessage, run.Say("system", fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt, a.Attempts, why)))
 	}

@@ -81,7 +81,7 @@ func (w *Worker) abandon(why error) {
 			a.unwant(why)
 		}
 		a.cancel(why)
-		if why == errSuperseded && a.again() { // the next attempt may have begun
+		if why == errSuperseded && a.Again(a.Attempt) { // the next attempt may have begun
 			a.kill()
 		}
 	}

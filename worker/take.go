@@ -123,7 +123,7 @@ func (w *Worker) begin(d bus.Delivery) {
 		w.meter.execution[o.Status].Since(began)
 		w.finish(a, o, ev)
 		a.told(o)
-		if o.Status != run.Failed || !a.again() { // else the next attempt may begin with what there was before
+		if o.Status != run.Failed || !a.Again(a.Attempt) { // else the next attempt may begin with what there was before
 			ev.memory.tidy()
 		}
 	}

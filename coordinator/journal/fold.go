@@ -329,7 +329,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 	} else {
 		f.waiting--
 	}
-	if move == run.MoveFailed && f.again(r) {
+	if a := r.live.snap; move == run.MoveFailed && a.Spec.Retried(a.Next(), a.Claim.Claimant(), r.base()) {
 		f.retry(r, m)
 		ch.Moved = true
 		ch.after(r)
@@ -368,15 +368,6 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 	ch.after(r)
 	f.settle(s)
 	f.callable(s)
-}
-
-// again tells whether the attempt that failed may be followed by another: a runner had begun it, some are left, and nobody
-// wanted the run stopped before. Who ends what nobody has begun claims it in the same write: where there is no claim at all, NATS
-// has lost a runner's.
-func (f *fold) again(r *row) bool {
-	a := r.live.snap
-	begun := a.Claim == nil || a.Claim.RunnerID != ""
-	return begun && a.Next() < a.Spec.Attempts && r.base().After(run.MoveRetried) == run.Pending
 }
 
 // retry has the run wait for its next attempt; nobody but the coordinators sees that one ended.

@@ -199,9 +199,3 @@ type Deleted struct {
 	V  int       `json:"v"`
 	At time.Time `json:"at"`
 }
-
-// Backoff is how long a run waits after its n-th attempt failed until the next one is queued: 1 s, doubled each time, 60 s at
-// most.
-func Backoff(n int) time.Duration {
-	return min(time.Second<<min(max(n-1, 0), 6), time.Minute)
-}
