@@ -388,9 +388,6 @@ func (n *narrator) hooks(all []bus.Message) {
 	}
 }
 
-// rejectionMark is how a worker begins what it tells a session's readers of an answer that does not fit (output-contracts.md).
-const rejectionMark = "Output rejected, attempt "
-
 // rejections are the answers that did not match, as the session's readers were told of them.
 func (n *narrator) rejections(ctx context.Context, filter string) (steps []Step, err error) {
 	for after, read := uint64(0), 0; read < storyEvents; read += storyPage {
@@ -417,13 +414,16 @@ func (n *narrator) rejections(ctx context.Context, filter string) (steps []Step,
 
 // rejection is what a message says of an answer that does not fit; not ok: it is about something else.
 func rejection(e run.Event) (string, bool) {
-	var said run.Message
-	if json.Unmarshal(e.Body, &said) != nil || said.Role != "system" || len(said.Content) == 0 {
+	var m run.Message
+	if json.Unmarshal(e.Body, &m) != nil || m.Rejected() == nil {
 		return "", false
 	}
-	text, ok := strings.CutPrefix(said.Content[0].Text, rejectionMark)
-	text, _, _ = strings.Cut(text, "\n\n") // the output itself follows
-	return brief("answer "+text, detailLength), ok
+	r := m.Rejected()
+	say := fmt.Sprintf("answer %d of %d: it does not match the output schema", r.Attempt, r.Of)
+	for _, w := range r.Errors {
+		say += fmt.Sprintf(" - %s: %s", w.Path, w.Message)
+	}
+	return brief(say, detailLength), true
 }
 
 // steps puts everything in order: that of the stream, and answers, which have no place in it, by their times.

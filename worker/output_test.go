@@ -68,7 +68,8 @@ func TestAGoodEndIsOffered(t *testing.T) {
 		t.Errorf("got %s, %v", e.Result.SchemaValidation, err)
 	}
 	events, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
-	if err != nil || len(events) != 1 || events[0].Seq != e.Events || !strings.Contains(string(events[0].Body), "Output rejected, attempt 1 of 2") {
+	if err != nil || len(events) != 1 || events[0].Seq != e.Events || !strings.Contains(string(events[0].Body), "Output rejected, attempt 1 of 2") ||
+		!strings.Contains(string(events[0].Body), `"rejection":{"attempt":1,"of":2,"errors":[{"path":"$","message":"`+run.NoOutput) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 	natstest.Until(t, "it is forgotten", func() bool { return !w.has(q.Key) })

@@ -268,7 +268,8 @@ func TestExplainToASession(t *testing.T) {
 	s.get("/status").want(401)
 }
 
-// TestExplainAnswersThatDoNotFit: what the session was asked again for stands between the claim and the offer.
+// TestExplainAnswersThatDoNotFit: what the session was asked again for stands between the claim and the offer. It is a field of the
+// message; workers of older versions write it as text alone, and theirs is told alike.
 func TestExplainAnswersThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -279,6 +280,7 @@ func TestExplainAnswersThatDoNotFit(t *testing.T) {
 		<-ready
 		w.say(q, "I am thinking")
 		w.say(q, "Output rejected, attempt 1 of 3: it does not match the output schema\n- $.n: 'n' is a required property\n\nThe rejected output:\n{\"private\":1}")
+		w.tell(q, json.RawMessage(`{"role":"system","content":[{"type":"text","text":"No. {\"private\":1}"}],"rejection":{"attempt":2,"of":3,"errors":[{"path":"$.n","message":"it is too small"}]}}`))
 		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"n":1}`), SchemaValidation: json.RawMessage(`{"valid":true,"retry_count":1}`)}}
 	}))
 	close(ready)
@@ -286,10 +288,11 @@ func TestExplainAnswersThatDoNotFit(t *testing.T) {
 	acc := s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.until(acc.RunID, run.Completed)
 	e := s.explain(acc.RunID, &secret)
-	if got := steps(e); got != "accepted queued/1 claimed/1 started/1 rejected/1 offered/1 checked/1 completed/1" {
-		t.Errorf("%s", got)
+	if got := steps(e); got != "accepted queued/1 claimed/1 started/1 rejected/1 rejected/1 offered/1 checked/1 completed/1" {
+		t.Fatalf("%s", got)
 	}
-	if e.Story[4].Detail != "answer 1 of 3: it does not match the output schema - $.n: 'n' is a required property" || !strings.HasSuffix(e.Story[5].Detail, "; the session was asked again once") {
+	if e.Story[4].Detail != "answer 1 of 3: it does not match the output schema - $.n: 'n' is a required property" ||
+		e.Story[5].Detail != "answer 2 of 3: it does not match the output schema - $.n: it is too small" || !strings.HasSuffix(e.Story[6].Detail, "; the session was asked again once") {
 		t.Errorf("%+v", e.Story)
 	}
 }

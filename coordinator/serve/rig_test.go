@@ -366,9 +366,12 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	}
 }
 
-// say writes a message into the run's session.
-func (w *worker) say(q run.Queued, text string) {
-	raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: run.Say("system", text)})
+// say writes a message of the system into the run's session.
+func (w *worker) say(q run.Queued, text string) { w.tell(q, run.Say("system", text)) }
+
+// tell writes a message into the run's session.
+func (w *worker) tell(q run.Queued, message json.RawMessage) {
+	raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: message})
 	ctx, e := context.Background(), w.stack.bus.Emitter()
 	at := subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, run.EventMessage)
 	if !w.old {

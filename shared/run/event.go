@@ -40,6 +40,8 @@ type Event struct {
 type Message struct {
 	Role    string `json:"role"` // assistant, user, system
 	Content []Text `json:"content"`
+
+	Rejection *Rejection `json:"rejection,omitempty"` // what the system says is about a rejected answer
 }
 
 // Text is a block of a message.
@@ -48,9 +50,13 @@ type Text struct {
 	Text string `json:"text"`
 }
 
+func text(role, s string) Message {
+	return Message{Role: role, Content: []Text{{Type: "text", Text: s}}}
+}
+
 // Say is a message of one text.
-func Say(role, text string) json.RawMessage {
-	raw, err := wire.Encode(Message{Role: role, Content: []Text{{Type: "text", Text: text}}})
+func Say(role, s string) json.RawMessage {
+	raw, err := wire.Encode(text(role, s))
 	if err != nil { // strings can always be written
 		panic(err)
 	}

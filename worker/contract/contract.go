@@ -80,7 +80,7 @@ func (c Contract) Run(ctx context.Context, inv executor.Invocation, host executo
 			return run.Outcome{Status: run.Completed, Result: c.result(o.Result, a, n)}
 		}
 		c.rejected = append(c.rejected, run.Rejected{Attempt: n, Errors: a.wrong})
-		host.Tell(run.EventMessage, run.Say("system", rejection(a, n, retries+1)))
+		host.Tell(run.EventMessage, run.Reject(n, retries+1, a.wrong, cut(a.said, maxRejected)))
 		before = c.result(o.Result, a, n)
 		switch {
 		case n > retries:
@@ -239,17 +239,6 @@ func (c Contract) broken(o run.Outcome, before *run.Result, n, retries int, host
 	}
 	host.Tell(run.EventMessage, run.Say("system", fmt.Sprintf("The run ended %s while it was asked again for output that matches its output schema (retry %d of %d)", o.Status, n-1, retries)))
 	return o
-}
-
-// rejection is what the session's readers are told of an answer that does not fit.
-func rejection(a answer, n, of int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Output rejected, attempt %d of %d: it does not match the output schema\n", n, of)
-	for _, w := range a.wrong {
-		fmt.Fprintf(&b, "- %s: %s\n", w.Path, w.Message)
-	}
-	fmt.Fprintf(&b, "\nThe rejected output:\n%s", cut(a.said, maxRejected))
-	return b.String()
 }
 
 func cut(text string, most int) string { return process.Plain(process.Cut([]byte(text), most)) }
