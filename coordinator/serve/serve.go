@@ -3,35 +3,19 @@
 package serve
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"ao/coordinator"
-	"ao/coordinator/access"
-	"ao/coordinator/audit"
-	"ao/coordinator/budget"
-	"ao/coordinator/checkup"
 	"ao/coordinator/httpapi"
-	"ao/coordinator/natsapi"
 	"ao/coordinator/webhook"
-	"ao/nats/bus"
-	"ao/shared/fault"
-	"ao/shared/httpserver"
 	"ao/shared/metric"
 	"ao/shared/setting"
-	"ao/shared/trace/otlp"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Config is what a coordinator process needs to know.
@@ -84,206 +68,6 @@ const (
 	grace    = 3 * time.Second
 	patience = 20 * time.Second
 )
-
-// Run serves until ctx ends, then takes no more, finishes what is under way, and returns. Addresses that cannot be used are
-// told at once; a NATS that is not there is waited for, with HTTP saying so.
-func Run(ctx context.Context, cfg Config) error {
-	log := cmp.Or(cfg.Log, slog.Default())
-	callbacks, err := webhook.New(webhook.Config{Policy: cfg.Callbacks})
-	if err != nil {
-		return err
-	}
-	if cfg.APITokens != "" {
-		if cfg.HTTP.Tokens, err = access.Load(cfg.APITokens, log); err != nil {
-			return err
-		}
-	}
-	shown, err := certificateOf(cfg.TLSCert, cfg.TLSKey, log)
-	if err != nil {
-		return err
-	}
-	record, err := audit.Open(cfg.AuditLog, log)
-	if err != nil {
-		return err
-	}
-	defer record.Close()
-	if record.Path() != "" {
-		defer onHangup(record.Reopen)()
-	}
-	spans, flush, err := otlp.Open("ao-coordinator", log)
-	if err != nil {
-		return err
-	}
-	defer flush()
-	cfg.Coordinator.Trace = spans
-	if cfg.Metrics == nil {
-		cfg.Metrics = metric.New("coordinator")
-	}
-	tellEnds(cfg.Metrics, shown, cfg.HTTP.Tokens)
-	shut, err := cfg.Ports.Open(ctx, cfg.Metrics, log)
-	if err != nil {
-		return err
-	}
-	defer shut()
-	l, open, err := listen(ctx, cmp.Or(cfg.HTTPAddr, "127.0.0.1:8765"), cfg.HTTP.Tokens != nil || cfg.InsecureListen)
-	if err != nil {
-		return err
-	}
-	if open && cfg.HTTP.Tokens == nil {
-		log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
-	}
-	f := &front{log: log}
-	f.say("NATS is being looked for")
-	server := httpserver.New(f, httpserver.Config{Connections: cfg.Connections, Always: "/health", Log: log})
-	defer server.Close()
-	served := make(chan error, 1)
-	secure, scheme := shown.config()
-	go func() { served <- server.Serve(httpserver.Listen(l, secure)) }()
-
-	n := cfg.Server
-	if n == nil {
-		cfg.NATS.Log, cfg.NATS.Insecure = log, cfg.InsecureListen
-		if n, err = OpenNATS(cfg.NATS); err != nil {
-			return err
-		}
-		defer n.Close()
-	}
-	n.measure(cfg.Metrics)
-	nc, err := n.Dial(ctx, "ao-coordinator", log)
-	if err != nil {
-		return err
-	}
-	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Replicas: cfg.Replicas, KeyMaxAge: cfg.Coordinator.Retention, EventMaxAge: cfg.Coordinator.Retention, Disk: n.Disk(), Made: n.Made(), Metrics: cfg.Metrics, Log: log})
-	if err != nil {
-		return err
-	}
-	cfg.Coordinator.Bus, cfg.Coordinator.Webhooks, cfg.Coordinator.Audit, cfg.Coordinator.Log = b, callbacks, record, log
-	cfg.Coordinator.DataDir, cfg.Coordinator.PublicURL = cfg.NATS.DataDir, publicURL(cfg.PublicURL, scheme, l.Addr(), log)
-	cfg.Coordinator.Metrics, cfg.HTTP.Metrics = cfg.Metrics, cfg.Metrics
-	c := coordinator.New(cfg.Coordinator)
-	cfg.HTTP.Memory = budget.For(cfg.BodyMemory, c.MaxPayload+httpapi.Slack)
-	cfg.HTTP.Host, _, _ = net.SplitHostPort(cfg.HTTPAddr)
-	if u, err := url.Parse(cfg.PublicURL); err == nil {
-		cfg.HTTP.Public = u.Hostname()
-	}
-	cfg.HTTP.AnyHost, cfg.HTTP.NATSURL, cfg.HTTP.Audit, cfg.HTTP.Log = open, n.URL(), record, log
-	var answers atomic.Bool // over NATS too
-	cfg.HTTP.Ready = func() error {
-		switch err := c.Ready(); {
-		case err != nil:
-			return err
-		case !answers.Load():
-			return fault.New(fault.Unavailable, "", "starting: the NATS service is being registered").After(time.Second)
-		case cfg.AlsoReady != nil:
-			return cfg.AlsoReady()
-		}
-		return nil
-	}
-	p := process{cfg: cfg, bus: b, own: n.own, at: l.Addr(), open: open, shown: shown}
-	cfg.HTTP.Checkup = func(ctx context.Context) checkup.Report { return p.look(ctx, c) }
-	f.api.Store(httpapi.New(c, cfg.HTTP))
-
-	core, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	decided := make(chan error, 1)
-	go func() { decided <- c.Run(core) }()
-
-	g, gone := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		select {
-		case err := <-decided:
-			decided <- nil
-			return fmt.Errorf("coordinator: %w", err)
-		case err := <-served:
-			return fmt.Errorf("http: %w", err)
-		case <-gone.Done():
-			return f.end(server, log)
-		}
-	})
-	g.Go(func() error {
-		if !ready(gone, c) {
-			return nil
-		}
-		return natsapi.Run(gone, nc, b, c, natsapi.Config{Audit: record, Memory: cfg.HTTP.Memory, Metrics: cfg.Metrics, Log: log, Serving: func() {
-			answers.Store(true)
-			url := scheme + "://" + l.Addr().String()
-			log.Info("serving", "http", url, "nats", n.URL())
-			if cfg.Serving != nil {
-				cfg.Serving(url)
-			}
-		}})
-	})
-	err = g.Wait()
-	stop()
-	if last := <-decided; !errors.Is(last, context.Canceled) {
-		err = errors.Join(err, last)
-	}
-	log.Info("ended")
-	return err
-}
-
-// ready waits until the coordinator is; false: ctx ended before.
-func ready(ctx context.Context, c *coordinator.Coordinator) bool {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for c.Ready() != nil {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
-}
-
-// front is the HTTP side from the first moment: before there is a coordinator it says why.
-type front struct {
-	api atomic.Pointer[httpapi.API]
-	why atomic.Pointer[string]
-	log *slog.Logger
-}
-
-func (f *front) say(why string) { f.why.Store(&why) }
-
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if api := f.api.Load(); api != nil {
-		api.ServeHTTP(w, r)
-		return
-	}
-	httpapi.Starting(w, r, fault.Newf(fault.Unavailable, "Starting: %s; try again in a moment", *f.why.Load()).After(time.Second))
-}
-
-// end takes no more requests and waits for those under way, saying what it waits for.
-func (f *front) end(server *http.Server, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	api := f.api.Load()
-	if api != nil {
-		api.Drain(grace)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		over := make(chan struct{})
-		defer close(over)
-		go func() {
-			for {
-				if requests, streams := api.Open(); requests > 0 {
-					log.Info("ending: waiting for requests under way", "requests", requests, "streams", streams, "longest", patience)
-				}
-				select {
-				case <-tick.C:
-				case <-over:
-					return
-				}
-			}
-		}()
-	}
-	if err := server.Shutdown(ctx); err != nil {
-		log.Warn("requests were cut off", "err", err)
-		_ = server.Close()
-	}
-	return nil
-}
 
 // publicURL is where workers are told that the HTTP API is. Who listens everywhere has no address to tell; a worker on this machine
 // finds it all the same.

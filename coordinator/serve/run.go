@@ -1,0 +1,306 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/access"
+	"ao/coordinator/audit"
+	"ao/coordinator/budget"
+	"ao/coordinator/checkup"
+	"ao/coordinator/httpapi"
+	"ao/coordinator/natsapi"
+	"ao/coordinator/webhook"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/httpserver"
+	"ao/shared/metric"
+	"ao/shared/trace/otlp"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+)
+
+// Run serves until ctx ends, then takes no more, finishes what is under way, and returns. Addresses that cannot be used are
+// told at once; a NATS that is not there is waited for, with HTTP saying so.
+func Run(ctx context.Context, cfg Config) error {
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	var opened closers
+	defer opened.close()
+	shown, err := cfg.open(ctx, &opened)
+	if err != nil {
+		return err
+	}
+	door, err := cfg.listen(ctx, shown, &opened)
+	if err != nil {
+		return err
+	}
+	link, err := cfg.connect(ctx, &opened)
+	if err != nil {
+		return err
+	}
+	c := cfg.decide(link, door)
+	var answers atomic.Bool // over NATS too
+	door.api.Store(cfg.api(c, link, door, &answers))
+	err = serve(ctx, c, door, func(ctx context.Context) error {
+		return natsapi.Run(ctx, link.conn, link.bus, c, natsapi.Config{
+			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Metrics: cfg.Metrics, Log: cfg.Log,
+			Serving: func() {
+				answers.Store(true)
+				cfg.Log.Info("serving", "http", door.url(), "nats", link.server.URL())
+				if cfg.Serving != nil {
+					cfg.Serving(door.url())
+				}
+			},
+		})
+	})
+	cfg.Log.Info("ended")
+	return err
+}
+
+// closers are what the steps of a start have opened.
+type closers []func()
+
+func (c *closers) add(f func()) { *c = append(*c, f) }
+
+// close closes all of it, what was opened last first.
+func (c *closers) close() {
+	for _, f := range slices.Backward(*c) {
+		f()
+	}
+}
+
+// open reads and opens what the machine has for this process: the files of tokens and of the certificate, the audit log,
+// and the ways by which traces and metrics leave. The certificate is nil where HTTP is plain.
+func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate, err error) {
+	co := &c.Coordinator
+	if co.Webhooks, err = webhook.New(webhook.Config{Policy: c.Callbacks}); err != nil {
+		return nil, err
+	}
+	if c.APITokens != "" {
+		if c.HTTP.Tokens, err = access.Load(c.APITokens, c.Log); err != nil {
+			return nil, err
+		}
+	}
+	if shown, err = certificateOf(c.TLSCert, c.TLSKey, c.Log); err != nil {
+		return nil, err
+	}
+	record, err := audit.Open(c.AuditLog, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(func() { record.Close() })
+	if record.Path() != "" {
+		opened.add(onHangup(record.Reopen))
+	}
+	co.Audit, c.HTTP.Audit = record, record
+	spans, flush, err := otlp.Open("ao-coordinator", c.Log)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(flush)
+	co.Trace = spans
+	if c.Metrics == nil {
+		c.Metrics = metric.New("coordinator")
+	}
+	tellEnds(c.Metrics, shown, c.HTTP.Tokens)
+	shut, err := c.Ports.Open(ctx, c.Metrics, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	opened.add(shut)
+	return shown, nil
+}
+
+// listen opens HTTP, which says until there is an API why there is none.
+func (c *Config) listen(ctx context.Context, shown *certificate, opened *closers) (*front, error) {
+	l, open, err := listen(ctx, cmp.Or(c.HTTPAddr, "127.0.0.1:8765"), c.HTTP.Tokens != nil || c.InsecureListen)
+	if err != nil {
+		return nil, err
+	}
+	if open && c.HTTP.Tokens == nil {
+		c.Log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
+	}
+	secure, scheme := shown.config()
+	f := &front{log: c.Log, at: l.Addr(), open: open, shown: shown, scheme: scheme, served: make(chan error, 1)}
+	f.say("NATS is being looked for")
+	f.server = httpserver.New(f, httpserver.Config{Connections: c.Connections, Always: "/health", Log: c.Log})
+	opened.add(func() { f.server.Close() })
+	go func() { f.served <- f.server.Serve(httpserver.Listen(l, secure)) }()
+	return f, nil
+}
+
+// link is the way to NATS.
+type link struct {
+	server *NATS
+	conn   *nats.Conn
+	bus    *bus.Bus
+}
+
+// connect starts the NATS of this process where there is none yet, and waits for one that is elsewhere.
+func (c *Config) connect(ctx context.Context, opened *closers) (l link, err error) {
+	if l.server = c.Server; l.server == nil {
+		c.NATS.Log, c.NATS.Insecure = c.Log, c.InsecureListen
+		if l.server, err = OpenNATS(c.NATS); err != nil {
+			return l, err
+		}
+		opened.add(l.server.Close)
+	}
+	l.server.measure(c.Metrics)
+	if l.conn, err = l.server.Dial(ctx, "ao-coordinator", c.Log); err != nil {
+		return l, err
+	}
+	opened.add(l.conn.Close)
+	l.bus, err = bus.Open(l.conn, bus.Config{
+		Replicas: c.Replicas, KeyMaxAge: c.Coordinator.Retention, EventMaxAge: c.Coordinator.Retention,
+		Disk: l.server.Disk(), Made: l.server.Made(), Metrics: c.Metrics, Log: c.Log,
+	})
+	return l, err
+}
+
+// decide makes the coordinator.
+func (c *Config) decide(l link, f *front) *coordinator.Coordinator {
+	co := &c.Coordinator
+	co.Bus, co.Metrics, co.Log = l.bus, c.Metrics, c.Log
+	co.DataDir, co.PublicURL = c.NATS.DataDir, publicURL(c.PublicURL, f.scheme, f.at, c.Log)
+	return coordinator.New(*co)
+}
+
+// api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
+func (c *Config) api(co *coordinator.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
+	h := &c.HTTP
+	h.Memory = budget.For(c.BodyMemory, co.MaxPayload+httpapi.Slack)
+	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)
+	if u, err := url.Parse(c.PublicURL); err == nil {
+		h.Public = u.Hostname()
+	}
+	h.AnyHost, h.NATSURL, h.Metrics, h.Log = f.open, l.server.URL(), c.Metrics, c.Log
+	h.Ready = func() error {
+		switch err := co.Ready(); {
+		case err != nil:
+			return err
+		case !answers.Load():
+			return fault.New(fault.Unavailable, "", "starting: the NATS service is being registered").After(time.Second)
+		case c.AlsoReady != nil:
+			return c.AlsoReady()
+		}
+		return nil
+	}
+	p := process{cfg: *c, bus: l.bus, own: l.server.own, at: f.at, open: f.open, shown: f.shown}
+	h.Checkup = func(ctx context.Context) checkup.Report { return p.look(ctx, co) }
+	return httpapi.New(co, *h)
+}
+
+// serve runs the decisions and both ways in, until ctx ends or one of them breaks. Requests end first: the decisions go
+// on until the last one is answered.
+func serve(ctx context.Context, c *coordinator.Coordinator, f *front, overNATS func(context.Context) error) error {
+	core, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	decided := make(chan error, 1)
+	go func() { decided <- c.Run(core) }()
+	g, gone := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		select {
+		case err := <-decided:
+			decided <- nil
+			return fmt.Errorf("coordinator: %w", err)
+		case err := <-f.served:
+			return fmt.Errorf("http: %w", err)
+		case <-gone.Done():
+			return f.end()
+		}
+	})
+	g.Go(func() error {
+		if !ready(gone, c) {
+			return nil
+		}
+		return overNATS(gone)
+	})
+	err := g.Wait()
+	stop()
+	if last := <-decided; !errors.Is(last, context.Canceled) {
+		err = errors.Join(err, last)
+	}
+	return err
+}
+
+// ready waits until the coordinator is; false: ctx ended before.
+func ready(ctx context.Context, c *coordinator.Coordinator) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for c.Ready() != nil {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}
+
+// front is the HTTP side from the first moment: before there is a coordinator it says why.
+type front struct {
+	api atomic.Pointer[httpapi.API]
+	why atomic.Pointer[string]
+	log *slog.Logger
+
+	at     net.Addr
+	open   bool         // beyond loopback
+	shown  *certificate // nil: it is plain HTTP
+	scheme string
+	server *http.Server
+	served chan error // takes why it serves no more
+}
+
+func (f *front) url() string { return f.scheme + "://" + f.at.String() }
+
+func (f *front) say(why string) { f.why.Store(&why) }
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if api := f.api.Load(); api != nil {
+		api.ServeHTTP(w, r)
+		return
+	}
+	httpapi.Starting(w, r, fault.Newf(fault.Unavailable, "Starting: %s; try again in a moment", *f.why.Load()).After(time.Second))
+}
+
+// end takes no more requests and waits for those under way, saying what it waits for.
+func (f *front) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	api := f.api.Load()
+	if api != nil {
+		api.Drain(grace)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			for {
+				if requests, streams := api.Open(); requests > 0 {
+					f.log.Info("ending: waiting for requests under way", "requests", requests, "streams", streams, "longest", patience)
+				}
+				select {
+				case <-tick.C:
+				case <-over:
+					return
+				}
+			}
+		}()
+	}
+	if err := f.server.Shutdown(ctx); err != nil {
+		f.log.Warn("requests were cut off", "err", err)
+		_ = f.server.Close()
+	}
+	return nil
+}
