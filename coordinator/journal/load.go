@@ -217,36 +217,8 @@ func (l *loading) row() {
 	r := &row{first: l.first, gone: flags&flagGone != 0}
 	var of, by uint64
 	if !r.gone {
-		near := int64(r.first)
-		r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
-		r.suppressed = flags&flagSuppressed != 0
-		r.id = l.id()
-		of = r.first - uint64(l.i())
-		r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
-		if flags&flagParent != 0 {
-			r.parent = l.id().text(sessionPrefix)
-		}
-		r.whole, r.claim, r.end = uint64(near+l.i()), uint64(l.opt(near)), uint64(l.opt(near))
-		r.events = l.u()
-		l.created += l.i()
-		r.created = l.created
-		r.claimed, r.started, r.ended = l.opt(r.created), l.opt(r.created), l.opt(r.created)
-		by = uint64(l.opt(near))
-		r.timeout, r.attempt, r.tellings = int32(l.i()), uint16(l.u()), uint16(l.u())
-		r.status, r.mode, r.hook, r.depth = l.byte(), l.byte(), hookState(l.byte()), l.byte()
-		r.mute, r.proven = l.byte() == 1, l.byte() == 1
-		if flags&flagHook != 0 {
-			l.f.hooks[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
-		}
-		if flags&flagPast != 0 {
-			for n := l.u(); n > 0 && !l.bad; n-- {
-				l.f.past[r] = append(l.f.past[r], past{uint64(near + l.i()), l.byte() == 1})
-			}
-		}
-		if flags&flagLive != 0 {
-			l.live(r)
-		}
-		if int(r.status) >= len(run.Statuses) || int(r.mode) >= len(modes) || r.hook > hookDead || r.base().Final() != (r.live == nil) {
+		of, by = l.body(r, flags)
+		if !r.plausible() {
 			l.bad = true
 			return
 		}
@@ -254,6 +226,50 @@ func (l *loading) row() {
 			l.f.show(r)
 		}
 	}
+	l.place(r, of, by)
+}
+
+// body reads a row that is not gone, and the first records of its session and of the parent's turn that tells of it.
+func (l *loading) body(r *row, flags uint64) (of, by uint64) {
+	near := int64(r.first)
+	r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
+	r.suppressed = flags&flagSuppressed != 0
+	r.id = l.id()
+	of = r.first - uint64(l.i())
+	r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
+	if flags&flagParent != 0 {
+		r.parent = l.id().text(sessionPrefix)
+	}
+	r.whole, r.claim, r.end = uint64(near+l.i()), uint64(l.opt(near)), uint64(l.opt(near))
+	r.events = l.u()
+	l.created += l.i()
+	r.created = l.created
+	r.claimed, r.started, r.ended = l.opt(r.created), l.opt(r.created), l.opt(r.created)
+	by = uint64(l.opt(near))
+	r.timeout, r.attempt, r.tellings = int32(l.i()), uint16(l.u()), uint16(l.u())
+	r.status, r.mode, r.hook, r.depth = l.byte(), l.byte(), hookState(l.byte()), l.byte()
+	r.mute, r.proven = l.byte() == 1, l.byte() == 1
+	if flags&flagHook != 0 {
+		l.f.hooks[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
+	}
+	if flags&flagPast != 0 {
+		for n := l.u(); n > 0 && !l.bad; n-- {
+			l.f.past[r] = append(l.f.past[r], past{uint64(near + l.i()), l.byte() == 1})
+		}
+	}
+	if flags&flagLive != 0 {
+		l.live(r)
+	}
+	return of, by
+}
+
+// plausible tells whether a row can be shown: its numbers mean something, and it is live or has ended.
+func (r *row) plausible() bool {
+	return int(r.status) < len(run.Statuses) && int(r.mode) < len(modes) && r.hook <= hookDead && r.base().Final() == (r.live == nil)
+}
+
+// place puts a row where its first record stands. One that was written again later takes the place of what was read before.
+func (l *loading) place(r *row, of, by uint64) {
 	all := l.f.order
 	i := sort.Search(len(all), func(i int) bool { return all[i].first >= r.first })
 	switch {
@@ -317,125 +333,4 @@ func (l *loading) trailer() {
 		l.f.prints[l.f.printed%prints] = print{l.u(), l.i(), uint32(l.u())}
 		l.f.printed++
 	}
-}
-
-// join makes of the entries what records make: who belongs to whom, the counts, and what is to be looked at.
-func (l *loading) join() error {
-	f := l.f
-	rowAt := func(first uint64) *row {
-		i := sort.Search(len(f.order), func(i int) bool { return f.order[i].first >= first })
-		if i == len(f.order) || f.order[i].first != first || f.order[i].gone {
-			return nil
-		}
-		return f.order[i]
-	}
-	for _, s := range f.sorder {
-		if s.runs == 0 {
-			f.goneSess++
-			continue
-		}
-		if s.runs = 0; f.sessions[s.id] != nil {
-			return errors.New("a session comes twice")
-		}
-		f.sessions[s.id] = s
-	}
-	for i, r := range f.order {
-		if r.gone {
-			f.goneRuns++
-			continue
-		}
-		n := sort.Search(len(f.sorder), func(n int) bool { return f.sorder[n].first >= l.sessions[i] })
-		if n == len(f.sorder) || f.sorder[n].first != l.sessions[i] || f.sessions[f.sorder[n].id] != f.sorder[n] || f.runs[r.id] != nil {
-			return errors.New("a run comes twice, or of no session")
-		}
-		f.runs[r.id] = r
-		f.link(r, f.sorder[n])
-		if l.turns[i] != 0 {
-			r.by = rowAt(l.turns[i])
-		}
-		if h := f.hooks[r]; h != nil && r.hook == hookOwed {
-			f.hosts.add(h)
-		}
-	}
-	for r, told := range l.told {
-		for _, first := range told {
-			if child := rowAt(first); child != nil {
-				r.live.children = append(r.live.children, child)
-			}
-		}
-	}
-	for id, firsts := range l.promised {
-		p := f.promised[id]
-		for _, first := range firsts {
-			if child := rowAt(first); child != nil {
-				p.children = append(p.children, child)
-			}
-		}
-		f.promised[id] = p
-	}
-	f.lineUp()
-	for i, s := range f.sorder {
-		if f.sessions[s.id] != s {
-			continue
-		}
-		s.lastEnded = rowAt(l.lastEnded[i])
-		if s.runs == 0 || len(s.live) == 0 && s.lastEnded == nil || s.lastEnded != nil && (s.lastEnded.live != nil || s.lastEnded.session != s) {
-			return errors.New("a session without its runs")
-		}
-		for _, first := range l.owed[s] {
-			switch child := rowAt(first); {
-			case child == nil:
-			case child.suppressed:
-				f.suppressing[s] = append(f.suppressing[s], child)
-			default:
-				s.owed = append(s.owed, child)
-				f.owing[s] = true
-			}
-		}
-		f.indexBelow(s)
-		f.settle(s)
-		f.callable(s)
-	}
-	f.compact()
-	return nil
-}
-
-// link puts a row behind those before it.
-func (f *fold) link(r *row, s *session) {
-	r.session = s
-	if s.last == nil {
-		s.firstRow = r
-	} else {
-		s.last.next = r
-	}
-	s.last = r
-	s.runs++
-	if r.live == nil {
-		f.ended++
-		return
-	}
-	s.live = append(s.live, r)
-	if r.live.unlisted {
-		f.unlisted[r] = true
-	}
-	if r.live.snap.Halt.Seq != 0 {
-		f.halting[r] = true
-	}
-	if r.live.snap.OfferSeq != 0 {
-		f.offers = append(f.offers, r)
-	}
-	if r.live.snap.open() {
-		s.open++
-	}
-	if r.live.snap.Claim != nil {
-		f.begun++
-	} else {
-		f.waiting++
-	}
-	if r.live.prev = f.tail; f.tail == nil {
-		f.head = r
-	} else {
-		f.tail.live.next = r
-	}
-	f.tail = r
 }
