@@ -229,67 +229,95 @@ func (k *Bucket) newest(ctx context.Context) (rev uint64, err error) {
 // revision once, and a deletion perhaps twice. listed is what the caller has of a List already: f hears only of what
 // is different since.
 func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Change) error) error {
-	known := make(map[string]uint64, len(listed))
+	w := watching{Bucket: k, f: f, known: make(map[string]uint64, len(listed))}
 	for key, v := range listed {
-		known[key] = v.Rev
+		w.known[key] = v.Rev
 	}
 	var said time.Time
 	for most := impatience; ; most = more(most) {
-		round, cancel := context.WithTimeout(ctx, relist)
-		stop := afterClose(k.b.reconnect(), cancel)
-		seen := map[string]bool{}
-		listed := false
-		err := k.watch(round, most, func(c Change) error {
-			if !listed && !c.Deleted {
-				seen[c.Key] = true
-			}
-			if c.Deleted {
-				if _, ok := known[c.Key]; !ok {
-					return nil
-				}
-				delete(known, c.Key)
-			} else if known[c.Key] >= c.Rev {
-				return nil
-			} else {
-				known[c.Key] = c.Rev
-			}
-			return f(c)
-		}, func() (bool, error) {
-			listed, most = true, 0
-			for key := range known {
-				if !seen[key] {
-					// The list may come from a replica that lags behind, and the key be there.
-					if _, _, err := k.Get(round, key); !errors.Is(err, ErrNone) {
-						if err != nil {
-							return true, err
-						}
-						continue
-					}
-					delete(known, key)
-					if err := f(Change{Key: key, Deleted: true}); err != nil {
-						return true, &stopped{err}
-					}
-				}
-			}
-			return false, nil
-		})
-		ended := round.Err() != nil
-		stop()
-		cancel()
+		err := w.round(ctx, most)
+		if w.listed {
+			most = 0
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if stop, ok := errors.AsType[*stopped](err); ok {
 			return stop.err
 		}
-		if !ended {
-			if k.b.Connected() && time.Since(said) > 5*time.Second { // that NATS is away was told by who saw it go
-				k.b.log.Warn("watching a bucket begins anew", "bucket", k.name, "err", err)
-				said = time.Now()
-			}
-			rest(ctx, 200*time.Millisecond)
+		if err == nil {
+			continue
+		}
+		if k.b.Connected() && time.Since(said) > 5*time.Second { // that NATS is away was told by who saw it go
+			k.b.log.Warn("watching a bucket begins anew", "bucket", k.name, "err", err)
+			said = time.Now()
+		}
+		rest(ctx, 200*time.Millisecond)
+	}
+}
+
+// watching is a Watch under way.
+type watching struct {
+	*Bucket
+	f      func(Change) error
+	known  map[string]uint64 // what f has: the keys with their revisions
+	seen   map[string]bool   // of this round's list
+	listed bool              // this round's list is complete
+}
+
+// round is a full list and what comes after it, until a new list is due: then it gives nil.
+func (w *watching) round(ctx context.Context, most time.Duration) error {
+	round, cancel := context.WithTimeout(ctx, relist)
+	defer cancel()
+	defer afterClose(w.b.reconnect(), cancel)()
+	w.seen, w.listed = map[string]bool{}, false
+	err := w.watch(round, most, w.hear, func() (bool, error) {
+		w.listed = true
+		return false, w.forget(round)
+	})
+	if _, ours := errors.AsType[*stopped](err); !ours && round.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// hear tells f of a change that it does not have.
+func (w *watching) hear(c Change) error {
+	if c.Deleted {
+		if _, ok := w.known[c.Key]; !ok {
+			return nil
+		}
+		delete(w.known, c.Key)
+		return w.f(c)
+	}
+	if !w.listed {
+		w.seen[c.Key] = true
+	}
+	if w.known[c.Key] >= c.Rev {
+		return nil
+	}
+	w.known[c.Key] = c.Rev
+	return w.f(c)
+}
+
+// forget tells f of the keys that it has and that are not in the list.
+func (w *watching) forget(ctx context.Context) error {
+	for key := range w.known {
+		if w.seen[key] {
+			continue
+		}
+		// The list may come from a replica that lags behind, and the key be there.
+		if _, _, err := w.Get(ctx, key); err == nil {
+			continue
+		} else if !errors.Is(err, ErrNone) {
+			return err
+		}
+		delete(w.known, key)
+		if err := w.f(Change{Key: key, Deleted: true}); err != nil {
+			return &stopped{err}
 		}
 	}
+	return nil
 }
 
 // watch calls f with every key's newest change, then listed, then f with what comes, unless listed says that it
