@@ -60,7 +60,7 @@ func (w *Worker) beats(ctx context.Context) {
 
 // beatOnce names all attempts begun here and does what the answers say.
 func (w *Worker) beatOnce(ctx context.Context) error {
-	all := w.alive()
+	all := w.attempts.alive()
 	if len(all) == 0 {
 		return w.beatOf(ctx, nil)
 	}
@@ -88,7 +88,7 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 	if err := json.Unmarshal(answer, &r); err != nil {
 		return err
 	}
-	w.answered(attempts, sent)
+	w.attempts.heard(attempts, sent)
 	if r.Known && !r.Superseded {
 		w.heard.Store(time.Now().UnixNano())
 	}
@@ -108,7 +108,7 @@ func (w *Worker) obey(r fleet.BeatReply) {
 		w.giveUp(key)
 	}
 	for _, key := range r.Stop {
-		w.stop(key)
+		w.attempts.stop(key)
 	}
 	if w.sessions != nil {
 		w.sessions.Forget(r.Forget)
@@ -128,52 +128,10 @@ func (w *Worker) obey(r fleet.BeatReply) {
 // goAway is a coordinator's wish that the runner takes no more, finishes, and goes.
 func (w *Worker) goAway() { w.drainOne.Do(func() { close(w.drain) }) }
 
-// alive lists the attempts begun here and not ended, for a beat.
-func (w *Worker) alive() []fleet.Attempt {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := make([]fleet.Attempt, 0, len(w.attempts))
-	for key, a := range w.attempts {
-		if a.begun {
-			all = append(all, fleet.Attempt{RunID: a.ID, SessionID: a.SessionID, Key: key, StartedAt: a.started})
-		}
-	}
-	return all
-}
-
-// has tells whether an attempt is here, begun or about to be.
-func (w *Worker) has(key string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.attempts[key] != nil
-}
-
-// stop ends an attempt's executor; its last word says that it was stopped, unless it had ended by itself.
-func (w *Worker) stop(key string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a := w.attempts[key]
-	if a == nil {
-		return false
-	}
-	a.cancel(errStopped)
-	return true
-}
-
-// giveUp kills an attempt that is over for the coordinator; a last word would be refused. One whose executor is done is left alone: its last
-// word is on its way, or stands already, and the stream says which.
+// giveUp kills an attempt that is over for the coordinator.
 func (w *Worker) giveUp(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	a := w.attempts[key]
-	if a == nil || a.over || a.wanted.Err() != nil {
-		return
+	if a := w.attempts.giveUp(key); a != nil {
+		w.counts.givenUp.Add(1)
+		w.log.Warn("attempt given up by the coordinator; killing its executor", "run", a)
 	}
-	a.unwant(errGivenUp)
-	a.cancel(errGivenUp)
-	if a.Again(a.Attempt) { // the next attempt may have begun
-		a.kill()
-	}
-	w.counts.givenUp.Add(1)
-	w.log.Warn("attempt given up by the coordinator; killing its executor", "run", a)
 }

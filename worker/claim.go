@@ -35,13 +35,11 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 			span.End()
 			w.waited(a, d)
 			w.counts.claimed.Add(1)
-			w.mu.Lock()
-			a.begun = true
-			w.mu.Unlock()
+			w.attempts.begin(a)
 			if time.Since(since) > time.Duration(w.lease.Load())/2 {
 				w.askWhether(a)
 			}
-			w.answered([]fleet.Attempt{{Key: a.Key}}, since)
+			w.attempts.heard([]fleet.Attempt{{Key: a.Key}}, since)
 			return true
 		case errors.Is(err, bus.ErrTaken):
 			d.Done()

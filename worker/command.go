@@ -32,9 +32,9 @@ func (w *Worker) do(c fleet.Command) (fleet.CommandReply, error) {
 	switch c.Type {
 	case fleet.CommandPing:
 	case fleet.CommandProbe:
-		reply.Has = w.has(c.Key)
+		reply.Has = w.attempts.has(c.Key)
 	case fleet.CommandStop:
-		reply.Has = w.stop(c.Key)
+		reply.Has = w.attempts.stop(c.Key)
 	case fleet.CommandLanes:
 		w.lanes.set(c.Lanes)
 	case fleet.CommandDrain:

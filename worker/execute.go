@@ -88,15 +88,10 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	defer span.End()
 	ctx, cancel := context.WithTimeoutCause(traced, limit.limit, limit)
 	defer cancel()
-	now := time.Now().UTC()
-	w.mu.Lock()
-	a.started = &now
-	w.mu.Unlock()
+	w.attempts.start(a)
 	w.log.Debug("run begins", "run", a)
 	o := w.guarded(process.WithKill(ctx, a.killed), inv, ev)
-	w.mu.Lock()
-	a.over = true
-	w.mu.Unlock()
+	w.attempts.done(a)
 	why := context.Cause(ctx)
 	_, late := errors.AsType[timeout](why)
 	switch {

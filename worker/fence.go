@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"time"
-
-	"ao/shared/fleet"
 )
 
 // fences kills, before their lease ends, the executors of attempts that nobody answers for and whose run may be attempted
@@ -33,30 +31,9 @@ func (w *Worker) margin() time.Duration { return min(time.Duration(w.lease.Load(
 
 func (w *Worker) fenceOnce(now time.Time) {
 	limit := time.Duration(w.lease.Load()) - w.margin()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, a := range w.attempts {
-		silent := now.Sub(a.heard)
-		if !a.Again(a.Attempt) || a.over || a.heard.IsZero() || silent < limit || a.wanted.Err() != nil {
-			continue
-		}
-		a.unwant(errFenced)
-		a.cancel(errFenced)
-		a.kill()
+	w.attempts.fence(now, limit, func(a *attempt, silent time.Duration) {
 		w.counts.fenced.Add(1)
 		w.log.Warn("heartbeats were not answered for nearly a lease, and the run may be attempted again: its executor is killed, and no last word said",
 			"run", a, "silent", silent.Round(time.Millisecond), "lease", time.Duration(w.lease.Load()))
-	}
-}
-
-// answered notes that a coordinator knows of these attempts. sent is when it was told of them, which cannot be later than when
-// it heard.
-func (w *Worker) answered(attempts []fleet.Attempt, sent time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, named := range attempts {
-		if a := w.attempts[named.Key]; a != nil && a.heard.Before(sent) {
-			a.heard = sent
-		}
-	}
+	})
 }

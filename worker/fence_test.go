@@ -15,8 +15,8 @@ import (
 	"ao/worker/process"
 )
 
-// attempts makes a queued run the n-th attempt of a run that may be attempted so often.
-func attempts(n, most int) func(*run.Queued) {
+// attemptOf makes a queued run the n-th attempt of a run that may be attempted so often.
+func attemptOf(n, most int) func(*run.Queued) {
 	return func(q *run.Queued) { q.Attempt, q.Attempts = n, most }
 }
 
@@ -68,10 +68,10 @@ func TestFenced(t *testing.T) {
 		killed.Store(time.Now().UnixNano())
 		return run.Outcome{Status: run.Stopped, Result: done(`"evidence"`).Result}
 	})
-	again := s.queue(attempts(2, 3))
-	late := s.queue(attempts(1, 2), func(q *run.Queued) { q.Timeout = 3 }) // it will be in its minute of grace
+	again := s.queue(attemptOf(2, 3))
+	late := s.queue(attemptOf(1, 2), func(q *run.Queued) { q.Timeout = 3 }) // it will be in its minute of grace
 	single := s.queue(func(q *run.Queued) { q.Agent = "last" })
-	last := s.queue(attempts(3, 3), func(q *run.Queued) { q.Agent = "last" })
+	last := s.queue(attemptOf(3, 3), func(q *run.Queued) { q.Agent = "last" })
 	for range 4 {
 		<-running
 	}
@@ -81,11 +81,11 @@ func TestFenced(t *testing.T) {
 	})
 	s.mute()
 	silent := time.Now()
-	natstest.Until(t, "both are fenced off and gone", func() bool { return !w.has(again.Key) && !w.has(late.Key) })
+	natstest.Until(t, "both are fenced off and gone", func() bool { return !w.attempts.has(again.Key) && !w.attempts.has(late.Key) })
 	if took := time.Unix(0, killed.Load()).Sub(silent); took >= lease+lost() || took < lease/2-lost() {
 		t.Errorf("killed after %s with a lease of %s; the machine stood still for %s", took, lease, lost())
 	}
-	if !w.has(single.Key) || !w.has(last.Key) {
+	if !w.attempts.has(single.Key) || !w.attempts.has(last.Key) {
 		t.Error("what is in its last attempt is gone, too")
 	}
 	close(goOn)
@@ -120,7 +120,7 @@ func TestKilledAtOnce(t *testing.T) {
 					OnStdout: func([]byte) { close(running) }, Grace: time.Minute})
 				return run.Outcome{Status: run.Stopped}
 			})
-			q := s.queue(attempts(1, 2))
+			q := s.queue(attemptOf(1, 2))
 			<-running
 			s.with(func() {
 				s.answer = func(fleet.Beat) fleet.BeatReply {
@@ -130,7 +130,7 @@ func TestKilledAtOnce(t *testing.T) {
 					return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
 				}
 			})
-			natstest.Until(t, "its executor is gone", func() bool { return !w.has(q.Key) })
+			natstest.Until(t, "its executor is gone", func() bool { return !w.attempts.has(q.Key) })
 		})
 	}
 }
@@ -152,12 +152,12 @@ func TestFencedSparesWhatIsDone(t *testing.T) {
 		<-ctx.Done()
 		return run.Outcome{Status: run.Stopped}
 	})
-	ends, hangs := s.queue(attempts(1, 2), func(q *run.Queued) { q.Agent = "ends" }), s.queue(attempts(1, 2))
+	ends, hangs := s.queue(attemptOf(1, 2), func(q *run.Queued) { q.Agent = "ends" }), s.queue(attemptOf(1, 2))
 	<-started
 	<-started
 	p.Kill()
 	close(goOn)
-	natstest.Until(t, "the one that hangs is fenced off", func() bool { return !w.has(hangs.Key) })
+	natstest.Until(t, "the one that hangs is fenced off", func() bool { return !w.attempts.has(hangs.Key) })
 	p.Start()
 	if e := s.ended(ends); e.Status != run.Completed {
 		t.Errorf("got %s %s", e.Status, code(e))

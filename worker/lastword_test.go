@@ -101,10 +101,10 @@ func TestAnAnswerThatCrossesALastWord(t *testing.T) {
 	})
 	q := s.queue()
 	<-began
-	w.mu.Lock()
-	a := w.attempts[q.Key]
-	a.over = true // its executor is done, and its last word is on the way
-	w.mu.Unlock()
+	w.attempts.mu.Lock()
+	a := w.attempts.all[q.Key]
+	w.attempts.mu.Unlock()
+	w.attempts.done(a) // its last word is on the way
 	w.giveUp(q.Key)
 	close(goOn)
 	natstest.Until(t, "its last word stands", func() bool { return w.Counts().Ended == 1 })
@@ -132,7 +132,7 @@ func TestGivenUpKeepsEvidence(t *testing.T) {
 			return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
 		}
 	})
-	natstest.Until(t, "it is gone", func() bool { return w.Counts().GivenUp == 1 && !w.has(q.Key) })
+	natstest.Until(t, "it is gone", func() bool { return w.Counts().GivenUp == 1 && !w.attempts.has(q.Key) })
 	if l := log.line("no last word"); !strings.Contains(l, q.ID) || !strings.Contains(l, "half done") || !strings.Contains(l, errGivenUp.Error()) {
 		t.Errorf("got %q", l)
 	}

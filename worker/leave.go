@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
@@ -54,20 +53,20 @@ func (w *Worker) leave(told context.Context, why string) {
 		case <-over:
 			return
 		case <-say.C:
-			w.log.Info("waiting for runs to end", "runs", w.running())
+			w.log.Info("waiting for runs to end", "runs", w.attempts.running())
 		case <-end:
 			end, patience = nil, time.After(w.Grace)
 			notice()
 			if w.used.Load() > 0 {
-				w.log.Info("waiting for runs to end", "runs", w.running(), "grace", w.Grace)
+				w.log.Info("waiting for runs to end", "runs", w.attempts.running(), "grace", w.Grace)
 			}
 		case <-patience:
 			patience = nil
-			w.log.Warn("the grace is over; ending what still runs", "runs", w.running())
+			w.log.Warn("the grace is over; ending what still runs", "runs", w.attempts.running())
 			w.abandon(errShutdown)
 		case <-now:
 			now, patience = nil, nil
-			w.log.Warn("told to end at once; ending what still runs", "runs", w.running())
+			w.log.Warn("told to end at once; ending what still runs", "runs", w.attempts.running())
 			w.abandon(errShutdown)
 		}
 	}
@@ -75,17 +74,7 @@ func (w *Worker) leave(told context.Context, why string) {
 
 // abandon ends every executor for this reason, and after a while waits for nothing any more.
 func (w *Worker) abandon(why error) {
-	w.mu.Lock()
-	for _, a := range w.attempts {
-		if why == errSuperseded {
-			a.unwant(why)
-		}
-		a.cancel(why)
-		if why == errSuperseded && a.Again(a.Attempt) { // the next attempt may have begun
-			a.kill()
-		}
-	}
-	w.mu.Unlock()
+	w.attempts.abandon(why, why != errSuperseded)
 	t := time.AfterFunc(lastWords, w.killAll)
 	if why == errSuperseded {
 		w.lanes.close()
@@ -94,14 +83,4 @@ func (w *Worker) abandon(why error) {
 		return
 	}
 	context.AfterFunc(w.dead, func() { t.Stop() })
-}
-
-// running lists some of the runs that are waited for.
-func (w *Worker) running() []string {
-	var ids []string
-	for _, a := range w.alive() {
-		ids = append(ids, a.RunID)
-	}
-	slices.Sort(ids)
-	return ids[:min(len(ids), 10)]
 }

@@ -74,7 +74,7 @@ func TestBeats(t *testing.T) {
 			return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
 		}
 	})
-	natstest.Until(t, "the attempt is killed", func() bool { return !w.has(q.Key) })
+	natstest.Until(t, "the attempt is killed", func() bool { return !w.attempts.has(q.Key) })
 	if c := w.Counts(); c.GivenUp != 1 || c.Ended != 0 || c.Refused != 0 {
 		t.Errorf("got %+v", c)
 	}

@@ -72,7 +72,7 @@ func TestAGoodEndIsOffered(t *testing.T) {
 		!strings.Contains(string(events[0].Body), `"rejection":{"attempt":1,"of":2,"errors":[{"path":"$","message":"`+run.NoOutput) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
-	natstest.Until(t, "it is forgotten", func() bool { return !w.has(q.Key) })
+	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
 	if s.hasEnded(q) {
 		t.Error("the worker said the last word")
 	}
@@ -201,7 +201,7 @@ func TestAnOfferInvitesTheAnswer(t *testing.T) {
 	if e := s.offered(q); e.Status != run.Completed {
 		t.Errorf("got %+v", e)
 	}
-	natstest.Until(t, "it is forgotten", func() bool { return !w.has(q.Key) })
+	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
 	if c := w.Counts(); c.Ended != 1 || c.Refused != 0 {
 		t.Errorf("got %+v", c)
 	}

@@ -119,14 +119,14 @@ func TestDrainWaitsForATurn(t *testing.T) {
 	idle := s.answer1(s.queue(model)).PID
 	busy := s.queue(model, func(q *run.Queued) { q.Parameters = json.RawMessage(`{"prompt":"please wait"}`) })
 	natstest.Until(t, "the turn is under way", func() bool {
-		return strings.Contains(strings.Join(w.running(), " "), busy.ID)
+		return strings.Contains(strings.Join(w.attempts.running(), " "), busy.ID)
 	})
 	w.stop()
 	natstest.Until(t, "the idle one has ended", func() bool { return !alivePid(idle) })
-	if got := w.running(); len(got) != 1 {
+	if got := w.attempts.running(); len(got) != 1 {
 		t.Errorf("runs %v", got)
 	}
-	if !w.Worker.stop(busy.Key) {
+	if !w.Worker.attempts.stop(busy.Key) {
 		t.Error("no such attempt")
 	}
 	if e := s.ended(busy); e.Status != run.Stopped {

@@ -3,42 +3,15 @@ package worker
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/trace"
 )
 
 // again is after how long a run that could not be begun comes again.
 const again = 2 * time.Second
-
-// attempt is one that was handed to this worker. Its fields below mu of Worker are guarded by that.
-type attempt struct {
-	run.Queued
-	partition string
-	ctx       context.Context // ends, with a cause, when the executor is to end
-	cancel    context.CancelCauseFunc
-	killed    context.Context // ends when the executor is to be killed at once, whatever grace it is in
-	kill      context.CancelFunc
-	unread    *fault.Fault // its input can never be read; the run fails by that
-	span      trace.Span
-
-	wanted  context.Context // ends with the worker, or when the coordinator gave the attempt up: no last word is wanted
-	unwant  context.CancelCauseFunc
-	begun   bool       // the claim stands
-	started *time.Time // its executor runs since
-	over    bool       // its executor has ended
-	heard   time.Time  // a coordinator surely knew of it then; zero: not known yet
-}
-
-// LogValue keeps keys and parameters out of logs.
-func (a *attempt) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("id", a.ID), slog.String("agent", a.Agent), slog.Int("attempt", a.Attempt))
-}
 
 // free is how many slots are.
 func (w *Worker) free() int {
@@ -101,11 +74,16 @@ func (w *Worker) begin(d bus.Delivery) {
 		d.Later(again)
 		return
 	}
-	a := w.adopt(q, partition, d)
-	if a == nil {
+	a, begun := w.attempts.add(q.Key, func() *attempt { return w.adopt(q, partition) })
+	switch { // messages come more than once
+	case a == nil && begun:
+		d.Done()
+		return
+	case a == nil:
+		d.Later(again)
 		return
 	}
-	defer w.forget(a)
+	defer w.attempts.forget(a)
 	if err := w.load(a); err != nil {
 		w.log.Warn("input not fetched; the run comes again", "run", a, "err", err)
 		d.Later(again)
@@ -152,33 +130,13 @@ func read(d bus.Delivery) (q run.Queued, partition string, err error) {
 	return q, r.Partition, nil
 }
 
-// adopt makes an attempt of a queued run; nil where it is here already: messages come more than once.
-func (w *Worker) adopt(q run.Queued, partition string, d bus.Delivery) *attempt {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a := w.attempts[q.Key]; a != nil {
-		if a.begun {
-			d.Done()
-		} else {
-			d.Later(again)
-		}
-		return nil
-	}
+// adopt makes an attempt of a queued run.
+func (w *Worker) adopt(q run.Queued, partition string) *attempt {
 	a := &attempt{Queued: q, partition: partition}
 	ctx, span := w.traced(w.base, &a.Queued)
 	a.span = span
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.killed, a.kill = context.WithCancel(context.Background())
 	a.wanted, a.unwant = context.WithCancelCause(w.dead)
-	w.attempts[q.Key] = a
 	return a
-}
-
-func (w *Worker) forget(a *attempt) {
-	a.cancel(nil)
-	a.kill()
-	a.unwant(nil)
-	w.mu.Lock()
-	delete(w.attempts, a.Key)
-	w.mu.Unlock()
 }

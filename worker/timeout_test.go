@@ -99,7 +99,7 @@ func TestRepeatedStops(t *testing.T) {
 	if asked, err := os.ReadFile(filepath.Join(w.ProjectDir, "asked")); err != nil || string(asked) != "asked\n" {
 		t.Errorf("it was asked to end like this: %q, %v", asked, err)
 	}
-	natstest.Until(t, "it is forgotten", func() bool { return !w.has(q.Key) })
+	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
 	if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: q.Key}); r.Has {
 		t.Error("it still has the attempt")
 	}

@@ -124,10 +124,11 @@ type Worker struct {
 	dead    context.Context // ends when nothing is waited for any more
 	killAll context.CancelFunc
 
-	mu       sync.Mutex
-	attempts map[string]*attempt // by key
-	joining  bool                // a further registration is under way
-	joins    sync.WaitGroup
+	attempts attempts
+
+	mu      sync.Mutex
+	joining bool // a further registration is under way
+	joins   sync.WaitGroup
 }
 
 // New makes a Worker; Run makes it work. The error is about the profile or its agents' folder. An agent that is broken is
@@ -160,7 +161,7 @@ func New(cfg Config) (*Worker, error) {
 	w := &Worker{
 		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), secret: fleet.NewSecret(), serves: fleet.AgentSet(cfg.Agents), env: cfg.Profile.Inherited(os.LookupEnv),
 		ready: make(chan struct{}), fatal: make(chan error, 1), drain: make(chan struct{}), now: make(chan struct{}), poke: make(chan struct{}, 1),
-		next: make(chan bus.Delivery), attempts: map[string]*attempt{},
+		next: make(chan bus.Delivery), attempts: attempts{all: map[string]*attempt{}},
 	}
 	w.id, w.slots = w.me.ID(), w.me.MaxConcurrentRuns
 	w.log = cfg.Log.With("runner", w.id)
