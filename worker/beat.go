@@ -31,7 +31,7 @@ func (w *Worker) beatNow() {
 func (w *Worker) beats(ctx context.Context) {
 	silent := false
 	for {
-		t := time.NewTimer(time.Duration(w.beat.Load()))
+		t := time.NewTimer(w.terms.beat())
 		select {
 		case <-t.C:
 		case <-w.poke:
@@ -77,7 +77,7 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.beat.Load()), time.Second))
+	ctx, cancel := context.WithTimeout(ctx, max(w.terms.beat(), time.Second))
 	defer cancel()
 	sent := time.Now()
 	answer, err := w.bus.Request(ctx, subject.Beats(w.id), ask)
@@ -89,9 +89,7 @@ func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
 		return err
 	}
 	w.attempts.heard(attempts, sent)
-	if r.Known && !r.Superseded {
-		w.heard.Store(time.Now().UnixNano())
-	}
+	w.terms.answered(r)
 	w.obey(r)
 	return nil
 }
@@ -101,8 +99,6 @@ func firstOf(all []string, most int) []string { return all[:min(len(all), most)]
 
 // obey does what the answer to a beat says.
 func (w *Worker) obey(r fleet.BeatReply) {
-	w.allowed.Store(int64(r.RecordVersion))
-	w.reachAt(r.APIURL)
 	leaving := w.leaving.Load() // then a successor may be there already, and what is to be killed is named
 	for _, key := range r.GivenUp {
 		w.giveUp(key)

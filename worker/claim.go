@@ -36,7 +36,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 			w.waited(a, d)
 			w.counts.claimed.Add(1)
 			w.attempts.begin(a)
-			if time.Since(since) > time.Duration(w.lease.Load())/2 {
+			if time.Since(since) > w.terms.lease()/2 {
 				w.askWhether(a)
 			}
 			w.attempts.heard([]fleet.Attempt{{Key: a.Key}}, since)

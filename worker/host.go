@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -51,23 +52,8 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 	return host, inv, door.Close, nil
 }
 
-// reachAt notes where the coordinator that answered last has its API: that one is there.
-func (w *Worker) reachAt(url string) {
-	if url != "" {
-		w.api.Store(&url)
-	}
-}
-
 // apiURL is where the orchestrator's HTTP API is; empty: not known.
-func (w *Worker) apiURL() string {
-	if w.APIURL != "" {
-		return w.APIURL
-	}
-	if url := w.api.Load(); url != nil {
-		return *url
-	}
-	return ""
-}
+func (w *Worker) apiURL() string { return cmp.Or(w.APIURL, w.terms.api()) }
 
 // told takes what a run's programs tell over the gateway.
 type told struct {

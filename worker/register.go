@@ -78,14 +78,7 @@ func (w *Worker) registerOnce() error {
 	if r.RunnerID != w.id {
 		return fault.Newf(fault.Invalid, "The coordinator calls this runner %s, not %s: they are of different versions", r.RunnerID, w.id)
 	}
-	if r.BeatEvery > 0 {
-		w.beat.Store(int64(r.BeatEvery))
-	}
-	if r.Lease > 0 {
-		w.lease.Store(int64(r.Lease))
-	}
-	w.allowed.Store(int64(r.RecordVersion))
-	w.reachAt(r.APIURL)
+	w.terms.registered(r)
 	if w.commands == nil { // before it takes runs, so that each can be stopped and asked after; not before it is the runner
 		door, err := w.bus.Open(subject.CommandsAt(w.bus.Door(), w.id), "")
 		if err != nil {

@@ -97,8 +97,8 @@ type Worker struct {
 	lanes    lanes
 	commands *bus.Door // opened by the first registration
 	door     *gateway.Gateway
-	sessions keeper                 // nil: the executor keeps no processes
-	api      atomic.Pointer[string] // where a coordinator said that the HTTP API is
+	sessions keeper // nil: the executor keeps no processes
+	terms    terms
 
 	ready    chan struct{} // closed at the first registration
 	fatal    chan error    // what ends the worker
@@ -113,10 +113,6 @@ type Worker struct {
 	used    atomic.Int64      // slots in use
 	leaving atomic.Bool
 	nonces  atomic.Uint64
-	beat    atomic.Int64 // nanoseconds between beats
-	lease   atomic.Int64
-	allowed atomic.Int64 // the newest record version that coordinators allow; 0: 1
-	heard   atomic.Int64 // when a coordinator last answered a beat of ours, nanoseconds since 1970
 	counts  counts
 	meter   meter
 
@@ -175,8 +171,6 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.base = process.WithConfinement(context.Background(), box)
 	w.dead, w.killAll = context.WithCancel(context.Background())
-	w.beat.Store(int64(3 * time.Second))
-	w.lease.Store(int64(15 * time.Second))
 	w.taker = w.bus.Taker(w.free, w.accept)
 	w.lanes.take = w.taker.Take
 	w.bus.OnReconnect(w.beatNow)
@@ -202,15 +196,10 @@ func (w *Worker) ID() string { return w.id }
 func (w *Worker) Ready() <-chan struct{} { return w.ready }
 
 // Heard is when a coordinator last answered a heartbeat and knew the runner; the zero time before the first.
-func (w *Worker) Heard() time.Time {
-	if at := w.heard.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
-}
+func (w *Worker) Heard() time.Time { return w.terms.heard() }
 
 // Beat is the time between two heartbeats.
-func (w *Worker) Beat() time.Duration { return time.Duration(w.beat.Load()) }
+func (w *Worker) Beat() time.Duration { return w.terms.beat() }
 
 // StopNow ends the grace of a worker that is told to end.
 func (w *Worker) StopNow() { w.nowOne.Do(func() { close(w.now) }) }
@@ -284,7 +273,7 @@ func (w *Worker) nonce() string { return fmt.Sprintf("%s.%d", w.me.Instance, w.n
 
 // version is that of an attempt's records: what the attempt allows, and what all coordinators read that are online now.
 func (w *Worker) version(a *attempt) int {
-	return min(w.RecordVersion, max(int(w.allowed.Load()), 1), a.MostVersion())
+	return min(w.RecordVersion, w.terms.version(), a.MostVersion())
 }
 
 // mine says whether a record that was read back has this nonce.
