@@ -73,7 +73,7 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 }
 
 func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Attempts: attempts, Idle: firstOf(w.idle(), fleet.MaxBeatIdle), Draining: w.leaving.Load(), At: time.Now().UTC()})
+	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Attempts: attempts, Idle: firstOf(w.idle(), fleet.MaxBeatIdle), Draining: w.end.leaving.Load(), At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func firstOf(all []string, most int) []string { return all[:min(len(all), most)]
 
 // obey does what the answer to a beat says.
 func (w *Worker) obey(r fleet.BeatReply) {
-	leaving := w.leaving.Load() // then a successor may be there already, and what is to be killed is named
+	leaving := w.end.leaving.Load() // then a successor may be there already, and what is to be killed is named
 	for _, key := range r.GivenUp {
 		w.giveUp(key)
 	}
@@ -111,18 +111,15 @@ func (w *Worker) obey(r fleet.BeatReply) {
 	}
 	switch {
 	case r.Superseded && !leaving:
-		w.die(errSuperseded)
+		w.end.die(errSuperseded)
 	case r.Drain && r.Known:
-		w.goAway()
+		w.end.goAway()
 	case !r.Known && !leaving:
 		w.rejoin()
 	case r.Known && !r.Superseded && !leaving:
 		w.lanes.set(r.Lanes)
 	}
 }
-
-// goAway is a coordinator's wish that the runner takes no more, finishes, and goes.
-func (w *Worker) goAway() { w.drainOne.Do(func() { close(w.drain) }) }
 
 // giveUp kills an attempt that is over for the coordinator.
 func (w *Worker) giveUp(key string) {

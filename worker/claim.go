@@ -29,7 +29,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	}
 	e := bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}
 	for try, pause := 1, 100*time.Millisecond; ; try, pause = try+1, min(2*pause, 2*time.Second) {
-		switch _, err = w.bus.Win(w.dead, e, mine(nonce)); {
+		switch _, err = w.bus.Win(w.end.dead, e, mine(nonce)); {
 		case err == nil:
 			d.Done()
 			span.End()
@@ -51,7 +51,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 			w.log.Warn("not known whether the claim stands; asking again", "run", a, "err", err)
 		}
 		d.Later(again)
-		if !wait(w.dead, pause/2+rand.N(pause/2)) {
+		if !wait(w.end.dead, pause/2+rand.N(pause/2)) {
 			return false
 		}
 	}
@@ -60,7 +60,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 // askWhether asks about an attempt whose claim took so long that the coordinator may have given it up meanwhile: then the
 // answer ends it before it began.
 func (w *Worker) askWhether(a *attempt) {
-	ctx, cancel := context.WithTimeout(w.dead, 2*time.Second)
+	ctx, cancel := context.WithTimeout(w.end.dead, 2*time.Second)
 	defer cancel()
 	if err := w.beatOnce(ctx); err != nil {
 		w.log.Debug("no answer whether a late claim still counts", "run", a, "err", err)

@@ -38,7 +38,7 @@ func (w *Worker) do(c fleet.Command) (fleet.CommandReply, error) {
 	case fleet.CommandLanes:
 		w.lanes.set(c.Lanes)
 	case fleet.CommandDrain:
-		w.goAway()
+		w.end.goAway()
 	default:
 		return reply, fault.Newf(fault.Invalid, "This worker knows no command %q", c.Type)
 	}

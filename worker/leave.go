@@ -12,9 +12,8 @@ const lastWords = 15 * time.Second
 
 // going marks the worker as one that leaves: it takes and registers no more.
 func (w *Worker) going() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.leaving.Store(true)
+	w.end.leaving.Store(true)
+	w.joins.close()
 }
 
 // leave takes no more, hands back what has come and not begun, and returns when every attempt has its last word. From the
@@ -25,13 +24,13 @@ func (w *Worker) leave(told context.Context, why string) {
 	if w.sessions != nil {
 		w.sessions.Drain()
 	}
-	w.log.Info("takes no more", "why", why, "running", w.used.Load())
+	w.log.Info("takes no more", "why", why, "running", w.slots.busy())
 	w.beatNow()
 	defer w.deregister(false)
 	var bye sync.WaitGroup
 	defer bye.Wait()
 	notice := sync.OnceFunc(func() { // at once; the leases of what runs go on
-		if w.used.Load() > 0 {
+		if w.slots.busy() > 0 {
 			bye.Go(func() { w.deregister(true) })
 		}
 	})
@@ -41,12 +40,12 @@ func (w *Worker) leave(told context.Context, why string) {
 	w.lanes.close()
 	over := make(chan struct{})
 	go func() {
-		w.runs.Wait()
+		w.slots.runs.Wait()
 		close(over)
 	}()
 	say := time.NewTicker(5 * time.Second)
 	defer say.Stop()
-	end, now := told.Done(), w.now
+	end, now := told.Done(), w.end.now
 	var patience <-chan time.Time
 	for {
 		select {
@@ -57,7 +56,7 @@ func (w *Worker) leave(told context.Context, why string) {
 		case <-end:
 			end, patience = nil, time.After(w.Grace)
 			notice()
-			if w.used.Load() > 0 {
+			if w.slots.busy() > 0 {
 				w.log.Info("waiting for runs to end", "runs", w.attempts.running(), "grace", w.Grace)
 			}
 		case <-patience:
@@ -75,12 +74,12 @@ func (w *Worker) leave(told context.Context, why string) {
 // abandon ends every executor for this reason, and after a while waits for nothing any more.
 func (w *Worker) abandon(why error) {
 	w.attempts.abandon(why, why != errSuperseded)
-	t := time.AfterFunc(lastWords, w.killAll)
+	t := time.AfterFunc(lastWords, w.end.killAll)
 	if why == errSuperseded {
 		w.lanes.close()
-		w.runs.Wait()
+		w.slots.runs.Wait()
 		t.Stop()
 		return
 	}
-	context.AfterFunc(w.dead, func() { t.Stop() })
+	context.AfterFunc(w.end.dead, func() { t.Stop() })
 }

@@ -361,7 +361,7 @@ func TestToldToEndWhileDraining(t *testing.T) {
 	q := s.queue()
 	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 	s.tell(w.Worker, fleet.Command{Type: fleet.CommandDrain})
-	natstest.Until(t, "it drains", func() bool { return w.leaving.Load() })
+	natstest.Until(t, "it drains", func() bool { return w.Worker.end.leaving.Load() })
 	w.end(t)
 	if e := s.ended(q); code(e) != "runner_disconnected" {
 		t.Errorf("got %s %s", e.Status, code(e))

@@ -38,8 +38,8 @@ func newMeter(w *Worker) (m meter, forget func()) {
 	words := r.Count("ao_worker_last_words_total", "Last words that stand, or that were refused since the attempt had been ended already: work that was in vain.", "profile", "runner", "result")
 	killed := r.Count("ao_worker_attempts_killed_total", "Executors killed since a coordinator had given their attempt up, or since nobody answered heartbeats and the run may be attempted again (fenced).", "profile", "runner", "why")
 	return m, r.AtScrape(func(s *metric.Scrape) {
-		s.Set(slots, float64(w.slots), profile, w.id)
-		s.Set(busy, float64(w.used.Load()), profile, w.id)
+		s.Set(slots, float64(w.slots.most), profile, w.id)
+		s.Set(busy, float64(w.slots.busy()), profile, w.id)
 		s.Set(idle, float64(len(w.idle())), profile, w.id)
 		n := w.Counts()
 		s.Set(claims, float64(n.Claimed), profile, w.id, "won")

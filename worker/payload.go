@@ -26,9 +26,9 @@ func (w *Worker) load(a *attempt) error {
 	var err error
 	for try := range 3 {
 		if try > 0 {
-			wait(w.dead, 200*time.Millisecond)
+			wait(w.end.dead, 200*time.Millisecond)
 		}
-		ctx, cancel := context.WithTimeout(w.dead, 20*time.Second)
+		ctx, cancel := context.WithTimeout(w.end.dead, 20*time.Second)
 		err = w.fetch(ctx, a)
 		cancel()
 		if err == nil || fault.KindOf(err) == fault.Unavailable {

@@ -92,29 +92,18 @@ func (w *Worker) registerOnce() error {
 	default:
 		close(w.ready)
 	}
-	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots, "agents", fleet.Names(fleet.AgentSet(w.me.Agents)))
+	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots.most, "agents", fleet.Names(fleet.AgentSet(w.me.Agents)))
 	return nil
 }
 
 // rejoin registers again, in a goroutine of its own, one at a time: the coordinators do not know the runner any more.
 // While it is refused nothing is taken.
 func (w *Worker) rejoin() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.leaving.Load() || w.joining {
-		return
-	}
-	w.joining = true
-	w.joins.Go(func() {
-		defer func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.joining = false
-		}()
+	w.joins.begin(func() {
 		switch err := w.registerOnce(); {
 		case err == nil:
 		case !worthAnother(err):
-			w.die(err)
+			w.end.die(err)
 		default:
 			w.sayWhy(err)
 			if fault.KindOf(err) == fault.Conflict {
@@ -124,30 +113,22 @@ func (w *Worker) rejoin() {
 	})
 }
 
-// die ends the worker; the first reason counts.
-func (w *Worker) die(err error) {
-	select {
-	case w.fatal <- err:
-	default:
-	}
-}
-
 // deregister says farewell: that the worker finishes what it has and another process may be this runner, or that it goes. It is leaving,
 // so no registration begins any more.
 func (w *Worker) deregister(finishing bool) {
-	w.joins.Wait()
+	w.joins.wait()
 	ask, err := json.Marshal(fleet.Farewell{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Finishing: finishing})
 	if err != nil {
 		return
 	}
 	for range 3 {
-		ctx, cancel := context.WithTimeout(w.dead, 2*time.Second)
+		ctx, cancel := context.WithTimeout(w.end.dead, 2*time.Second)
 		_, err = w.bus.Request(ctx, subject.Fleet(fleet.OpDeregister), ask)
 		cancel()
-		if err == nil || w.dead.Err() != nil || errors.Is(err, bus.ErrNobody) || fault.KindOf(err) == fault.Forbidden {
+		if err == nil || w.end.dead.Err() != nil || errors.Is(err, bus.ErrNobody) || fault.KindOf(err) == fault.Forbidden {
 			break
 		}
-		wait(w.dead, 200*time.Millisecond)
+		wait(w.end.dead, 200*time.Millisecond)
 	}
 	if err != nil {
 		w.log.Warn("not deregistered; the coordinator will notice by itself", "err", err)

@@ -13,49 +13,6 @@ import (
 // again is after how long a run that could not be begun comes again.
 const again = 2 * time.Second
 
-// free is how many slots are.
-func (w *Worker) free() int {
-	if w.leaving.Load() {
-		return 0
-	}
-	return w.slots - int(w.used.Load())
-}
-
-// spare is how long a goroutine that has brought a run to its end waits for the next one.
-const spare = time.Second
-
-// accept takes a slot for a delivery; the rest happens in a goroutine, the only one a run has of this package. One that waits for
-// work takes it: its stack has grown already, which is a twelfth of what a run costs here.
-func (w *Worker) accept(_ context.Context, d bus.Delivery) {
-	w.used.Add(1)
-	w.runs.Add(1)
-	select {
-	case w.next <- d:
-	default:
-		go w.serve(d)
-	}
-}
-
-// serve brings one delivery after the other to its end.
-func (w *Worker) serve(d bus.Delivery) {
-	patience := time.NewTimer(spare)
-	defer patience.Stop()
-	for {
-		w.begin(d)
-		w.used.Add(-1)
-		w.runs.Done()
-		w.taker.Wake()
-		patience.Reset(spare)
-		select {
-		case d = <-w.next:
-		case <-patience.C:
-			return
-		case <-w.dead.Done():
-			return
-		}
-	}
-}
-
 // begin brings a delivery to an attempt's end: refused, another's, or its last word.
 func (w *Worker) begin(d bus.Delivery) {
 	q, partition, err := read(d)
@@ -66,7 +23,7 @@ func (w *Worker) begin(d bus.Delivery) {
 	}
 	if err != nil {
 		w.log.Error("a queued run cannot be read; it is put aside in "+subject.Rejected, "subject", d.Subject, "err", err)
-		d.Reject(w.dead, err.Error())
+		d.Reject(w.end.dead, err.Error())
 		return
 	}
 	if q.Owner != "" && w.serves[q.Agent] != q.Owner {
@@ -89,7 +46,7 @@ func (w *Worker) begin(d bus.Delivery) {
 		d.Later(again)
 		return
 	}
-	if w.leaving.Load() {
+	if w.end.leaving.Load() {
 		d.GiveBack()
 		return
 	}
@@ -137,6 +94,6 @@ func (w *Worker) adopt(q run.Queued, partition string) *attempt {
 	a.span = span
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.killed, a.kill = context.WithCancel(context.Background())
-	a.wanted, a.unwant = context.WithCancelCause(w.dead)
+	a.wanted, a.unwant = context.WithCancelCause(w.end.dead)
 	return a
 }

@@ -83,48 +83,33 @@ const MaxInline = 256 << 10
 // Worker is one runner: a profile's executor with its slots, under one identity.
 type Worker struct {
 	Config
-	bus   *bus.Bus
-	log   *slog.Logger
-	me    fleet.Runner
-	id    string // the runner's
-	slots int
+	bus *bus.Bus
+	log *slog.Logger
+	me  fleet.Runner
+	id  string // the runner's
 
 	secret string // of this process: coordinators know it, and nobody else
 
 	serves   map[string]string // its own agents' names and hashes
 	env      []string          // what all runs' programs inherit
-	taker    *bus.Taker
 	lanes    lanes
 	commands *bus.Door // opened by the first registration
 	door     *gateway.Gateway
 	sessions keeper // nil: the executor keeps no processes
 	terms    terms
 
-	ready    chan struct{} // closed at the first registration
-	fatal    chan error    // what ends the worker
-	drain    chan struct{} // a coordinator wants it to finish and go
-	now      chan struct{} // the grace is over
-	poke     chan struct{} // beat at once
-	drainOne sync.Once
-	nowOne   sync.Once
+	ready chan struct{} // closed at the first registration
+	poke  chan struct{} // beat at once
+	end   ending
+	slots slots
+	joins single // further registrations
 
-	next    chan bus.Delivery // to a goroutine that waits for work
-	runs    sync.WaitGroup    // of the slots in use
-	used    atomic.Int64      // slots in use
-	leaving atomic.Bool
-	nonces  atomic.Uint64
-	counts  counts
-	meter   meter
+	nonces atomic.Uint64
+	counts counts
+	meter  meter
 
-	base    context.Context // what the contexts of runs come from: how their programs are confined
-	dead    context.Context // ends when nothing is waited for any more
-	killAll context.CancelFunc
-
+	base     context.Context // what the contexts of runs come from: how their programs are confined
 	attempts attempts
-
-	mu      sync.Mutex
-	joining bool // a further registration is under way
-	joins   sync.WaitGroup
 }
 
 // New makes a Worker; Run makes it work. The error is about the profile or its agents' folder. An agent that is broken is
@@ -156,10 +141,10 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), secret: fleet.NewSecret(), serves: fleet.AgentSet(cfg.Agents), env: cfg.Profile.Inherited(os.LookupEnv),
-		ready: make(chan struct{}), fatal: make(chan error, 1), drain: make(chan struct{}), now: make(chan struct{}), poke: make(chan struct{}, 1),
-		next: make(chan bus.Delivery), attempts: attempts{all: map[string]*attempt{}},
+		ready: make(chan struct{}), poke: make(chan struct{}, 1),
+		attempts: attempts{all: map[string]*attempt{}},
 	}
-	w.id, w.slots = w.me.ID(), w.me.MaxConcurrentRuns
+	w.id = w.me.ID()
 	w.log = cfg.Log.With("runner", w.id)
 	w.keep()
 	box := cfg.Profile.Confinement()
@@ -170,9 +155,10 @@ func New(cfg Config) (*Worker, error) {
 		w.me.Exposes = ""
 	}
 	w.base = process.WithConfinement(context.Background(), box)
-	w.dead, w.killAll = context.WithCancel(context.Background())
-	w.taker = w.bus.Taker(w.free, w.accept)
-	w.lanes.take = w.taker.Take
+	w.end.init()
+	w.slots.most, w.slots.end, w.slots.do, w.slots.next = w.me.MaxConcurrentRuns, &w.end, w.begin, make(chan bus.Delivery)
+	w.slots.taker = w.bus.Taker(w.slots.free, w.slots.accept)
+	w.lanes.take = w.slots.taker.Take
 	w.bus.OnReconnect(w.beatNow)
 	return w, nil
 }
@@ -202,14 +188,14 @@ func (w *Worker) Heard() time.Time { return w.terms.heard() }
 func (w *Worker) Beat() time.Duration { return w.terms.beat() }
 
 // StopNow ends the grace of a worker that is told to end.
-func (w *Worker) StopNow() { w.nowOne.Do(func() { close(w.now) }) }
+func (w *Worker) StopNow() { w.end.hurry() }
 
 // Run registers, takes runs and sees to them until ctx ends, or a coordinator drains the runner; then it takes no more, lets
 // what runs finish within the grace, and returns nil. It returns an error when another process is this runner now,
 // or the registration can never succeed. It may be called once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer process.Tidy()
-	defer w.killAll()
+	defer w.end.killAll()
 	meter, forget := newMeter(w)
 	defer forget()
 	w.meter = meter
@@ -239,9 +225,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		w.leave(ctx, "told to end")
-	case <-w.drain:
+	case <-w.end.drain:
 		w.leave(ctx, "drained")
-	case err := <-w.fatal:
+	case err := <-w.end.fatal:
 		w.going()
 		w.log.Error("ending", "err", err)
 		w.abandon(errSuperseded)
