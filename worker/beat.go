@@ -73,7 +73,7 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 }
 
 func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Attempts: attempts, Idle: firstOf(w.idle(), fleet.MaxBeatIdle), Draining: w.end.leaving.Load(), At: time.Now().UTC()})
+	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Attempts: attempts, Idle: firstOf(w.sessions.idle(), fleet.MaxBeatIdle), Draining: w.end.leaving.Load(), At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,7 @@ func (w *Worker) obey(r fleet.BeatReply) {
 	for _, key := range r.Stop {
 		w.attempts.stop(key)
 	}
-	if w.sessions != nil {
-		w.sessions.Forget(r.Forget)
-	}
+	w.sessions.forget(r.Forget)
 	switch {
 	case r.Superseded && !leaving:
 		w.end.die(errSuperseded)

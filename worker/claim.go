@@ -33,7 +33,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 		case err == nil:
 			d.Done()
 			span.End()
-			w.waited(a, d)
+			w.spans.waited(a, d.Time)
 			w.counts.claimed.Add(1)
 			w.attempts.begin(a)
 			if time.Since(since) > w.terms.lease()/2 {

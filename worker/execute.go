@@ -84,7 +84,7 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	}
 	limit := w.limit(a)
 	traced, span := trace.Begin(a.ctx, "execute")
-	w.of(span, a)
+	w.spans.of(span, a)
 	defer span.End()
 	ctx, cancel := context.WithTimeoutCause(traced, limit.limit, limit)
 	defer cancel()

@@ -43,7 +43,7 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 			host.Env = append(host.Env, executor.EnvTraceState+"="+of.State)
 		}
 	}
-	if inv.Blueprint, err = w.filled(inv, host.Env); err != nil {
+	if inv.Blueprint, err = filled(w.Profile, inv, host.Env); err != nil {
 		door.Close()
 		return host, inv, nil, err
 	}

@@ -149,7 +149,7 @@ func (w *Worker) outsource(a *attempt, r *run.Ended) {
 	var no *fault.Fault
 	if int64(len(raw)) > w.MaxPayload {
 		no = fault.Newf(fault.TooLarge, "The result has %d bytes; at most %d are kept (AO_MAX_PAYLOAD)", len(raw), w.MaxPayload)
-	} else if r.Body, err = w.store(a, raw); err != nil {
+	} else if r.Body, err = w.bodies.store(a, raw); err != nil {
 		no = fault.Of(err)
 	}
 	r.Result = nil

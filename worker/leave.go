@@ -21,9 +21,7 @@ func (w *Worker) going() {
 // need.
 func (w *Worker) leave(told context.Context, why string) {
 	w.going()
-	if w.sessions != nil {
-		w.sessions.Drain()
-	}
+	w.sessions.drain()
 	w.log.Info("takes no more", "why", why, "running", w.slots.busy())
 	w.beatNow()
 	defer w.deregister(false)

@@ -10,6 +10,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/metric"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
@@ -22,8 +23,10 @@ const patience = time.Minute
 
 // memory is what the runs of a session keep for one another: the conversation, as their executor writes it.
 type memory struct {
-	w  *Worker
-	ev *events
+	ev     *events
+	bodies *bodies
+	most   int64             // bytes of a state
+	size   *metric.Histogram // of those that were kept
 
 	mu   sync.Mutex
 	kept bool   // this attempt has
@@ -69,7 +72,7 @@ func (m *memory) state(ctx context.Context) ([]byte, error) {
 func (m *memory) fetch(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	raw, err := m.w.part(ctx, m.ev.a, fleet.OpGetPart, name, 0, nil)
+	raw, err := m.bodies.part(ctx, m.ev.a, fleet.OpGetPart, name, 0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +80,7 @@ func (m *memory) fetch(ctx context.Context, name string) ([]byte, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, fault.Wrap(fault.NotFound, "", "what names the state's parts cannot be read", err)
 	}
-	state, err := m.w.whole(ctx, m.ev.a, p)
+	state, err := m.bodies.whole(ctx, m.ev.a, p)
 	if fault.KindOf(err) == fault.Invalid {
 		return nil, fault.Wrap(fault.NotFound, "", "the state's parts are damaged", err)
 	}
@@ -86,7 +89,7 @@ func (m *memory) fetch(ctx context.Context, name string) ([]byte, error) {
 
 // keep stores a state and binds the session to it. What was kept before stays whole until this is. See executor.Host.
 func (m *memory) keep(ctx context.Context, state []byte) error {
-	switch limit := m.w.MaxPayload; {
+	switch limit := m.most; {
 	case len(state) == 0:
 		return fault.New(fault.Invalid, "", "An empty state cannot be kept")
 	case int64(len(state)) > limit:
@@ -107,7 +110,7 @@ func (m *memory) keep(ctx context.Context, state []byte) error {
 			return err
 		}
 	}
-	p, err := m.w.storeAs(ctx, m.ev.a, fleet.StateBody(name, m.next), state)
+	p, err := m.bodies.storeAs(ctx, m.ev.a, fleet.StateBody(name, m.next), state)
 	if err != nil {
 		return err
 	}
@@ -118,7 +121,7 @@ func (m *memory) keep(ctx context.Context, state []byte) error {
 		return err
 	}
 	m.kept = true
-	m.w.meter.state.Observe(float64(len(state)))
+	m.size.Observe(float64(len(state)))
 	select {
 	case <-m.ev.write(m.own()):
 	case <-ctx.Done():
@@ -131,7 +134,7 @@ func (m *memory) keep(ctx context.Context, state []byte) error {
 
 // named has the body count that was stored last; the other one is free then.
 func (m *memory) named(ctx context.Context, name string) error {
-	if err := m.w.storePart(ctx, m.ev.a, name, 0, m.open); err != nil {
+	if err := m.bodies.storePart(ctx, m.ev.a, name, 0, m.open); err != nil {
 		return err
 	}
 	m.open, m.next = nil, m.next+1
@@ -167,10 +170,10 @@ func (m *memory) tidy() {
 		}
 		ask, err := json.Marshal(fleet.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name})
 		if err == nil {
-			_, err = m.w.bus.Request(ctx, subject.Fleet(fleet.OpDropState), ask)
+			_, err = m.bodies.bus.Request(ctx, subject.Fleet(fleet.OpDropState), ask)
 		}
 		if err != nil {
-			m.w.log.Debug("an older state of the session is not removed yet", "run", a, "err", err)
+			m.bodies.log.Debug("an older state of the session is not removed yet", "run", a, "err", err)
 		}
 	}
 }

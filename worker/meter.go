@@ -40,7 +40,7 @@ func newMeter(w *Worker) (m meter, forget func()) {
 	return m, r.AtScrape(func(s *metric.Scrape) {
 		s.Set(slots, float64(w.slots.most), profile, w.id)
 		s.Set(busy, float64(w.slots.busy()), profile, w.id)
-		s.Set(idle, float64(len(w.idle())), profile, w.id)
+		s.Set(idle, float64(len(w.sessions.idle())), profile, w.id)
 		n := w.Counts()
 		s.Set(claims, float64(n.Claimed), profile, w.id, "won")
 		s.Set(claims, float64(n.Lost), profile, w.id, "refused")

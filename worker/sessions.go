@@ -40,28 +40,44 @@ func poolOf(p profile.Profile, log *slog.Logger) *external.Pool {
 	})
 }
 
-// keep has beats tell at once what the executor keeps.
-func (w *Worker) keep() {
-	if k, ok := w.Executor.(keeper); ok {
-		w.sessions = k
-		k.Watch(w.beatNow)
+// kept are the processes that an executor keeps; the zero value keeps none.
+type kept struct{ by keeper }
+
+// keptBy has changed called when another session's process waits, or one does no longer.
+func keptBy(e Executor, changed func()) (k kept) {
+	if by, ok := e.(keeper); ok {
+		k.by = by
+		by.Watch(changed)
 	}
+	return k
 }
 
 // idle lists the sessions whose process waits for the next turn, for a beat.
-func (w *Worker) idle() []string {
-	if w.sessions == nil {
+func (k kept) idle() []string {
+	if k.by == nil {
 		return nil
 	}
-	return w.sessions.Sessions()
+	return k.by.Sessions()
 }
 
-// closeSessions ends the processes that are left when the worker ends.
-func (w *Worker) closeSessions() {
-	if w.sessions == nil {
+func (k kept) forget(sessions []string) {
+	if k.by != nil {
+		k.by.Forget(sessions)
+	}
+}
+
+func (k kept) drain() {
+	if k.by != nil {
+		k.by.Drain()
+	}
+}
+
+// close ends the processes that are left when the worker ends.
+func (k kept) close() {
+	if k.by == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastWords)
 	defer cancel()
-	w.sessions.Close(ctx)
+	k.by.Close(ctx)
 }

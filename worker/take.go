@@ -41,7 +41,7 @@ func (w *Worker) begin(d bus.Delivery) {
 		return
 	}
 	defer w.attempts.forget(a)
-	if err := w.load(a); err != nil {
+	if err := w.bodies.load(a); err != nil {
 		w.log.Warn("input not fetched; the run comes again", "run", a, "err", err)
 		d.Later(again)
 		return
@@ -52,7 +52,7 @@ func (w *Worker) begin(d bus.Delivery) {
 	}
 	if w.claim(a, d) {
 		ev := &events{w: w, a: a}
-		ev.memory = &memory{w: w, ev: ev}
+		ev.memory = &memory{ev: ev, bodies: w.bodies, most: w.MaxPayload, size: w.meter.state}
 		began := w.meter.execution[run.Completed].Start()
 		o := w.execute(a, ev)
 		w.meter.execution[o.Status].Since(began)
@@ -90,7 +90,7 @@ func read(d bus.Delivery) (q run.Queued, partition string, err error) {
 // adopt makes an attempt of a queued run.
 func (w *Worker) adopt(q run.Queued, partition string) *attempt {
 	a := &attempt{Queued: q, partition: partition}
-	ctx, span := w.traced(w.base, &a.Queued)
+	ctx, span := w.spans.begin(w.base, &a.Queued)
 	a.span = span
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.killed, a.kill = context.WithCancel(context.Background())

@@ -4,44 +4,49 @@ import (
 	"context"
 	"time"
 
-	"ao/nats/bus"
 	"ao/shared/run"
 	"ao/shared/trace"
 )
 
-// traced puts what is done for an attempt into the run's trace, and begins the attempt's span where spans are made.
-func (w *Worker) traced(ctx context.Context, q *run.Queued) (context.Context, trace.Span) {
-	return w.Trace.Begin(trace.With(ctx, q.Trace), trace.Consumer, "attempt")
+// spans makes those of this runner's attempts.
+type spans struct {
+	*trace.Tracer
+	runner, profile string
+}
+
+// begin puts what is done for an attempt into the run's trace, and begins the attempt's span where spans are made.
+func (s spans) begin(ctx context.Context, q *run.Queued) (context.Context, trace.Span) {
+	return s.Tracer.Begin(trace.With(ctx, q.Trace), trace.Consumer, "attempt")
 }
 
 // of says whose a span is.
-func (w *Worker) of(span trace.Span, a *attempt) {
+func (s spans) of(span trace.Span, a *attempt) {
 	if !span.On() {
 		return
 	}
 	span.Of(&a.Spec)
 	span.SetInt(trace.Attempt, a.Attempt)
-	span.Set(trace.Runner, w.id)
-	span.Set(trace.Profile, w.Profile.Name)
+	span.Set(trace.Runner, s.runner)
+	span.Set(trace.Profile, s.profile)
 }
 
 // waited makes the span of how long the attempt waited for its claim: since it was accepted; a further attempt since it was queued.
-func (w *Worker) waited(a *attempt, d bus.Delivery) {
-	if w.of(a.span, a); !a.span.On() {
+func (s spans) waited(a *attempt, queued time.Time) {
+	if s.of(a.span, a); !a.span.On() {
 		return
 	}
 	from := a.CreatedAt
 	if a.Attempt > 1 || from.IsZero() {
-		from = d.Time
+		from = queued
 	}
 	ctx := a.ctx // with nobody's trace the attempt is its first span
 	if a.Trace != nil {
 		ctx = trace.With(context.Background(), a.Trace)
 	}
-	s := w.Trace.Past(ctx, "queue", from, time.Now())
-	w.of(s.Span, a)
-	s.Point("queued", d.Time)
-	s.End()
+	past := s.Past(ctx, "queue", from, time.Now())
+	s.of(past.Span, a)
+	past.Point("queued", queued)
+	past.End()
 }
 
 // told ends the attempt's span.

@@ -11,6 +11,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/wire"
+	"ao/worker/profile"
 )
 
 // codeVariable is the code of the error that a blueprint names a variable that is not known.
@@ -22,7 +23,7 @@ var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 // filled is the run's blueprint with the variables in the strings of its mcp_servers put in, from the environment of its executor: there
 // alone, and in one pass, so that no value is looked at again. Nothing that a caller sent is touched. A variable that is not known
 // fails the run.
-func (w *Worker) filled(inv executor.Invocation, env []string) (json.RawMessage, error) {
+func filled(p profile.Profile, inv executor.Invocation, env []string) (json.RawMessage, error) {
 	if !bytes.Contains(inv.Blueprint, []byte("${")) { // nearly all, and every run comes by here
 		return inv.Blueprint, nil
 	}
@@ -31,27 +32,34 @@ func (w *Worker) filled(inv executor.Invocation, env []string) (json.RawMessage,
 	if err != nil || i < 0 || !bytes.Contains(members[i].Value, []byte("${")) {
 		return inv.Blueprint, nil
 	}
-	members[i].Value, err = w.fill(inv, env, "mcp_servers", members[i].Value)
+	members[i].Value, err = (&filling{profile: p, agent: inv.AgentName, env: env}).fill("mcp_servers", members[i].Value)
 	if err != nil {
 		return nil, err
 	}
 	return wire.Object(members), nil
 }
 
+// filling is a blueprint's mcp_servers while variables are put in.
+type filling struct {
+	profile profile.Profile
+	agent   string
+	env     []string
+}
+
 // fill puts the variables into all strings of a value, which stands at path.
-func (w *Worker) fill(inv executor.Invocation, env []string, path string, raw json.RawMessage) (json.RawMessage, error) {
+func (f *filling) fill(path string, raw json.RawMessage) (json.RawMessage, error) {
 	switch raw = bytes.TrimSpace(raw); raw[0] {
 	case '{':
 		members, err := wire.Members(raw)
 		for i := 0; err == nil && i < len(members); i++ {
-			members[i].Value, err = w.fill(inv, env, path+"."+members[i].Key, members[i].Value)
+			members[i].Value, err = f.fill(path+"."+members[i].Key, members[i].Value)
 		}
 		return wire.Object(members), err
 	case '[':
 		var items []json.RawMessage
 		err := json.Unmarshal(raw, &items)
 		for i := 0; err == nil && i < len(items); i++ {
-			items[i], err = w.fill(inv, env, fmt.Sprintf("%s[%d]", path, i), items[i])
+			items[i], err = f.fill(fmt.Sprintf("%s[%d]", path, i), items[i])
 		}
 		if err != nil {
 			return nil, err
@@ -64,7 +72,7 @@ func (w *Worker) fill(inv executor.Invocation, env []string, path string, raw js
 		}
 		var unknown error
 		s = reference.ReplaceAllStringFunc(s, func(ref string) string {
-			value, err := w.variable(inv, env, path, ref[2:len(ref)-1])
+			value, err := f.variable(path, ref[2:len(ref)-1])
 			if unknown == nil {
 				unknown = err
 			}
@@ -79,16 +87,16 @@ func (w *Worker) fill(inv executor.Invocation, env []string, path string, raw js
 }
 
 // variable is the value of one.
-func (w *Worker) variable(inv executor.Invocation, env []string, path, name string) (string, error) {
-	for _, e := range env {
+func (f *filling) variable(path, name string) (string, error) {
+	for _, e := range f.env {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
 			return value, nil
 		}
 	}
-	fix := fmt.Sprintf(`add %q to "env" of the profile %q, or take it out of the agent`, name, w.Profile.Name)
-	if slices.Contains(w.Profile.Env, name) {
-		fix = fmt.Sprintf("it is in \"env\" of the profile %q; set it for the worker", w.Profile.Name)
+	fix := fmt.Sprintf(`add %q to "env" of the profile %q, or take it out of the agent`, name, f.profile.Name)
+	if slices.Contains(f.profile.Env, name) {
+		fix = fmt.Sprintf("it is in \"env\" of the profile %q; set it for the worker", f.profile.Name)
 	}
-	return "", fault.New(fault.Internal, codeVariable, fmt.Sprintf("%s of agent %q names ${%s}, which is not known on this worker: %s", path, inv.AgentName, name, fix)).
+	return "", fault.New(fault.Internal, codeVariable, fmt.Sprintf("%s of agent %q names ${%s}, which is not known on this worker: %s", path, f.agent, name, fix)).
 		With("variable", name)
 }

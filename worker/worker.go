@@ -95,7 +95,7 @@ type Worker struct {
 	lanes    lanes
 	commands *bus.Door // opened by the first registration
 	door     *gateway.Gateway
-	sessions keeper // nil: the executor keeps no processes
+	sessions kept
 	terms    terms
 
 	ready chan struct{} // closed at the first registration
@@ -107,7 +107,9 @@ type Worker struct {
 	nonces atomic.Uint64
 	counts counts
 	meter  meter
+	spans  spans
 
+	bodies   *bodies
 	base     context.Context // what the contexts of runs come from: how their programs are confined
 	attempts attempts
 }
@@ -146,7 +148,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.id = w.me.ID()
 	w.log = cfg.Log.With("runner", w.id)
-	w.keep()
+	w.sessions = keptBy(cfg.Executor, w.beatNow)
 	box := cfg.Profile.Confinement()
 	box.Secrets = slices.DeleteFunc(slices.Clone(cfg.Secrets), func(file string) bool { return file == "" })
 	if w.me.Exposes = box.Exposes(); w.me.Exposes != "" && cfg.Profile.StartsPrograms() {
@@ -155,7 +157,9 @@ func New(cfg Config) (*Worker, error) {
 		w.me.Exposes = ""
 	}
 	w.base = process.WithConfinement(context.Background(), box)
+	w.spans = spans{cfg.Trace, w.id, cfg.Profile.Name}
 	w.end.init()
+	w.bodies = &bodies{bus: w.bus, log: w.log, dead: w.end.dead}
 	w.slots.most, w.slots.end, w.slots.do, w.slots.next = w.me.MaxConcurrentRuns, &w.end, w.begin, make(chan bus.Delivery)
 	w.slots.taker = w.bus.Taker(w.slots.free, w.slots.accept)
 	w.lanes.take = w.slots.taker.Take
@@ -207,7 +211,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer g.Close()
 		w.door = g
 	}
-	defer w.closeSessions()
+	defer w.sessions.close()
 	if err := w.register(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
