@@ -2,12 +2,10 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
 
-	"ao/nats/subject"
 	"ao/shared/fleet"
 )
 
@@ -73,19 +71,11 @@ func (w *Worker) beatOnce(ctx context.Context) error {
 }
 
 func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ask, err := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.me.Instance, Secret: w.secret, Attempts: attempts, Idle: firstOf(w.sessions.idle(), fleet.MaxBeatIdle), Draining: w.end.leaving.Load(), At: time.Now().UTC()})
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, max(w.terms.beat(), time.Second))
 	defer cancel()
 	sent := time.Now()
-	answer, err := w.bus.Request(ctx, subject.Beats(w.id), ask)
+	r, err := w.me.beat(ctx, fleet.Beat{Attempts: attempts, Idle: firstOf(w.sessions.idle(), fleet.MaxBeatIdle), Draining: w.end.leaving.Load()})
 	if err != nil {
-		return err
-	}
-	var r fleet.BeatReply
-	if err := json.Unmarshal(answer, &r); err != nil {
 		return err
 	}
 	w.attempts.heard(attempts, sent)

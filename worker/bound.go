@@ -96,7 +96,7 @@ func (b *bond) reserve(pointer string) (free func(), err error) {
 // writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.
 func (e *events) writeBond(model string) {
 	defer close(e.bond.done)
-	r := run.Bound{V: e.w.version(e.a), SessionID: e.a.SessionID, RunnerID: e.w.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()}
+	r := run.Bound{V: e.w.version(e.a), SessionID: e.a.SessionID, RunnerID: e.w.me.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()}
 	r.Profile = e.w.Profile.Name                                     // another executor would not know what that is
 	if !fleet.IsStatePointer(model) && !e.w.Profile.ResumeAnywhere { // the model side has it, here
 		r.Hostname = e.w.Host

@@ -20,7 +20,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	nonce, since := w.nonce(), time.Now()
 	_, span := trace.Begin(a.ctx, "claim")
 	body, err := run.Claim{
-		V: w.version(a), SessionID: a.SessionID, RunnerID: w.id, Instance: w.me.Instance, Nonce: nonce, Attempt: a.Attempt, At: since.UTC(), Proves: true,
+		V: w.version(a), SessionID: a.SessionID, RunnerID: w.me.id, Instance: w.me.Instance, Nonce: nonce, Attempt: a.Attempt, At: since.UTC(), Proves: true,
 	}.Encode()
 	if err != nil {
 		w.log.Error("claim", "run", a, "err", err)

@@ -1,31 +1,13 @@
 package worker
 
 import (
-	"context"
-	"encoding/json"
-
 	"ao/shared/fault"
 	"ao/shared/fleet"
 )
 
-// serveCommands answers coordinators until ctx ends.
-func (w *Worker) serveCommands(ctx context.Context) {
-	w.commands.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
-		var c fleet.Command
-		if err := json.Unmarshal(body, &c); err != nil {
-			return nil, fault.Wrap(fault.Invalid, "", "The command is not readable", err)
-		}
-		reply, err := w.do(c)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(reply)
-	})
-}
-
 // do does what a command says.
 func (w *Worker) do(c fleet.Command) (fleet.CommandReply, error) {
-	reply := fleet.CommandReply{Instance: w.me.Instance, Secret: w.secret}
+	reply := fleet.CommandReply{Instance: w.me.Instance, Secret: w.me.secret}
 	if (c.Type == fleet.CommandLanes || c.Type == fleet.CommandDrain) && c.Instance != w.me.Instance {
 		return reply, fault.Newf(fault.Forbidden, "The command %s names another process than this one; the answer to the next heartbeat says it too", c.Type)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -15,8 +16,10 @@ import (
 	"ao/shared/run"
 	"ao/shared/trace"
 	"ao/worker/contract"
+	"ao/worker/gateway"
 	"ao/worker/procedural"
 	"ao/worker/process"
+	"ao/worker/profile"
 )
 
 // defaultTimeout is the limit where nobody set one (contract section 4).
@@ -51,8 +54,8 @@ func spell(d time.Duration) string {
 	return d.String()
 }
 
-// limit is the run's time limit: its own, or its profile's where that is shorter.
-func (w *Worker) limit(a *attempt) timeout {
+// limitOf is the run's time limit: its own, or its profile's, in seconds, where that is shorter.
+func limitOf(a *attempt, profile int) timeout {
 	t := timeout{time.Duration(a.Timeout) * time.Second, cmp.Or(a.TimeoutBy, "default"), "Run"}
 	if a.AgentType == run.Procedural {
 		t.what = "Command"
@@ -60,43 +63,64 @@ func (w *Worker) limit(a *attempt) timeout {
 	if t.limit <= 0 {
 		t.limit, t.by = cmp.Or(defaultTimeout[a.AgentType], time.Hour), "default"
 	}
-	if p := time.Duration(w.me.TimeoutSeconds) * time.Second; p > 0 && p < t.limit {
+	if p := time.Duration(profile) * time.Second; p > 0 && p < t.limit {
 		t.limit, t.by = p, "profile"
 	}
 	return t
 }
 
-// execute has the executor do the run and says how it went. What came first counts: the executor's own end, or what
-// ended it.
-func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
+// hosting has executors do runs: what each is told and given, how long it may take, and how its end counts.
+type hosting struct {
+	executor Executor
+	profile  profile.Profile
+	dir      string           // where runs work unless they say otherwise
+	env      []string         // what all runs' programs inherit
+	api      func() string    // where the orchestrator's HTTP API is; empty: not known
+	door     *gateway.Gateway // opened by Worker.Run
+	retries  func()           // called each time a session is asked again
+	runner   string           // the runner's id
+	log      *slog.Logger
+
+	attempts *attempts
+	spans    spans
+}
+
+// execute has the executor do the run and says how it went.
+func (h *hosting) execute(a *attempt, ev *events) run.Outcome {
 	if a.unread != nil {
 		return run.Outcome{Status: run.Failed, Error: a.unread}
 	}
 	if a.ctx.Err() != nil { // stopped before it began
-		return w.cutOff(context.Cause(a.ctx), run.Outcome{})
+		return h.cutOff(context.Cause(a.ctx), run.Outcome{})
 	}
-	if f := w.Profile.Permit(a.Blueprint); f != nil {
+	if f := h.profile.Permit(a.Blueprint); f != nil {
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
-	inv, err := w.invocation(a)
+	inv, err := h.invocation(a)
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "input_unreadable", "The run's input cannot be given to its executor: "+fault.Of(err).Message)}
 	}
-	limit := w.limit(a)
 	traced, span := trace.Begin(a.ctx, "execute")
-	w.spans.of(span, a)
+	h.spans.of(span, a)
 	defer span.End()
+	limit := limitOf(a, h.profile.TimeoutSeconds)
 	ctx, cancel := context.WithTimeoutCause(traced, limit.limit, limit)
 	defer cancel()
-	w.attempts.start(a)
-	w.log.Debug("run begins", "run", a)
-	o := w.guarded(process.WithKill(ctx, a.killed), inv, ev)
-	w.attempts.done(a)
-	why := context.Cause(ctx)
+	h.attempts.start(a)
+	h.log.Debug("run begins", "run", a)
+	o := h.guarded(process.WithKill(ctx, a.killed), inv, ev)
+	h.attempts.done(a)
+	o = h.judge(o, context.Cause(ctx), ev)
+	came(span, o)
+	return o
+}
+
+// judge makes an end that counts of the executor's. What came first does: the executor's own end, or what ended it, which is why.
+func (h *hosting) judge(o run.Outcome, why error, ev *events) run.Outcome {
 	_, late := errors.AsType[timeout](why)
 	switch {
 	case why != nil && o.Status == run.Stopped, late && o.Error != nil && o.Error.Code == procedural.CodeTimeout:
-		o = w.cutOff(why, o)
+		return h.cutOff(why, o)
 	case o.Status == run.Stopped:
 		o.Status, o.Error = run.Failed, fault.New(fault.Internal, "executor_stopped", "The executor stopped by itself")
 	case o.Status == run.Failed && o.Error == nil:
@@ -109,7 +133,6 @@ func (w *Worker) execute(a *attempt, ev *events) run.Outcome {
 	case o.Status != run.Failed:
 		o = crashed(fmt.Sprintf("the executor ended without an end (%q)", o.Status))
 	}
-	came(span, o)
 	return o
 }
 
@@ -119,19 +142,19 @@ func empty(r *run.Result) bool {
 }
 
 // guarded runs the executor; a panic in it is the run's failure, not the worker's.
-func (w *Worker) guarded(ctx context.Context, inv executor.Invocation, ev *events) (o run.Outcome) {
+func (h *hosting) guarded(ctx context.Context, inv executor.Invocation, ev *events) (o run.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("an executor panicked", "run", ev.a, "panic", p, "stack", string(debug.Stack()))
+			h.log.Error("an executor panicked", "run", ev.a, "panic", p, "stack", string(debug.Stack()))
 			o = crashed("the executor crashed; the worker's log has the details")
 		}
 	}()
-	host, inv, done, err := w.host(ctx, inv, ev)
+	host, inv, done, err := h.host(ctx, inv, ev)
 	if err != nil {
 		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
 	}
 	defer done()
-	return w.held(ev.a).Run(ctx, inv, host)
+	return h.held(ev.a).Run(ctx, inv, host)
 }
 
 func crashed(what string) run.Outcome {
@@ -139,7 +162,7 @@ func crashed(what string) run.Outcome {
 }
 
 // cutOff is the outcome of an executor that was ended, by the reason; what it had come to by then is kept.
-func (w *Worker) cutOff(why error, o run.Outcome) run.Outcome {
+func (h *hosting) cutOff(why error, o run.Outcome) run.Outcome {
 	if t, ok := errors.AsType[timeout](why); ok {
 		f := fault.New(fault.Internal, procedural.CodeTimeout, t.Error()).With("timeout_seconds", t.limit.Seconds()).With("timeout_by", t.by)
 		return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
@@ -147,27 +170,27 @@ func (w *Worker) cutOff(why error, o run.Outcome) run.Outcome {
 	if errors.Is(why, errStopped) {
 		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped while it ran"), Result: o.Result}
 	}
-	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").With("runner_id", w.id).With("detail", why.Error())
+	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").With("runner_id", h.runner).With("detail", why.Error())
 	return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
 }
 
 // held is the executor, held to the run's output schema where it has one.
-func (w *Worker) held(a *attempt) Executor {
+func (h *hosting) held(a *attempt) Executor {
 	if a.Output == nil {
-		return w.Executor
+		return h.executor
 	}
-	return contract.Contract{Executor: w.Executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: w.Profile.TakesSystemPrompts(), Asked: w.meter.retries.Inc}
+	return contract.Contract{Executor: h.executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: h.profile.TakesSystemPrompts(), Asked: h.retries}
 }
 
 // invocation is what the executor is told (protocol 2.2, contract section 8). The error is about what the model is to be told, or the blueprint.
-func (w *Worker) invocation(a *attempt) (executor.Invocation, error) {
+func (h *hosting) invocation(a *attempt) (executor.Invocation, error) {
 	mode := executor.Start
 	if a.Type == run.Resume {
 		mode = executor.Resume
 	}
 	inv := executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt, Parameters: a.Parameters,
-		ProjectDir: cmp.Or(a.ProjectDir, w.ProjectDir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: w.Profile.Config, ExecutorSession: modelOf(a.Model), After: a.After,
+		ProjectDir: cmp.Or(a.ProjectDir, h.dir), AgentName: a.Agent, Blueprint: a.Blueprint, Config: h.profile.Config, ExecutorSession: modelOf(a.Model), After: a.After,
 	}
 	var err error
 	if a.AgentType == run.Autonomous {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -18,21 +17,21 @@ import (
 
 // host is what an executor is given for the run, and what it is to do, with the variables of the blueprint's MCP servers in place.
 // done ends the run's way in; nothing that its programs ask for is under way then.
-func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) (host executor.Host, whole executor.Invocation, done func(), err error) {
+func (h *hosting) host(ctx context.Context, inv executor.Invocation, ev *events) (host executor.Host, whole executor.Invocation, done func(), err error) {
 	t := &told{ev: ev, ctx: ctx}
 	if ev.a.AgentType != run.Procedural { // those are not resumed
 		host.State, host.Keep = ev.memory.state, ev.memory.keep
 	}
 	of := trace.Of(ctx)
 	r := gateway.Run{
-		Invocation: inv, Trace: of, Tell: t.take, LeftOut: func(bytes int) { ev.leftOut(ctx, bytes) }, State: host.State, Keep: host.Keep, API: w.apiURL, Token: func() string { return fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key) },
+		Invocation: inv, Trace: of, Tell: t.take, LeftOut: func(bytes int) { ev.leftOut(ctx, bytes) }, State: host.State, Keep: host.Keep, API: h.api, Token: func() string { return fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key) },
 	}
-	if w.Profile.Lifecycle == "persistent" { // its program finds the URL in its environment, and lives on through further runs
+	if h.profile.Lifecycle == "persistent" { // its program finds the URL in its environment, and lives on through further runs
 		r.Same = inv.SessionID
 	}
-	door := w.door.Open(r)
-	host.Env = profile.Environ(w.env, inv)
-	if w.Profile.Sandbox.Online() || w.Profile.Inside() { // else nobody in there could reach it, and waits for nothing
+	door := h.door.Open(r)
+	host.Env = profile.Environ(h.env, inv)
+	if h.profile.Sandbox.Online() || h.profile.Inside() { // else nobody in there could reach it, and waits for nothing
 		inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
 		host.Env = append(host.Env, executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)
 	}
@@ -43,7 +42,7 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 			host.Env = append(host.Env, executor.EnvTraceState+"="+of.State)
 		}
 	}
-	if inv.Blueprint, err = filled(w.Profile, inv, host.Env); err != nil {
+	if inv.Blueprint, err = filled(h.profile, inv, host.Env); err != nil {
 		door.Close()
 		return host, inv, nil, err
 	}
@@ -51,9 +50,6 @@ func (w *Worker) host(ctx context.Context, inv executor.Invocation, ev *events) 
 	host.URL, host.MCP, host.Listen = inv.APIURL, inv.MCPURL, t.listen
 	return host, inv, door.Close, nil
 }
-
-// apiURL is where the orchestrator's HTTP API is; empty: not known.
-func (w *Worker) apiURL() string { return cmp.Or(w.APIURL, w.terms.api()) }
 
 // told takes what a run's programs tell over the gateway.
 type told struct {

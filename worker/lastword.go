@@ -97,7 +97,7 @@ func evidence(r *run.Result) string {
 // ended makes the record of the last word. A result that is too large for it is stored first; where it cannot be, the run failed.
 func (w *Worker) ended(a *attempt, o run.Outcome, events uint64) (body []byte, r run.Ended, err error) {
 	r = run.Ended{
-		V: w.version(a), SessionID: a.SessionID, RunnerID: w.id, Nonce: w.nonce(), Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result,
+		V: w.version(a), SessionID: a.SessionID, RunnerID: w.me.id, Nonce: w.nonce(), Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result,
 		Events: events, StartedAt: w.attempts.started(a), At: time.Now().UTC(),
 	}
 	if r.Error != nil && len(r.Error.Message) > maxMessage {

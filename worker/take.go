@@ -54,7 +54,7 @@ func (w *Worker) begin(d bus.Delivery) {
 		ev := &events{w: w, a: a}
 		ev.memory = &memory{ev: ev, bodies: w.bodies, most: w.MaxPayload, size: w.meter.state}
 		began := w.meter.execution[run.Completed].Start()
-		o := w.execute(a, ev)
+		o := w.hosting.execute(a, ev)
 		w.meter.execution[o.Status].Since(began)
 		w.finish(a, o, ev)
 		a.told(o)

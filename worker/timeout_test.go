@@ -37,8 +37,7 @@ func TestLimit(t *testing.T) {
 		{auto, 0, "", 0, "Run timed out after 1 hour, set by default"},
 		{auto, 7200, "request", 1, "Run timed out after 1 second, set by profile"},
 	} {
-		w := &Worker{me: fleet.Runner{TimeoutSeconds: tt.profile}}
-		l := w.limit(&attempt{Queued: run.Queued{Spec: run.Spec{AgentType: tt.kind, Timeout: tt.seconds, TimeoutBy: tt.by}}})
+		l := limitOf(&attempt{Queued: run.Queued{Spec: run.Spec{AgentType: tt.kind, Timeout: tt.seconds, TimeoutBy: tt.by}}}, tt.profile)
 		if got := fmt.Sprintf("%v, set by %s", l, l.by); got != tt.want {
 			t.Errorf("%s, %d s by %q, profile %d: got %s, want %s", tt.kind, tt.seconds, tt.by, tt.profile, got, tt.want)
 		}

@@ -85,16 +85,10 @@ type Worker struct {
 	Config
 	bus *bus.Bus
 	log *slog.Logger
-	me  fleet.Runner
-	id  string // the runner's
-
-	secret string // of this process: coordinators know it, and nobody else
+	me  member
 
 	serves   map[string]string // its own agents' names and hashes
-	env      []string          // what all runs' programs inherit
 	lanes    lanes
-	commands *bus.Door // opened by the first registration
-	door     *gateway.Gateway
 	sessions kept
 	terms    terms
 
@@ -110,6 +104,7 @@ type Worker struct {
 	spans  spans
 
 	bodies   *bodies
+	hosting  hosting
 	base     context.Context // what the contexts of runs come from: how their programs are confined
 	attempts attempts
 }
@@ -142,12 +137,13 @@ func New(cfg Config) (*Worker, error) {
 		}
 	}
 	w := &Worker{
-		Config: cfg, bus: cfg.Bus, me: runnerOf(cfg), secret: fleet.NewSecret(), serves: fleet.AgentSet(cfg.Agents), env: cfg.Profile.Inherited(os.LookupEnv),
+		Config: cfg, bus: cfg.Bus, serves: fleet.AgentSet(cfg.Agents),
 		ready: make(chan struct{}), poke: make(chan struct{}, 1),
 		attempts: attempts{all: map[string]*attempt{}},
 	}
-	w.id = w.me.ID()
-	w.log = cfg.Log.With("runner", w.id)
+	me := runnerOf(cfg)
+	w.log = cfg.Log.With("runner", me.ID())
+	w.me = member{Runner: me, id: me.ID(), secret: fleet.NewSecret(), bus: w.bus, log: w.log}
 	w.sessions = keptBy(cfg.Executor, w.beatNow)
 	box := cfg.Profile.Confinement()
 	box.Secrets = slices.DeleteFunc(slices.Clone(cfg.Secrets), func(file string) bool { return file == "" })
@@ -157,7 +153,11 @@ func New(cfg Config) (*Worker, error) {
 		w.me.Exposes = ""
 	}
 	w.base = process.WithConfinement(context.Background(), box)
-	w.spans = spans{cfg.Trace, w.id, cfg.Profile.Name}
+	w.spans = spans{cfg.Trace, w.me.id, cfg.Profile.Name}
+	w.hosting = hosting{
+		executor: cfg.Executor, profile: cfg.Profile, dir: cfg.ProjectDir, env: cfg.Profile.Inherited(os.LookupEnv), runner: w.me.id, log: w.log,
+		api: func() string { return cmp.Or(cfg.APIURL, w.terms.api()) }, attempts: &w.attempts, spans: w.spans,
+	}
 	w.end.init()
 	w.bodies = &bodies{bus: w.bus, log: w.log, dead: w.end.dead}
 	w.slots.most, w.slots.end, w.slots.do, w.slots.next = w.me.MaxConcurrentRuns, &w.end, w.begin, make(chan bus.Delivery)
@@ -180,7 +180,7 @@ func runnerOf(cfg Config) fleet.Runner {
 }
 
 // ID is the runner's id.
-func (w *Worker) ID() string { return w.id }
+func (w *Worker) ID() string { return w.me.id }
 
 // Ready is closed when the worker has registered for the first time: from then on it takes runs.
 func (w *Worker) Ready() <-chan struct{} { return w.ready }
@@ -203,13 +203,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	meter, forget := newMeter(w)
 	defer forget()
 	w.meter = meter
-	if w.door = w.Gateway; w.door == nil {
+	w.hosting.retries = meter.retries.Inc
+	if w.hosting.door = w.Gateway; w.hosting.door == nil {
 		g, err := gateway.New(gateway.Config{MaxState: w.MaxPayload, Log: w.log})
 		if err != nil {
 			return err
 		}
 		defer g.Close()
-		w.door = g
+		w.hosting.door = g
 	}
 	defer w.sessions.close()
 	if err := w.register(ctx); err != nil {
@@ -222,7 +223,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { w.beats(alive) })
 	wg.Go(func() { w.fences(alive) })
-	wg.Go(func() { w.serveCommands(alive) })
+	wg.Go(func() { w.me.serve(alive, w.do) })
 	defer wg.Wait()
 	defer die()
 
