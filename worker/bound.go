@@ -4,17 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"sync"
-	"time"
 
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/fleet"
-	"ao/shared/run"
-	"ao/shared/wire"
 )
 
 // maxModel is the longest session id of a model side, in bytes.
@@ -96,28 +91,17 @@ func (b *bond) reserve(pointer string) (free func(), err error) {
 // writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.
 func (e *events) writeBond(model string) {
 	defer close(e.bond.done)
-	r := run.Bound{V: e.w.version(e.a), SessionID: e.a.SessionID, RunnerID: e.w.me.id, Attempt: e.a.Attempt, Model: model, At: time.Now().UTC()}
-	r.Profile = e.w.Profile.Name                                     // another executor would not know what that is
-	if !fleet.IsStatePointer(model) && !e.w.Profile.ResumeAnywhere { // the model side has it, here
-		r.Hostname = e.w.Host
-	}
-	body, err := wire.Encode(r)
+	entry, err := e.w.records.bound(e.a, model)
 	if err != nil {
 		e.w.log.Error("bind", "run", e.a, "err", err)
 		return
 	}
-	own := func(there []byte) bool { return string(there) == string(body) }
-	entry := bus.Entry{Subject: subject.Bound(e.a.partition, e.a.ID, e.a.Key), Body: body}
-	for pause := 100 * time.Millisecond; e.a.wanted.Err() == nil; pause = min(2*pause, 2*time.Second) {
-		switch _, err = e.w.bus.Win(e.a.wanted, entry, own); {
-		case err == nil:
-			return
-		case errors.Is(err, bus.ErrTaken):
-			e.w.log.Warn("another record of what the attempt bound stands", "run", e.a)
-			return
-		}
+	own := func(there []byte) bool { return string(there) == string(entry.Body) }
+	_, err = insist(e.a.wanted, e.w.bus, entry, own, func(_ int, err error) {
 		e.w.log.Debug("what an executor bound is not written yet, trying again", "run", e.a, "err", err)
-		wait(e.a.wanted, pause/2+rand.N(pause/2))
+	})
+	if errors.Is(err, bus.ErrTaken) {
+		e.w.log.Warn("another record of what the attempt bound stands", "run", e.a)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -98,12 +97,12 @@ type Worker struct {
 	slots slots
 	joins single // further registrations
 
-	nonces atomic.Uint64
 	counts counts
 	meter  meter
 	spans  spans
 
 	bodies   *bodies
+	records  *records
 	hosting  hosting
 	base     context.Context // what the contexts of runs come from: how their programs are confined
 	attempts attempts
@@ -154,12 +153,16 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.base = process.WithConfinement(context.Background(), box)
 	w.spans = spans{cfg.Trace, w.me.id, cfg.Profile.Name}
+	w.end.init()
+	w.bodies = &bodies{bus: w.bus, log: w.log, dead: w.end.dead}
+	w.records = &records{
+		runner: w.me.id, instance: w.me.Instance, host: cfg.Host, profile: &w.Profile, newest: cfg.RecordVersion, allowed: w.terms.version, most: cfg.MaxPayload,
+		bodies: w.bodies,
+	}
 	w.hosting = hosting{
 		executor: cfg.Executor, profile: cfg.Profile, dir: cfg.ProjectDir, env: cfg.Profile.Inherited(os.LookupEnv), runner: w.me.id, log: w.log,
 		api: func() string { return cmp.Or(cfg.APIURL, w.terms.api()) }, attempts: &w.attempts, spans: w.spans,
 	}
-	w.end.init()
-	w.bodies = &bodies{bus: w.bus, log: w.log, dead: w.end.dead}
 	w.slots.most, w.slots.end, w.slots.do, w.slots.next = w.me.MaxConcurrentRuns, &w.end, w.begin, make(chan bus.Delivery)
 	w.slots.taker = w.bus.Taker(w.slots.free, w.slots.accept)
 	w.lanes.take = w.slots.taker.Take
@@ -257,22 +260,4 @@ type counts struct{ claimed, lost, ended, refused, givenUp, fenced atomic.Uint64
 func (w *Worker) Counts() Counts {
 	c := &w.counts
 	return Counts{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.givenUp.Load(), c.fenced.Load()}
-}
-
-// nonce is random per process and different per append: it tells an own record from another's.
-func (w *Worker) nonce() string { return fmt.Sprintf("%s.%d", w.me.Instance, w.nonces.Add(1)) }
-
-// version is that of an attempt's records: what the attempt allows, and what all coordinators read that are online now.
-func (w *Worker) version(a *attempt) int {
-	return min(w.RecordVersion, w.terms.version(), a.MostVersion())
-}
-
-// mine says whether a record that was read back has this nonce.
-func mine(nonce string) func([]byte) bool {
-	return func(body []byte) bool {
-		var r struct {
-			Nonce string `json:"nonce"`
-		}
-		return json.Unmarshal(body, &r) == nil && r.Nonce == nonce
-	}
 }

@@ -146,7 +146,7 @@ func claimReadBack(t *testing.T, confined bool) {
 	}
 	// The claim's append reaches the stream and its answer nobody: the same record is written again by the same claim.
 	a := &attempt{Queued: run.Queued{V: 1, Attempt: 1, Key: "k2", Spec: run.Spec{ID: run.NewID(), SessionID: "ses_x"}}, partition: "7"}
-	nonce := w.nonce()
+	nonce := w.records.nonce()
 	body, _ := json.Marshal(run.Claim{Nonce: nonce})
 	e := bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}
 	if _, err := s.b.Append(t.Context(), e); err != nil {
@@ -155,7 +155,7 @@ func claimReadBack(t *testing.T, confined bool) {
 	if _, err := w.bus.Win(t.Context(), e, mine(nonce)); err != nil {
 		t.Errorf("own claim not recognized: %v", err)
 	}
-	if _, err := w.bus.Win(t.Context(), e, mine(w.nonce())); !errors.Is(err, bus.ErrTaken) {
+	if _, err := w.bus.Win(t.Context(), e, mine(w.records.nonce())); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v, want taken", err)
 	}
 	if s.looked.Load() != map[bool]int32{true: 3}[confined] {
