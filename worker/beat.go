@@ -3,10 +3,12 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
 	"ao/shared/fleet"
+	"ao/shared/metric"
 )
 
 var (
@@ -17,70 +19,82 @@ var (
 	errSuperseded = errors.New("another process is this runner now (same hostname, project_dir and profile); this one ends")
 )
 
-// beatNow has the next beat come at once.
-func (w *Worker) beatNow() {
+// pulse says in its rhythm that the worker is alive, and with which attempts.
+type pulse struct {
+	me       *member
+	terms    *terms
+	attempts *attempts
+	sessions *kept
+	end      *ending
+	obey     func(fleet.BeatReply)
+	log      *slog.Logger
+
+	poke chan struct{} // beat at once
+}
+
+// now has the next beat come at once.
+func (p *pulse) now() {
 	select {
-	case w.poke <- struct{}{}:
+	case p.poke <- struct{}{}:
 	default:
 	}
 }
 
-// beats says in its rhythm that the worker is alive, and with which attempts.
-func (w *Worker) beats(ctx context.Context) {
+// run beats until ctx ends. It counts those that were answered, and those that were not.
+func (p *pulse) run(ctx context.Context, answered, unanswered *metric.Counter) {
 	silent := false
 	for {
-		t := time.NewTimer(w.terms.beat())
+		t := time.NewTimer(p.terms.beat())
 		select {
 		case <-t.C:
-		case <-w.poke:
+		case <-p.poke:
 		case <-ctx.Done():
 		}
 		t.Stop()
 		if ctx.Err() != nil {
 			return
 		}
-		err := w.beatOnce(ctx)
-		switch {
+		switch err := p.once(ctx); {
 		case err == nil:
-			w.meter.beats[0].Inc()
-		case ctx.Err() == nil:
-			w.meter.beats[1].Inc()
-		}
-		switch {
-		case err == nil:
+			answered.Inc()
 			silent = false
-		case ctx.Err() == nil && !silent:
-			silent = true
-			w.log.Warn("heartbeats are not answered", "err", err)
+		case ctx.Err() != nil:
+		default:
+			unanswered.Inc()
+			if !silent {
+				silent = true
+				p.log.Warn("heartbeats are not answered", "err", err)
+			}
 		}
 	}
 }
 
-// beatOnce names all attempts begun here and does what the answers say.
-func (w *Worker) beatOnce(ctx context.Context) error {
-	all := w.attempts.alive()
+// once names all attempts begun here and does what the answers say.
+func (p *pulse) once(ctx context.Context) error {
+	all := p.attempts.alive()
 	if len(all) == 0 {
-		return w.beatOf(ctx, nil)
+		return p.of(ctx, nil)
 	}
 	for some := range slices.Chunk(all, fleet.MaxBeatAttempts) {
-		if err := w.beatOf(ctx, some); err != nil {
+		if err := p.of(ctx, some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *Worker) beatOf(ctx context.Context, attempts []fleet.Attempt) error {
-	ctx, cancel := context.WithTimeout(ctx, max(w.terms.beat(), time.Second))
+// of names these attempts.
+func (p *pulse) of(ctx context.Context, attempts []fleet.Attempt) error {
+	ctx, cancel := context.WithTimeout(ctx, max(p.terms.beat(), time.Second))
 	defer cancel()
 	sent := time.Now()
-	r, err := w.me.beat(ctx, fleet.Beat{Attempts: attempts, Idle: firstOf(w.sessions.idle(), fleet.MaxBeatIdle), Draining: w.end.leaving.Load()})
+	r, err := p.me.beat(ctx, fleet.Beat{Attempts: attempts, Idle: firstOf(p.sessions.idle(), fleet.MaxBeatIdle), Draining: p.end.leaving.Load()})
 	if err != nil {
 		return err
 	}
-	w.attempts.heard(attempts, sent)
-	w.terms.answered(r)
-	w.obey(r)
+	p.attempts.heard(attempts, sent)
+	p.terms.answered(r)
+	p.obey(r)
 	return nil
 }
 

@@ -55,7 +55,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 func (w *Worker) askWhether(a *attempt) {
 	ctx, cancel := context.WithTimeout(w.end.dead, 2*time.Second)
 	defer cancel()
-	if err := w.beatOnce(ctx); err != nil {
+	if err := w.pulse.once(ctx); err != nil {
 		w.log.Debug("no answer whether a late claim still counts", "run", a, "err", err)
 	}
 }

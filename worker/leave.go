@@ -23,7 +23,7 @@ func (w *Worker) leave(told context.Context, why string) {
 	w.going()
 	w.sessions.drain()
 	w.log.Info("takes no more", "why", why, "running", w.slots.busy())
-	w.beatNow()
+	w.pulse.now()
 	defer w.deregister(false)
 	var bye sync.WaitGroup
 	defer bye.Wait()

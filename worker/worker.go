@@ -1,10 +1,10 @@
 // Package worker takes runs, begins each at most once, supervises its executor and says the last word about it.
 //
-// The way of a run here: a lane hands its queue message to a free slot (lanes.go, take.go); what is large about it is
-// fetched and the claim is appended (claim.go); an executor does it under a time limit (execute.go); its outcome is
-// appended, again and again until it stands or is refused (lastword.go). Meanwhile beats name the attempts that are
-// alive and learn which are not (beat.go), those that nobody answers for are fenced off (fence.go), and coordinators give commands (command.go). Beginning and end of the
-// worker itself are in this file and in leave.go.
+// The way of a run here: a lane hands its queue message to a free slot (lanes.go, slots.go, take.go); what is large about it
+// is fetched and the claim is appended (payload.go, claim.go); an executor does it under a time limit (execute.go, host.go); its
+// outcome is appended, again and again until it stands or is refused (records.go, lastword.go). Meanwhile beats name the attempts
+// that are alive and learn which are not (attempts.go, beat.go, member.go), those that nobody answers for are fenced off (fence.go),
+// and coordinators give commands (command.go). Beginning and end of the worker itself are in worker.go, register.go and leave.go.
 package worker
 
 import (
@@ -79,95 +79,104 @@ type Config struct {
 // MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts (design section 3).
 const MaxInline = 256 << 10
 
-// Worker is one runner: a profile's executor with its slots, under one identity.
+// Worker is one runner: a profile's executor with its slots, under one identity. It wires its parts, which do not know it: what
+// a coordinator says is obeyed here, a delivery is brought to its end here.
 type Worker struct {
 	Config
-	bus *bus.Bus
-	log *slog.Logger
-	me  member
+	bus  *bus.Bus
+	log  *slog.Logger
+	base context.Context // what the contexts of runs come from: how their programs are confined
 
-	serves   map[string]string // its own agents' names and hashes
-	lanes    lanes
-	sessions kept
-	terms    terms
+	me     member            // who it is to coordinators
+	terms  terms             // what they said last
+	pulse  pulse             // heartbeats
+	serves map[string]string // its own agents' names and hashes
+	ready  chan struct{}     // closed at the first registration
+	joins  single            // further registrations
+	end    ending
 
-	ready chan struct{} // closed at the first registration
-	poke  chan struct{} // beat at once
-	end   ending
-	slots slots
-	joins single // further registrations
+	lanes    lanes    // where runs come from
+	slots    slots    // how many at once
+	attempts attempts // those that are here
+	bodies   *bodies  // what is too large for a record
+	records  *records // what is appended of an attempt
+	hosting  hosting  // how executors do them
+	sessions kept     // the processes that the executor keeps
 
 	counts counts
 	meter  meter
 	spans  spans
-
-	bodies   *bodies
-	records  *records
-	hosting  hosting
-	base     context.Context // what the contexts of runs come from: how their programs are confined
-	attempts attempts
 }
 
 // New makes a Worker; Run makes it work. The error is about the profile or its agents' folder. An agent that is broken is
 // told of in the log and left out.
 func New(cfg Config) (*Worker, error) {
-	if cfg.Bus == nil {
-		return nil, errors.New("worker: Bus is required")
-	}
-	if cfg.Host == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return nil, fmt.Errorf("hostname: %w; set AO_HOSTNAME", err)
-		}
-		cfg.Host = host
-	}
-	dir, err := filepath.Abs(cfg.ProjectDir)
-	if err != nil {
-		return nil, fmt.Errorf("project folder: %w", err)
-	}
-	cfg.ProjectDir = dir
-	cfg.Grace = max(cmp.Or(cfg.Grace, 30*time.Second), 0)
-	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, 16<<20)
-	cfg.Log = cmp.Or(cfg.Log, slog.Default())
-	cfg.RecordVersion = cmp.Or(cfg.RecordVersion, run.Version)
-	if cfg.Executor == nil {
-		if cfg.Executor, cfg.Agents, cfg.broken, err = builtin(cfg.Profile, cfg.MaxPayload, cfg.Log); err != nil {
-			return nil, err
-		}
-	}
-	w := &Worker{
-		Config: cfg, bus: cfg.Bus, serves: fleet.AgentSet(cfg.Agents),
-		ready: make(chan struct{}), poke: make(chan struct{}, 1),
-		attempts: attempts{all: map[string]*attempt{}},
+	if err := cfg.complete(); err != nil {
+		return nil, err
 	}
 	me := runnerOf(cfg)
-	w.log = cfg.Log.With("runner", me.ID())
-	w.me = member{Runner: me, id: me.ID(), secret: fleet.NewSecret(), bus: w.bus, log: w.log}
-	w.sessions = keptBy(cfg.Executor, w.beatNow)
-	box := cfg.Profile.Confinement()
-	box.Secrets = slices.DeleteFunc(slices.Clone(cfg.Secrets), func(file string) bool { return file == "" })
-	if w.me.Exposes = box.Exposes(); w.me.Exposes != "" && cfg.Profile.StartsPrograms() {
-		w.log.Warn("programs of this profile can read a secret of the worker's; hide it from them (AO_HIDE), or give the profile a sandbox", "profile", cfg.Profile.Name, "file", w.me.Exposes)
-	} else {
-		w.me.Exposes = ""
+	log := cfg.Log.With("runner", me.ID())
+	base := confinement(cfg, &me, log)
+	w := &Worker{
+		Config: cfg, bus: cfg.Bus, log: log, base: base, serves: fleet.AgentSet(cfg.Agents), ready: make(chan struct{}),
+		me:       member{Runner: me, id: me.ID(), secret: fleet.NewSecret(), bus: cfg.Bus, log: log},
+		attempts: attempts{all: map[string]*attempt{}},
+		spans:    spans{cfg.Trace, me.ID(), cfg.Profile.Name},
 	}
-	w.base = process.WithConfinement(context.Background(), box)
-	w.spans = spans{cfg.Trace, w.me.id, cfg.Profile.Name}
 	w.end.init()
-	w.bodies = &bodies{bus: w.bus, log: w.log, dead: w.end.dead}
+	w.pulse = pulse{
+		me: &w.me, terms: &w.terms, attempts: &w.attempts, sessions: &w.sessions, end: &w.end, obey: w.obey, log: log, poke: make(chan struct{}, 1),
+	}
+	w.sessions = keptBy(cfg.Executor, w.pulse.now)
+	w.bodies = &bodies{bus: cfg.Bus, log: log, dead: w.end.dead}
 	w.records = &records{
-		runner: w.me.id, instance: w.me.Instance, host: cfg.Host, profile: &w.Profile, newest: cfg.RecordVersion, allowed: w.terms.version, most: cfg.MaxPayload,
+		runner: me.ID(), instance: me.Instance, host: cfg.Host, profile: &w.Profile, newest: cfg.RecordVersion, allowed: w.terms.version, most: cfg.MaxPayload,
 		bodies: w.bodies,
 	}
 	w.hosting = hosting{
-		executor: cfg.Executor, profile: cfg.Profile, dir: cfg.ProjectDir, env: cfg.Profile.Inherited(os.LookupEnv), runner: w.me.id, log: w.log,
+		executor: cfg.Executor, profile: cfg.Profile, dir: cfg.ProjectDir, env: cfg.Profile.Inherited(os.LookupEnv), runner: me.ID(), log: log,
 		api: func() string { return cmp.Or(cfg.APIURL, w.terms.api()) }, attempts: &w.attempts, spans: w.spans,
 	}
-	w.slots.most, w.slots.end, w.slots.do, w.slots.next = w.me.MaxConcurrentRuns, &w.end, w.begin, make(chan bus.Delivery)
+	w.slots.most, w.slots.end, w.slots.do, w.slots.next = me.MaxConcurrentRuns, &w.end, w.begin, make(chan bus.Delivery)
 	w.slots.taker = w.bus.Taker(w.slots.free, w.slots.accept)
 	w.lanes.take = w.slots.taker.Take
-	w.bus.OnReconnect(w.beatNow)
+	w.bus.OnReconnect(w.pulse.now)
 	return w, nil
+}
+
+// complete fills in what is not said, and the executor and agents of the profile.
+func (c *Config) complete() (err error) {
+	if c.Bus == nil {
+		return errors.New("worker: Bus is required")
+	}
+	if c.Host == "" {
+		if c.Host, err = os.Hostname(); err != nil {
+			return fmt.Errorf("hostname: %w; set AO_HOSTNAME", err)
+		}
+	}
+	if c.ProjectDir, err = filepath.Abs(c.ProjectDir); err != nil {
+		return fmt.Errorf("project folder: %w", err)
+	}
+	c.Grace = max(cmp.Or(c.Grace, 30*time.Second), 0)
+	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)
+	if c.Executor == nil {
+		c.Executor, c.Agents, c.broken, err = builtin(c.Profile, c.MaxPayload, c.Log)
+	}
+	return err
+}
+
+// confinement is what the contexts of runs come from: it says how their programs are confined. The runner tells which secret they can
+// read all the same.
+func confinement(cfg Config, me *fleet.Runner, log *slog.Logger) context.Context {
+	box := cfg.Profile.Confinement()
+	box.Secrets = slices.DeleteFunc(slices.Clone(cfg.Secrets), func(file string) bool { return file == "" })
+	if exposes := box.Exposes(); exposes != "" && cfg.Profile.StartsPrograms() {
+		me.Exposes = exposes
+		log.Warn("programs of this profile can read a secret of the worker's; hide it from them (AO_HIDE), or give the profile a sandbox", "profile", cfg.Profile.Name, "file", exposes)
+	}
+	return process.WithConfinement(context.Background(), box)
 }
 
 // DefaultSlots is how many runs a worker has at once where its profile does not say.
@@ -224,8 +233,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	alive, die := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { w.beats(alive) })
-	wg.Go(func() { w.fences(alive) })
+	wg.Go(func() { w.pulse.run(alive, w.meter.beats[0], w.meter.beats[1]) })
+	wg.Go(func() {
+		(&fence{terms: &w.terms, attempts: &w.attempts, killed: &w.counts.fenced, log: w.log}).run(alive)
+	})
 	wg.Go(func() { w.me.serve(alive, w.do) })
 	defer wg.Wait()
 	defer die()

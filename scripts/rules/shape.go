@@ -27,7 +27,6 @@ var tooLarge = map[string]int{
 	"ao/coordinator/journal.Journal":    130,
 	"ao/coordinator/journal.fold":       81,
 	"ao/coordinator/ledger.Book":        36,
-	"ao/worker.Worker":                  72,
 }
 
 // foreignLocks is how often a package still touches the lock of another type: it may shrink and not grow. The table ends empty.
