@@ -91,6 +91,14 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 		return false, err
 	}
 	l.blueprint = j.Invocation.Blueprint
+	if !l.settled(t) || !l.begin(t) {
+		return false, nil
+	}
+	return l.write(ctx, line, t), nil
+}
+
+// settled waits until the turn before is surely over, and tells what the process said since. false: the process ended.
+func (l *live) settled(t *turn) bool {
 	l.mu.Lock()
 	wait := time.NewTimer(time.Until(l.answered.Add(settle)))
 	l.mu.Unlock()
@@ -98,7 +106,7 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 	select {
 	case <-wait.C:
 	case <-l.over:
-		return false, nil
+		return false
 	}
 	l.mu.Lock()
 	n, text := l.strays()
@@ -106,21 +114,31 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 	if n > 0 && l.ctx.Err() == nil { // before the turn's own lines
 		t.tell(run.EventMessage, strayText(n, text))
 	}
+	return true
+}
+
+// begin makes this the turn whose lines come. false: the process broke the protocol meanwhile, and is being ended.
+func (l *live) begin(t *turn) bool {
 	l.mu.Lock()
-	if l.ctx.Err() != nil { // it broke the protocol meanwhile, and is being ended
-		l.mu.Unlock()
-		return false, nil
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return false
 	}
 	l.turn = t
-	l.mu.Unlock()
+	return true
+}
+
+// write gives the process its line, unless ctx ends before it reads. false: it hears nothing any more.
+func (l *live) write(ctx context.Context, line []byte, t *turn) bool {
 	written := make(chan error, 1)
 	select {
 	case l.input <- process.Piece{Data: line, Done: func(err error) { written <- err }}:
 	case <-l.over:
-		return false, nil
+		return false
 	case <-ctx.Done(): // it does not read, not even what it was told before
-		return true, nil
+		return true
 	}
+	var err error
 	select {
 	case err = <-written:
 	case <-t.done: // it answers before it has read: that is found elsewhere
@@ -128,11 +146,11 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 	case <-l.over:
 		err = <-written // told before
 	}
-	if err != nil && ctx.Err() == nil { // it has closed its stdin and hears nothing any more
+	if err != nil && ctx.Err() == nil { // it has closed its stdin
 		l.cancel(err)
-		return false, nil
+		return false
 	}
-	return true, nil
+	return true
 }
 
 // end is the end of a process that was never started.

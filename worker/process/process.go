@@ -89,9 +89,6 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	if span.On() {
 		span.Set("process.executable.name", filepath.Base(s.Path))
 	}
-	maxOutput, maxLine := cmp.Or(s.MaxOutput, 4<<20), cmp.Or(s.MaxLine, 64<<10)
-	grace, delay := cmp.Or(s.Grace, 5*time.Second), cmp.Or(s.WaitDelay, 2*time.Second)
-
 	c := ConfinementOf(ctx)
 	if c != nil {
 		var temp string
@@ -110,60 +107,14 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	}
 	running.Add(1)
 	defer running.Add(-1)
-	out := drain{file: p.stdout, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStdout}}
-	errs := drain{file: p.stderr, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStderr}}
-	pipes, drained := 2, make(chan struct{}, 3)
-	go out.run(drained)
-	go errs.run(drained)
-	over := make(chan struct{}) // the program has ended
-	if p.stdin != nil {
-		pipes++
-		go func() {
-			_, err := p.stdin.Write(p.rest) // EPIPE, if it reads no more: its own affair
-			feed(p.stdin, s.Input, over, err)
-			p.stdin.Close()
-			drained <- struct{}{}
-		}()
-	}
-
-	g := group{pid: p.pid, sandboxed: s.sandboxed}
-	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
-	unhookKill := func() bool { return true }
-	if kill := KillOf(ctx); kill != nil {
-		unhookKill = context.AfterFunc(kill, func() { g.signal(syscall.SIGKILL, 0) })
-	}
-	waitable(p.pid)
-	unhook()
-	stopped := g.stopping()
-	if stopped {
-		g.await() // its children have the rest of the grace
-	}
-	unhookKill()
-	status, usage := g.end()
-	close(over)
+	x := p.attend(s)
+	status, usage, stopped := p.await(ctx, s)
+	close(x.over)
 	mark.sweep()
+	x.finish(cmp.Or(s.WaitDelay, 2*time.Second))
 
-	patience := time.NewTimer(delay)
-	for ; pipes > 0; pipes-- {
-		select {
-		case <-drained:
-		case <-patience.C: // someone beyond our reach has the pipes
-			p.hangUp()
-			<-drained
-		}
-	}
-	patience.Stop()
-	p.stdout.Close()
-	p.stderr.Close()
-
-	e := Exit{Began: true, Code: status.ExitStatus(), CPU: cpu(usage)}
-	if status.Signaled() {
-		e.Signal = status.Signal()
-		e.Code = 128 + int(e.Signal)
-	}
+	e := x.exit(status, usage)
 	span.SetInt("process.exit.code", e.Code)
-	e.Stdout, e.StdoutCut = out.keep.bytes()
-	e.Stderr, e.StderrCut = errs.keep.bytes()
 	if c != nil {
 		e.Hit = c.Limits.hit(e)
 	}
@@ -171,6 +122,83 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 		return e, cmp.Or(context.Cause(ctx), context.Canceled)
 	}
 	return e, nil
+}
+
+// streams are what goes through the pipes of a program.
+type streams struct {
+	program
+	out, errs drain
+	open      int           // pipes
+	drained   chan struct{} // hears of each pipe that is done
+	over      chan struct{} // closed: the program has ended
+}
+
+// attend reads what the program writes, and writes what it is to read.
+func (p program) attend(s Spec) *streams {
+	maxOutput, maxLine := cmp.Or(s.MaxOutput, 4<<20), cmp.Or(s.MaxLine, 64<<10)
+	x := &streams{
+		program: p, open: 2, drained: make(chan struct{}, 3), over: make(chan struct{}),
+		out:  drain{file: p.stdout, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStdout}},
+		errs: drain{file: p.stderr, keep: keep{limit: maxOutput}, lines: lines{limit: maxLine, each: s.OnStderr}},
+	}
+	go x.out.run(x.drained)
+	go x.errs.run(x.drained)
+	if p.stdin != nil {
+		x.open++
+		go func() {
+			_, err := p.stdin.Write(p.rest) // EPIPE, if it reads no more: its own affair
+			feed(p.stdin, s.Input, x.over, err)
+			p.stdin.Close()
+			x.drained <- struct{}{}
+		}()
+	}
+	return x
+}
+
+// finish waits for the ends of the pipes, so long at most, and closes them.
+func (x *streams) finish(delay time.Duration) {
+	patience := time.NewTimer(delay)
+	defer patience.Stop()
+	for ; x.open > 0; x.open-- {
+		select {
+		case <-x.drained:
+		case <-patience.C: // someone beyond our reach has the pipes
+			x.hangUp()
+			<-x.drained
+		}
+	}
+	x.stdout.Close()
+	x.stderr.Close()
+}
+
+// exit is how the program ended, and what it wrote.
+func (x *streams) exit(status syscall.WaitStatus, usage syscall.Rusage) Exit {
+	e := Exit{Began: true, Code: status.ExitStatus(), CPU: cpu(usage)}
+	if status.Signaled() {
+		e.Signal = status.Signal()
+		e.Code = 128 + int(e.Signal)
+	}
+	e.Stdout, e.StdoutCut = x.out.keep.bytes()
+	e.Stderr, e.StderrCut = x.errs.keep.bytes()
+	return e
+}
+
+// await waits for the program's end. When ctx ends, the program is told to end, and has a grace; then it is stopped. Nothing of its
+// process group is left afterwards.
+func (p program) await(ctx context.Context, s Spec) (status syscall.WaitStatus, usage syscall.Rusage, stopped bool) {
+	g := group{pid: p.pid, sandboxed: s.sandboxed}
+	grace := cmp.Or(s.Grace, 5*time.Second)
+	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
+	if kill := KillOf(ctx); kill != nil {
+		defer context.AfterFunc(kill, func() { g.signal(syscall.SIGKILL, 0) })()
+	}
+	waitable(p.pid)
+	unhook()
+	if stopped = g.stopping(); stopped {
+		g.await() // its children have the rest of the grace
+	}
+	status, usage = g.end()
+	return status, usage, stopped
 }
 
 // feed writes what comes to a program's stdin; after an error it only takes it.

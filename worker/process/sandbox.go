@@ -16,9 +16,7 @@ const bwrap = "bwrap"
 // mount is something that a sandbox shows at a path: by bubblewrap's option, and where it has one of what.
 type mount struct{ path, option, of string }
 
-// wrapped is the program in its sandbox: bubblewrap with what the program is to see. What lies in a folder covers what the folder
-// shows there, so that a hidden folder in the project stays hidden, and the project in a hidden one is seen. Of one path the later
-// of these counts: what may be read; own /proc, /dev and /tmp; what is hidden; what may be written to; what the run needs; and secrets.
+// wrapped is the program in its sandbox: bubblewrap with what the program is to see.
 func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 	if err := runnable(s.Path, s.Path); err != nil { // bubblewrap would say it less well
 		return s, err
@@ -30,16 +28,31 @@ func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 	if err != nil {
 		return s, &StartError{s.Path, missing, err}
 	}
-	box, dir := c.Sandbox, s.folder()
 	args := slices.Clone(namespaces)
-	if !box.Online() {
+	if !c.Sandbox.Online() {
 		args = append(args, "--unshare-net")
 	}
+	for _, m := range c.mounts(s, temp) {
+		if args = append(args, m.option); m.of != "" {
+			args = append(args, m.of)
+		}
+		args = append(args, m.path)
+	}
+	args = append(args, "--chdir", s.folder(), "--", s.Path)
+	s.Path, s.Args, s.Dir = program, append(args, s.Args...), "/"
+	s.Env = with(s.Env, "TMPDIR", "/tmp")
+	return s, nil
+}
+
+// mounts is what the program sees, a folder before what lies in it. What lies in a folder covers what the folder shows there, so
+// that a hidden folder in the project stays hidden, and the project in a hidden one is seen. Of one path the later of these counts:
+// what may be read; own /proc, /dev and /tmp; what is hidden; what may be written to; what the run needs; and secrets.
+func (c *Confinement) mounts(s Spec, temp string) (all []mount) {
+	box, dir := c.Sandbox, s.folder()
 	reads := box.Read
 	if reads == nil {
 		reads = []string{"/"}
 	}
-	var all []mount
 	for _, p := range reads {
 		all = append(all, mount{home(p), "--ro-bind", home(p)})
 	}
@@ -60,25 +73,20 @@ func (c *Confinement) wrapped(s Spec, temp string) (Spec, error) {
 			all = append(all, mount{filepath.Clean(p), "--ro-bind-try", p})
 		}
 	}
-	var secrets []string
+	all = append(all, covers(c.secrets())...)
+	slices.SortStableFunc(all, func(a, b mount) int { return cmp.Compare(len(a.path), len(b.path)) })
+	return all
+}
+
+// secrets are the files of the worker's own that are hidden from every program.
+func (c *Confinement) secrets() (all []string) {
 	for _, p := range c.Secrets {
-		secrets = append(secrets, realName(p))
+		all = append(all, realName(p))
 	}
 	if h := hidden.Load(); h != nil {
-		secrets = append(secrets, h.paths...)
+		all = append(all, h.paths...)
 	}
-	all = append(all, covers(secrets)...)
-	slices.SortStableFunc(all, func(a, b mount) int { return cmp.Compare(len(a.path), len(b.path)) }) // a folder before what lies in it
-	for _, m := range all {
-		if args = append(args, m.option); m.of != "" {
-			args = append(args, m.of)
-		}
-		args = append(args, m.path)
-	}
-	args = append(args, "--chdir", dir, "--", s.Path)
-	s.Path, s.Args, s.Dir = program, append(args, s.Args...), "/"
-	s.Env = with(s.Env, "TMPDIR", "/tmp")
-	return s, nil
+	return all
 }
 
 // covers has nothing seen of these files and folders.

@@ -13,6 +13,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/metric"
 	"ao/shared/setting"
+	"ao/shared/trace"
 	"ao/shared/trace/otlp"
 	"ao/worker"
 	"ao/worker/gateway"
@@ -107,44 +108,16 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var all []*worker.Worker
 	for _, p := range profiles {
-		var notReady func(error)
-		if c.NotReady != nil {
-			notReady = func(err error) { c.NotReady(p.Name, err) }
-		}
-		w, err := worker.New(worker.Config{
-			Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
-			Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Secrets: c.Secrets, Gateway: door, Trace: spans, Metrics: c.Metrics, Log: c.Log,
-			NotReady: notReady,
-		})
+		w, err := c.worker(p, door, spans)
 		if err != nil {
 			stop()
 			return errors.Join(err, g.Wait())
 		}
 		all = append(all, w)
-		over := make(chan struct{})
-		g.Go(func() error {
-			defer close(over)
-			return w.Run(ctx)
-		})
-		go func() {
-			select {
-			case <-c.Hurry:
-				w.StopNow()
-			case <-over:
-			}
-		}()
+		g.Go(func() error { return c.run(ctx, w) })
 	}
 	if c.Ready != nil {
-		go func() {
-			for _, w := range all {
-				select {
-				case <-w.Ready():
-				case <-ctx.Done():
-					return
-				}
-			}
-			c.Ready()
-		}()
+		go c.whenReady(ctx, all)
 	}
 	if c.HealthFile != "" {
 		alive, dead := context.WithCancel(context.WithoutCancel(ctx)) // runs that may finish are no illness
@@ -153,6 +126,45 @@ func Run(ctx context.Context, c Config, profiles []profile.Profile) error {
 		defer func() { dead(); <-told }()
 	}
 	return g.Wait()
+}
+
+// worker makes the runner of a profile.
+func (c Config) worker(p profile.Profile, door *gateway.Gateway, spans *trace.Tracer) (*worker.Worker, error) {
+	var notReady func(error)
+	if c.NotReady != nil {
+		notReady = func(err error) { c.NotReady(p.Name, err) }
+	}
+	return worker.New(worker.Config{
+		Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
+		Grace: graceOf(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, Secrets: c.Secrets, Gateway: door, Trace: spans, Metrics: c.Metrics, Log: c.Log,
+		NotReady: notReady,
+	})
+}
+
+// run is a runner's life. In a hurry it has no grace.
+func (c Config) run(ctx context.Context, w *worker.Worker) error {
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		select {
+		case <-c.Hurry:
+			w.StopNow()
+		case <-over:
+		}
+	}()
+	return w.Run(ctx)
+}
+
+// whenReady calls Ready once every runner has registered.
+func (c Config) whenReady(ctx context.Context, all []*worker.Worker) {
+	for _, w := range all {
+		select {
+		case <-w.Ready():
+		case <-ctx.Done():
+			return
+		}
+	}
+	c.Ready()
 }
 
 // graceOf: a worker's zero grace is its default; none at all is asked for by a negative one.
