@@ -96,7 +96,11 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	if p != nil {
 		p.end()
 	}
+	return judge(exit, err, timed.Err(), limit, most)
+}
 
+// judge makes the run's outcome of the command's end. late is why its time limit ended, if it did.
+func judge(exit process.Exit, err, late error, limit time.Duration, most int) run.Outcome {
 	if bad, ok := errors.AsType[*process.StartError](err); ok {
 		code := CodeNotRunnable
 		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
@@ -105,7 +109,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}
 	}
 	switch {
-	case err != nil && exit.Began && errors.Is(timed.Err(), context.DeadlineExceeded):
+	case err != nil && exit.Began && errors.Is(late, context.DeadlineExceeded):
 		exit.Code = ExitTimeout
 		return failed(exit, most, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+spoken(limit)).With("timeout_seconds", limit.Seconds()))
 	case err != nil && !exit.Began:
