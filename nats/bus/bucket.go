@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"ao/shared/fault"
@@ -39,20 +40,37 @@ const relist = time.Minute
 func (b *Bus) Bucket(name string) *Bucket { return &Bucket{b, name} }
 
 func (k *Bucket) kv(ctx context.Context) (jetstream.KeyValue, error) {
-	k.b.mu.Lock()
-	kv, ok := k.b.buckets[k.name]
-	k.b.mu.Unlock()
-	if ok {
+	if kv := k.b.buckets.get(k.name); kv != nil {
 		return kv, nil
 	}
 	kv, err := k.b.js.KeyValue(ctx, k.name)
 	if err != nil {
 		return nil, k.err(ctx, err)
 	}
-	k.b.mu.Lock()
-	k.b.buckets[k.name] = kv
-	k.b.mu.Unlock()
+	k.b.buckets.put(k.name, kv)
 	return kv, nil
+}
+
+// buckets are those that were found.
+type buckets struct {
+	mu  sync.Mutex
+	all map[string]jetstream.KeyValue
+}
+
+// get gives a bucket; nil: it was not found yet.
+func (s *buckets) get(name string) jetstream.KeyValue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[name]
+}
+
+func (s *buckets) put(name string, kv jetstream.KeyValue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string]jetstream.KeyValue{}
+	}
+	s.all[name] = kv
 }
 
 func (k *Bucket) err(ctx context.Context, err error) error {

@@ -88,6 +88,7 @@ type Bus struct {
 	revival atomic.Uint64
 	calls   calls
 	sinks   map[string]*sink
+	buckets buckets
 	share   float64               // of its size that a cluster's stream is made with; Setup's own
 	cramped atomic.Pointer[error] // Setup waits for room; nil: it does not
 	link    atomic.Pointer[link]
@@ -99,7 +100,6 @@ type Bus struct {
 	mu       sync.Mutex
 	revived  chan struct{} // closed at each reconnect
 	hooks    []func()
-	buckets  map[string]jetstream.KeyValue
 	payloads jetstream.ObjectStore
 }
 
@@ -131,7 +131,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	}
 	b := &Bus{
 		nc: nc, js: js, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()),
-		disbelief: disbelief, slots: make(chan struct{}, maxBatches), revived: make(chan struct{}), buckets: map[string]jetstream.KeyValue{},
+		disbelief: disbelief, slots: make(chan struct{}, maxBatches), revived: make(chan struct{}),
 	}
 	b.sinks = newSinks(b)
 	b.group.init(b)

@@ -303,9 +303,7 @@ func (b *Bus) bucket(ctx context.Context, name string) error {
 		}
 	}
 	if err == nil {
-		b.mu.Lock()
-		b.buckets[name] = kv // not to be looked for again
-		b.mu.Unlock()
+		b.buckets.put(name, kv) // not to be looked for again
 	}
 	return err
 }

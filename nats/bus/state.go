@@ -30,13 +30,9 @@ func (b *Bus) State(ctx context.Context) (State, error) {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	answer := make(chan told, 1)
-	b.states.mu.Lock()
-	b.states.waiting = append(b.states.waiting, answer)
-	if !b.states.busy {
-		b.states.busy = true
+	if b.states.wait(answer) {
 		go b.askState()
 	}
-	b.states.mu.Unlock()
 	select {
 	case a := <-answer:
 		return a.state, a.err
@@ -57,6 +53,15 @@ func (b *Bus) askState() {
 			return
 		}
 	}
+}
+
+// wait has the next request answered here, too. first: nobody sends requests yet.
+func (f *states) wait(answer chan<- told) (first bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting = append(f.waiting, answer)
+	first, f.busy = !f.busy, true
+	return first
 }
 
 // join adds those who wait to those whom the next request serves.

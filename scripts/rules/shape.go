@@ -34,9 +34,7 @@ var foreignLocks = map[string]int{
 	"ao/coordinator":         15,
 	"ao/coordinator/budget":  1,
 	"ao/coordinator/journal": 8,
-	"ao/nats/bus":            3,
 	"ao/worker":              1,
-	"ao/worker/gateway":      1,
 }
 
 // smallTypes has nobody know everybody.

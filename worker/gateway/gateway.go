@@ -170,16 +170,21 @@ func (g *Gateway) Open(r Run) *Door {
 
 // Close ends the run's way in: from now on its token is nobody's. What is under way is ended, and Close returns when nothing is.
 func (d *Door) Close() {
-	d.g.mu.Lock()
-	if d.g.doors[d.key] == d {
-		delete(d.g.doors, d.key)
-	}
-	d.g.mu.Unlock()
+	d.g.remove(d)
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
 	d.cancel()
 	d.gone.Wait()
+}
+
+// remove has the door found no more, unless another has its place.
+func (g *Gateway) remove(d *Door) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.doors[d.key] == d {
+		delete(g.doors, d.key)
+	}
 }
 
 // door is the one with this token; nil: there is none.
