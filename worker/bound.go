@@ -43,13 +43,21 @@ func (e *events) bind(body json.RawMessage) {
 
 // write begins to write the record, unless somebody has. done is closed when it stands, or never will.
 func (e *events) write(model string) (done chan struct{}) {
-	e.bond.mu.Lock()
-	defer e.bond.mu.Unlock()
-	if e.bond.model = cmp.Or(e.bond.model, model); e.bond.model == model && e.bond.done == nil {
-		e.bond.done = make(chan struct{})
-		go e.writeBond(model)
+	return e.bond.begin(model, func() { e.writeBond(model) })
+}
+
+// begin has the record written by a goroutine, unless it is written or another counts. done is closed when it stands, or never will.
+func (b *bond) begin(model string, write func()) (done chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.model = cmp.Or(b.model, model); b.model == model && b.done == nil {
+		b.done = make(chan struct{})
+		go func() {
+			defer close(b.done)
+			write()
+		}()
 	}
-	return e.bond.done
+	return b.done
 }
 
 // takes tells whether the attempt's executor can bind this session yet.
@@ -90,7 +98,6 @@ func (b *bond) reserve(pointer string) (free func(), err error) {
 
 // writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.
 func (e *events) writeBond(model string) {
-	defer close(e.bond.done)
 	entry, err := e.w.records.bound(e.a, model)
 	if err != nil {
 		e.w.log.Error("bind", "run", e.a, "err", err)

@@ -34,7 +34,6 @@ var foreignLocks = map[string]int{
 	"ao/coordinator":         15,
 	"ao/coordinator/budget":  1,
 	"ao/coordinator/journal": 8,
-	"ao/worker":              1,
 }
 
 // smallTypes has nobody know everybody.
