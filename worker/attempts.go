@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,6 +12,15 @@ import (
 	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/shared/trace"
+)
+
+// Why an attempt's executor is ended.
+var (
+	errFenced     = errors.New("killed, as heartbeats were not answered for nearly a lease and the run may be attempted again")
+	errStopped    = errors.New("stopped")
+	errGivenUp    = errors.New("given up by the coordinator")
+	errShutdown   = errors.New("the worker ends")
+	errSuperseded = errors.New("another process is this runner now (same hostname, project_dir and profile); this one ends")
 )
 
 // attempt is one that was handed to this worker. What stands below guarded changes, and is guarded by the lock of attempts.

@@ -2,21 +2,12 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
 
 	"ao/shared/fleet"
 	"ao/shared/metric"
-)
-
-var (
-	errFenced     = errors.New("killed, as heartbeats were not answered for nearly a lease and the run may be attempted again")
-	errStopped    = errors.New("stopped")
-	errGivenUp    = errors.New("given up by the coordinator")
-	errShutdown   = errors.New("the worker ends")
-	errSuperseded = errors.New("another process is this runner now (same hostname, project_dir and profile); this one ends")
 )
 
 // pulse says in its rhythm that the worker is alive, and with which attempts.

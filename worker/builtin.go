@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,13 @@ import (
 	"ao/worker/profile"
 	"ao/worker/testexec"
 )
+
+// Executor does a run. ctx ends when the run is to end early: nothing of it may be left when Run returns, and an
+// outcome that was cut off so has the status run.Stopped (at ctx's deadline also failed with the code timeout), which
+// the worker replaces by the reason; what the executor came to by itself before counts as it is.
+type Executor interface {
+	Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
+}
 
 // builtin is the executor of a profile and the agents it serves. What is broken of them is told of in the log and left out.
 // most is the largest result, in bytes.
@@ -105,5 +113,24 @@ func (c commands) Run(ctx context.Context, inv executor.Invocation, host executo
 		Invocation: inv, Command: program, Env: host.Env, Tell: host.Tell,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the limit
 		MaxResult: c.most,
+	})
+}
+
+// persistent is program with processes that stay.
+type persistent struct {
+	program
+	*external.Pool
+}
+
+func (p persistent) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	inv.APIURL, inv.MCPURL = host.URL, host.MCP
+	return p.Pool.Run(ctx, p.job(inv, host))
+}
+
+// poolOf is the pool that a profile asks for.
+func poolOf(p profile.Profile, log *slog.Logger) *external.Pool {
+	slots := cmp.Or(p.MaxConcurrentRuns, DefaultSlots())
+	return external.NewPool(external.PoolConfig{
+		Idle: time.Duration(p.IdleSeconds) * time.Second, Most: max(cmp.Or(p.MaxSessions, 8*slots), slots), Log: log.With("profile", p.Name),
 	})
 }

@@ -10,6 +10,9 @@ import (
 	"ao/shared/trace"
 )
 
+// again is after how long a run that could not be begun comes again.
+const again = 2 * time.Second
+
 // claim begins the attempt, unless another did. As long as nobody can say whether the claim stands it asks again, with
 // the same nonce, and the queue message stays unacknowledged: should this worker be the one that is cut off, the run
 // comes to another.

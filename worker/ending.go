@@ -4,7 +4,12 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
+
+// lastWords is how long executors that were ended and their last words are waited for: the time between TERM and
+// KILL, and some for NATS.
+const lastWords = 15 * time.Second
 
 // ending is how a worker comes to its end: who wants that, and what has ended already.
 type ending struct {

@@ -6,10 +6,6 @@ import (
 	"time"
 )
 
-// lastWords is how long executors that were ended and their last words are waited for: the time between TERM and
-// KILL, and some for NATS.
-const lastWords = 15 * time.Second
-
 // going marks the worker as one that leaves: it takes and registers no more.
 func (w *Worker) going() {
 	w.end.leaving.Store(true)

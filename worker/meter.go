@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"sync/atomic"
+
 	"ao/shared/metric"
 	"ao/shared/run"
 )
@@ -14,9 +16,25 @@ type meter struct {
 	beats     [2]*metric.Counter // answered, not answered
 }
 
-// newMeter makes the meter of a worker and has it looked at until forget is called.
-func newMeter(w *Worker) (m meter, forget func()) {
-	r, profile := w.Metrics, w.Profile.Name
+// Counts are what a worker did since its start.
+type Counts struct {
+	Claimed uint64 // attempts begun here
+	Lost    uint64 // claims that another had
+	Ended   uint64 // last words that stand
+	Refused uint64 // last words that came too late
+	GivenUp uint64 // attempts killed since the coordinator had given them up
+	Fenced  uint64 // attempts killed before their lease ended, as nobody answered and the run may be attempted again
+}
+
+type counts struct{ claimed, lost, ended, refused, givenUp, fenced atomic.Uint64 }
+
+// now gives the counters.
+func (c *counts) now() Counts {
+	return Counts{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.givenUp.Load(), c.fenced.Load()}
+}
+
+// newMeter makes the meter of a runner of this profile and has it looked at until forget is called.
+func newMeter(r *metric.Registry, runner, profile string, places *slots, sessions kept, done *counts) (m meter, forget func()) {
 	if r == nil {
 		return m, func() {}
 	}
@@ -38,15 +56,15 @@ func newMeter(w *Worker) (m meter, forget func()) {
 	words := r.Count("ao_worker_last_words_total", "Last words that stand, or that were refused since the attempt had been ended already: work that was in vain.", "profile", "runner", "result")
 	killed := r.Count("ao_worker_attempts_killed_total", "Executors killed since a coordinator had given their attempt up, or since nobody answered heartbeats and the run may be attempted again (fenced).", "profile", "runner", "why")
 	return m, r.AtScrape(func(s *metric.Scrape) {
-		s.Set(slots, float64(w.slots.most), profile, w.me.id)
-		s.Set(busy, float64(w.slots.busy()), profile, w.me.id)
-		s.Set(idle, float64(len(w.sessions.idle())), profile, w.me.id)
-		n := w.Counts()
-		s.Set(claims, float64(n.Claimed), profile, w.me.id, "won")
-		s.Set(claims, float64(n.Lost), profile, w.me.id, "refused")
-		s.Set(words, float64(n.Ended), profile, w.me.id, "stands")
-		s.Set(words, float64(n.Refused), profile, w.me.id, "refused")
-		s.Set(killed, float64(n.GivenUp), profile, w.me.id, "given_up")
-		s.Set(killed, float64(n.Fenced), profile, w.me.id, "fenced")
+		s.Set(slots, float64(places.most), profile, runner)
+		s.Set(busy, float64(places.busy()), profile, runner)
+		s.Set(idle, float64(len(sessions.idle())), profile, runner)
+		n := done.now()
+		s.Set(claims, float64(n.Claimed), profile, runner, "won")
+		s.Set(claims, float64(n.Lost), profile, runner, "refused")
+		s.Set(words, float64(n.Ended), profile, runner, "stands")
+		s.Set(words, float64(n.Refused), profile, runner, "refused")
+		s.Set(killed, float64(n.GivenUp), profile, runner, "given_up")
+		s.Set(killed, float64(n.Fenced), profile, runner, "fenced")
 	})
 }

@@ -20,6 +20,9 @@ import (
 	"ao/worker/profile"
 )
 
+// MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts (design section 3).
+const MaxInline = 256 << 10
+
 // maxMessage is the longest message of an error that a record carries, in bytes.
 const maxMessage = 32 << 10
 

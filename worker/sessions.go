@@ -1,15 +1,7 @@
 package worker
 
 import (
-	"cmp"
 	"context"
-	"log/slog"
-	"time"
-
-	"ao/shared/executor"
-	"ao/shared/run"
-	"ao/worker/external"
-	"ao/worker/profile"
 )
 
 // keeper is an executor that keeps processes of sessions between their turns (lifecycle persistent).
@@ -19,25 +11,6 @@ type keeper interface {
 	Forget(sessions []string)  // end the processes of these
 	Drain()                    // end those that wait, and from now on each after its turn
 	Close(ctx context.Context) // end all of them; at ctx's end the hard way
-}
-
-// persistent is program with processes that stay.
-type persistent struct {
-	program
-	*external.Pool
-}
-
-func (p persistent) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	inv.APIURL, inv.MCPURL = host.URL, host.MCP
-	return p.Pool.Run(ctx, p.job(inv, host))
-}
-
-// poolOf is the pool that a profile asks for.
-func poolOf(p profile.Profile, log *slog.Logger) *external.Pool {
-	slots := cmp.Or(p.MaxConcurrentRuns, DefaultSlots())
-	return external.NewPool(external.PoolConfig{
-		Idle: time.Duration(p.IdleSeconds) * time.Second, Most: max(cmp.Or(p.MaxSessions, 8*slots), slots), Log: log.With("profile", p.Name),
-	})
 }
 
 // kept are the processes that an executor keeps; the zero value keeps none.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,9 @@ type slots struct {
 	runs sync.WaitGroup    // of the slots in use
 	used atomic.Int64      // likewise
 }
+
+// DefaultSlots is how many runs a worker has at once where its profile does not say.
+func DefaultSlots() int { return max(8, 2*runtime.NumCPU()) }
 
 // free is how many slots are.
 func (s *slots) free() int {

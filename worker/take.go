@@ -3,15 +3,11 @@ package worker
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
-
-// again is after how long a run that could not be begun comes again.
-const again = 2 * time.Second
 
 // begin brings a delivery to an attempt's end: refused, another's, or its last word.
 func (w *Worker) begin(d bus.Delivery) {

@@ -16,15 +16,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ao/nats/bus"
 	"ao/shared/agent"
-	"ao/shared/executor"
 	"ao/shared/fleet"
 	"ao/shared/metric"
 	"ao/shared/run"
@@ -34,13 +31,6 @@ import (
 	"ao/worker/process"
 	"ao/worker/profile"
 )
-
-// Executor does a run. ctx ends when the run is to end early: nothing of it may be left when Run returns, and an
-// outcome that was cut off so has the status run.Stopped (at ctx's deadline also failed with the code timeout), which
-// the worker replaces by the reason; what the executor came to by itself before counts as it is.
-type Executor interface {
-	Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
-}
 
 // Config is what a Worker is made of. Bus and Profile are required.
 type Config struct {
@@ -75,9 +65,6 @@ type Config struct {
 
 	broken []agent.Bad // files of the profile that could not be used; readers are told of them
 }
-
-// MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts (design section 3).
-const MaxInline = 256 << 10
 
 // Worker is one runner: a profile's executor with its slots, under one identity. It wires its parts, which do not know it: what
 // a coordinator says is obeyed here, a delivery is brought to its end here.
@@ -179,9 +166,6 @@ func confinement(cfg Config, me *fleet.Runner, log *slog.Logger) context.Context
 	return process.WithConfinement(context.Background(), box)
 }
 
-// DefaultSlots is how many runs a worker has at once where its profile does not say.
-func DefaultSlots() int { return max(8, 2*runtime.NumCPU()) }
-
 func runnerOf(cfg Config) fleet.Runner {
 	p := cfg.Profile
 	return fleet.Runner{
@@ -212,7 +196,7 @@ func (w *Worker) StopNow() { w.end.hurry() }
 func (w *Worker) Run(ctx context.Context) error {
 	defer process.Tidy()
 	defer w.end.killAll()
-	meter, forget := newMeter(w)
+	meter, forget := newMeter(w.Metrics, w.me.id, w.Profile.Name, &w.slots, w.sessions, &w.counts)
 	defer forget()
 	w.meter = meter
 	w.hosting.retries = meter.retries.Inc
@@ -255,20 +239,5 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// Counts are what a worker did since its start.
-type Counts struct {
-	Claimed uint64 // attempts begun here
-	Lost    uint64 // claims that another had
-	Ended   uint64 // last words that stand
-	Refused uint64 // last words that came too late
-	GivenUp uint64 // attempts killed since the coordinator had given them up
-	Fenced  uint64 // attempts killed before their lease ended, as nobody answered and the run may be attempted again
-}
-
-type counts struct{ claimed, lost, ended, refused, givenUp, fenced atomic.Uint64 }
-
 // Counts gives the counters.
-func (w *Worker) Counts() Counts {
-	c := &w.counts
-	return Counts{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.givenUp.Load(), c.fenced.Load()}
-}
+func (w *Worker) Counts() Counts { return w.counts.now() }
