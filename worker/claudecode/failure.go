@@ -44,6 +44,22 @@ func gone(why string) *fault.Fault {
 		". Resume the session on the host, in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start a new one and tell it what it needs to know")
 }
 
+// note takes what a result line says that is no success.
+func (t *trouble) note(end *resultLine) {
+	t.subtype, t.status = end.Subtype, end.Status
+	if len(end.Errors) > 0 {
+		t.said = cutText(strings.Join(end.Errors, "; "), process.MaxWhy)
+	} else if end.Text != nil && *end.Text != "" {
+		t.said = cutText(*end.Text, process.MaxWhy)
+	}
+	if t.status == 0 && strings.Contains(t.said, "529 Overloaded") { // 2.1.197 tells no status where it gave up early
+		t.status = 529
+	}
+	if t.said == "" {
+		t.said = "Claude Code ended with " + end.Subtype
+	}
+}
+
 // fault makes of it the error of the run.
 func (t trouble) fault(c config, session string, exit process.Exit) *fault.Fault {
 	f := t.classify(c, session, exit)

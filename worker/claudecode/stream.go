@@ -319,18 +319,7 @@ func (s *stream) outcome(ctx context.Context, inv executor.Invocation, exit proc
 		}
 		return run.Outcome{Status: run.Stopped, Result: result}
 	case s.end != nil:
-		s.trouble.subtype, s.trouble.status = s.end.Subtype, s.end.Status
-		if len(s.end.Errors) > 0 {
-			s.trouble.said = cutText(strings.Join(s.end.Errors, "; "), process.MaxWhy)
-		} else if s.end.Text != nil && *s.end.Text != "" {
-			s.trouble.said = cutText(*s.end.Text, process.MaxWhy)
-		}
-		if s.trouble.status == 0 && strings.Contains(s.trouble.said, "529 Overloaded") { // 2.1.197 tells no status where it gave up early
-			s.trouble.status = 529
-		}
-		if s.trouble.said == "" {
-			s.trouble.said = "Claude Code ended with " + s.end.Subtype
-		}
+		s.trouble.note(s.end)
 	}
 	return run.Outcome{Status: run.Failed, Error: s.trouble.fault(s.config, inv.ExecutorSession, exit), Result: result}
 }

@@ -69,7 +69,25 @@ var spoken = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(event|bind|result|turn_
 func (t *transcript) line(raw []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l, ok, err := executor.ReadLine(raw)
+	l, ok, err := t.read(raw)
+	switch {
+	case !ok, err != nil && !t.spoke && l.Type != executor.LineResult:
+		t.own.Add(raw)
+		t.own.Add([]byte{'\n'})
+	case err == nil:
+		t.spoke = true
+		t.take(l)
+	case l.Type == executor.LineResult || answers(l.Type):
+		t.answered, t.spoke = t.answered || answers(l.Type), true
+		t.misread(l.Type, fault.Of(err), raw)
+	default:
+		t.say(fmt.Sprintf("The executor's %s line cannot be read and is left out: %s", l.Type, fault.Of(err).Message))
+	}
+}
+
+// read reads a line of the protocol; not ok: it is none. The error says why one that is cannot be read, or counts for nothing.
+func (t *transcript) read(raw []byte) (l executor.Line, ok bool, err error) {
+	l, ok, err = executor.ReadLine(raw)
 	if m := spoken.FindSubmatch(raw[:min(len(raw), 200)]); !ok && m != nil {
 		switch kind := string(m[1]); {
 		case len(raw) > t.longest:
@@ -82,21 +100,7 @@ func (t *transcript) line(raw []byte) {
 	if ok && err == nil && answers(l.Type) && l.RunID != "" && l.RunID != t.run {
 		err = fault.Newf(fault.Invalid, "it answers run %.80s, and the turn is that of run %s", l.RunID, t.run)
 	}
-	switch {
-	case !ok, err != nil && !t.spoke && l.Type != executor.LineResult:
-		t.own.Add(raw)
-		t.own.Add([]byte{'\n'})
-		return
-	case err != nil && (l.Type == executor.LineResult || answers(l.Type)):
-		t.answered, t.spoke = t.answered || answers(l.Type), true
-		t.misread(l.Type, fault.Of(err), raw)
-		return
-	case err != nil:
-		t.say(fmt.Sprintf("The executor's %s line cannot be read and is left out: %s", l.Type, fault.Of(err).Message))
-		return
-	}
-	t.spoke = true
-	t.take(l)
+	return l, ok, err
 }
 
 // hear takes what the program tells over the gateway. A result that comes after the turn's answer is too late.

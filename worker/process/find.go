@@ -92,17 +92,8 @@ func explain(s Spec, err error) error {
 	if errors.Is(err, errLimits) || len(s.limits) > 0 && errors.Is(err, syscall.EPERM) {
 		return &StartError{s.Path, err.Error() + noTrace, err}
 	}
-	if s.Dir != "" {
-		switch info, dirErr := os.Stat(s.Dir); {
-		case errors.Is(dirErr, fs.ErrNotExist):
-			return &StartError{s.Path, fmt.Sprintf("the working directory %s does not exist", s.Dir), err}
-		case dirErr != nil:
-			return &StartError{s.Path, fmt.Sprintf("the working directory %s cannot be used: %v", s.Dir, dirErr), err}
-		case !info.IsDir():
-			return &StartError{s.Path, fmt.Sprintf("the working directory %s is not a directory", s.Dir), err}
-		case errors.Is(err, syscall.EACCES) && !mayEnter(s.Dir):
-			return &StartError{s.Path, fmt.Sprintf("the working directory %s may not be entered", s.Dir), err}
-		}
+	if why := unusable(s.Dir, err); why != "" {
+		return &StartError{s.Path, "the working directory " + s.Dir + " " + why, err}
 	}
 	path := s.Path
 	if !filepath.IsAbs(path) {
@@ -126,6 +117,24 @@ func explain(s Spec, err error) error {
 		return &StartError{s.Path, "the system allows no more processes", err}
 	}
 	return &StartError{s.Path, err.Error(), err}
+}
+
+// unusable is why no program can be started in a folder, as far as the start's error may be about that; empty: it can.
+func unusable(dir string, err error) string {
+	if dir == "" {
+		return ""
+	}
+	switch info, dirErr := os.Stat(dir); {
+	case errors.Is(dirErr, fs.ErrNotExist):
+		return "does not exist"
+	case dirErr != nil:
+		return fmt.Sprintf("cannot be used: %v", dirErr)
+	case !info.IsDir():
+		return "is not a directory"
+	case errors.Is(err, syscall.EACCES) && !mayEnter(dir):
+		return "may not be entered"
+	}
+	return ""
 }
 
 func mayEnter(dir string) bool {
