@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,6 +219,30 @@ func fingerprint(dirs []string) string {
 	return b.String()
 }
 
+// add puts the coordinators' own definitions into a table, in place of runners'.
+func (a *agents) add(all map[string]agent.Blueprint) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	maps.Copy(all, a.stored)
+	maps.Copy(all, a.files)
+}
+
+// has tells whether a name is one of the coordinators' own.
+func (a *agents) has(name string) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	_, file := a.files[name]
+	_, stored := a.stored[name]
+	return file || stored
+}
+
+// unreadable are the files that could not be read.
+func (a *agents) unreadable() []agent.Bad {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return slices.Clone(a.broken)
+}
+
 // find is the agent of this name, whoever defined it.
 func (a *agents) find(name string) (known, bool) {
 	a.mu.RLock()
@@ -288,14 +313,7 @@ func (c *Coordinator) Agents(status string) ([]agent.Blueprint, error) {
 		return nil, err
 	}
 	all := c.fleet.agents()
-	c.agents.mu.RLock()
-	for name, b := range c.agents.stored {
-		all[name] = b
-	}
-	for name, b := range c.agents.files {
-		all[name] = b
-	}
-	c.agents.mu.RUnlock()
+	c.agents.add(all)
 	list := make([]agent.Blueprint, 0, len(all))
 	for _, b := range all {
 		if status == "" || b.Status == status {
@@ -308,17 +326,10 @@ func (c *Coordinator) Agents(status string) ([]agent.Blueprint, error) {
 
 // BrokenAgents are the files that could not be read, here and at the runners, with why.
 func (c *Coordinator) BrokenAgents() []agent.Bad {
-	c.agents.mu.RLock()
-	all := slices.Clone(c.agents.broken)
-	c.agents.mu.RUnlock()
-	c.fleet.mu.RLock()
-	defer c.fleet.mu.RUnlock()
-	for _, m := range c.fleet.byAge() {
-		if !m.LeftAt.IsZero() {
-			continue
-		}
+	all := c.agents.unreadable()
+	for _, m := range c.fleet.list(func(m *member) bool { return m.LeftAt.IsZero() && len(m.Broken) > 0 }) {
 		for _, b := range m.Broken {
-			b.RunnerID, b.Status = m.id, agent.Broken
+			b.RunnerID, b.Status = m.ID, agent.Broken
 			all = append(all, b)
 		}
 	}
@@ -335,9 +346,8 @@ func (c *Coordinator) Agent(ctx context.Context, name string) (agent.Blueprint, 
 		return k.Blueprint, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 	}
 	if k.owners != nil {
-		c.fleet.mu.RLock()
-		defer c.fleet.mu.RUnlock()
-		return k.shown(c.fleet.serving(name, k.ownerHash())), nil
+		hash := k.ownerHash()
+		return k.shown(serving(c.fleet.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)), nil
 	}
 	return k.Blueprint, nil
 }

@@ -100,32 +100,29 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 // checkRunners also gives how many online runners are of which version.
 func (c *Coordinator) checkRunners() (all []checkup.Finding, versions map[string]int) {
 	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
-	c.fleet.mu.RLock()
-	for _, m := range c.fleet.byAge() {
-		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.id)
-		status := c.fleet.status(m)
-		if status == fleet.Left { // only its agents' names are still there
+	for _, m := range c.fleet.list(nil) {
+		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
+		if m.Status == fleet.Left { // only its agents' names are still there
 			continue
 		}
-		if status == fleet.Stale || status == fleet.Removed {
-			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.heard).Round(time.Second)))
+		if m.Status == fleet.Stale || m.Status == fleet.Removed {
+			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.Heard).Round(time.Second)))
 			continue
 		}
 		online++
 		if m.Exposes != "" {
 			open = append(open, fmt.Sprintf("%q of runner %s", m.Exposes, name))
 		}
-		if m.unnamed {
+		if m.Unnamed {
 			unnamed = append(unnamed, name)
 		}
 		versions[cmp.Or(m.Version, version.Unknown)]++
-		if !m.ticked.IsZero() {
-			if f := checkup.Clock("the clock of runner "+name, m.ahead, 500*time.Millisecond); f.Verdict != checkup.OK { // its beat took a while to come
+		if m.Ticked {
+			if f := checkup.Clock("the clock of runner "+name, m.Ahead, 500*time.Millisecond); f.Verdict != checkup.OK { // its beat took a while to come
 				all = append(all, f)
 			}
 		}
 	}
-	c.fleet.mu.RUnlock()
 	if online > 0 && len(all) == 0 {
 		all = append(all, checkup.Good("clocks", "the clocks of all runners agree with the coordinator's"))
 	}

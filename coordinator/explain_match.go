@@ -96,14 +96,12 @@ func (c *Coordinator) candidates(w fleet.Want) (all crowd) {
 		}
 		return true
 	})
-	c.fleet.mu.RLock()
-	defer c.fleet.mu.RUnlock()
-	for _, m := range c.fleet.byAge() {
-		if c.fleet.status(m) == fleet.Left {
+	for _, m := range c.fleet.list(nil) {
+		if m.Status == fleet.Left {
 			continue
 		}
-		held := holders[m.id]
-		one := Candidate{ID: m.id, Identity: m.Identity, Status: c.fleet.status(m), Slots: m.MaxConcurrentRuns, Running: len(held), Mismatches: mismatches(m.Runner, w)}
+		held := holders[m.ID]
+		one := Candidate{ID: m.ID, Identity: m.Identity, Status: m.Status, Slots: m.MaxConcurrentRuns, Running: len(held), Mismatches: mismatches(m.Runner, w)}
 		if one.Status != fleet.Online {
 			one.Mismatches = append(one.Mismatches, Mismatch{"status", fleet.Online, one.Status})
 		} else {

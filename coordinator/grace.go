@@ -39,54 +39,14 @@ func (m *member) leaveSince(old *member) {
 	}
 }
 
-// until is when the grace of a runner that left is over. One built before farewells were said twice goes on beating after its only one.
-func (r *roster) until(m *member) time.Time {
-	from := m.left
-	if m.heard.After(from) {
-		from = m.heard
-	}
-	return from.Add(r.c.NoMatch)
-}
-
-// over tells whether a runner left and its grace is over.
-func (r *roster) over(m *member) bool { return !m.LeftAt.IsZero() && !time.Now().Before(r.until(m)) }
-
-// holds tells whether a runner keeps its agents' names from another one with other definitions, of this profile. The caller holds mu.
-func (r *roster) holds(m *member, profile string) bool {
-	switch r.status(m) {
-	case fleet.Online:
-		return true
-	case fleet.Draining, fleet.Left:
-		return m.ExecutorProfile != profile && !r.over(m)
-	}
-	return false
-}
-
-// serving is how many online runners have this definition of an agent. The caller holds mu.
-func (r *roster) serving(name, hash string) (n int) {
-	for _, m := range r.members {
-		if m.Set[name] == hash && r.status(m) == fleet.Online {
-			n++
-		}
-	}
-	return n
-}
-
 // parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an agent that no
 // runner owns neither is so.
 func (r *roster) parting(name string) (left, until time.Time, ok bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, m := range r.byAge() {
-		switch {
-		case m.Set[name] == "":
-		case r.status(m) == fleet.Left:
-			return m.left, r.until(m), !r.over(m)
-		default:
-			return left, until, false
-		}
+	all := r.list(func(m *member) bool { return m.Set[name] != "" })
+	if len(all) == 0 || all[0].Status != fleet.Left {
+		return left, until, false
 	}
-	return left, until, false
+	return all[0].Left, all[0].Until, !all[0].over()
 }
 
 // parted are those runners whose end somebody is to note, by id with their registrations: those that were told to end and are
@@ -95,11 +55,11 @@ func (r *roster) parted(heard time.Duration) (ended, over []fleet.Runner) {
 	if heard < r.c.Lease {
 		return nil, nil
 	}
-	for _, m := range r.members {
+	for _, m := range r.listed(func(m *member) bool { return m.Leaving || !m.LeftAt.IsZero() }) {
 		switch {
-		case r.over(m):
+		case m.over():
 			over = append(over, m.Runner)
-		case m.Leaving && m.LeftAt.IsZero() && time.Since(m.heard) >= r.c.Lease:
+		case m.Leaving && m.LeftAt.IsZero() && time.Since(m.Heard) >= r.c.Lease:
 			ended = append(ended, m.Runner)
 		}
 	}
@@ -214,22 +174,10 @@ func (r *roster) remove(ctx context.Context, id string, same func(fleet.Runner) 
 
 // heir is another runner of the same profile that announced the same definition.
 func (r *roster) heir(name, hash, profile string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, m := range r.byAge() {
-		if m.Set[name] == hash && m.ExecutorProfile == profile {
-			return m.id
-		}
+	if all := r.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(all) > 0 {
+		return all[0].ID
 	}
 	return ""
-}
-
-// there tells whether a process is this runner, and has not left.
-func (r *roster) there(id string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	m := r.members[id]
-	return m != nil && m.LeftAt.IsZero()
 }
 
 // Drain tells a runner to take no more, finish and go; the process that has just taken its place, too. Of one that left it ends the grace.
@@ -256,7 +204,7 @@ func (c *Coordinator) Drain(ctx context.Context, id string) error {
 			if err := c.fleet.leave(ctx, fleet.Farewell{RunnerID: id, Instance: runner.Instance}, nobodyAsks); err != nil {
 				return err
 			}
-			if c.fleet.there(id) && try < 5 { // another process has begun meanwhile
+			if m, ok := c.fleet.of(id); ok && m.LeftAt.IsZero() && try < 5 { // another process has begun meanwhile
 				continue
 			}
 			return nil

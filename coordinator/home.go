@@ -40,14 +40,9 @@ func (c *Coordinator) MayCome(err error) bool {
 	if !errors.Is(err, errNoAgent) {
 		return false
 	}
-	c.fleet.mu.RLock()
-	defer c.fleet.mu.RUnlock()
-	if time.Since(c.fleet.began) < c.NoMatch {
-		return true
-	}
-	return slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
+	return time.Since(c.fleet.began) < c.NoMatch || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
 		name, _ := f.Value.(string)
-		return f.Name == "agent_name" && time.Since(c.fleet.gone[name]) < c.NoMatch
+		return f.Name == "agent_name" && c.fleet.had(name, c.NoMatch)
 	})
 }
 
@@ -60,6 +55,13 @@ func (r *roster) leaves(m *member) {
 		r.gone[name] = now
 	}
 	r.left[[2]string{m.Hostname, m.ExecutorProfile}] = now
+}
+
+// had tells whether a runner that announced an agent left within the time before.
+func (r *roster) had(name string, within time.Duration) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return time.Since(r.gone[name]) < within
 }
 
 // seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process can know.

@@ -27,18 +27,11 @@ func (c *Coordinator) metered() func(journal.Step) {
 	if c.Metrics == nil {
 		return nil
 	}
-	c.meters = newMeters(c.Metrics, c.fleet.profileOf)
-	return c.meters.step
-}
-
-// profileOf is the profile of a runner; empty: it is not registered.
-func (r *roster) profileOf(id string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if m := r.members[id]; m != nil {
+	c.meters = newMeters(c.Metrics, func(runner string) string { // its profile; empty: it is not registered
+		m, _ := c.fleet.of(runner)
 		return m.ExecutorProfile
-	}
-	return ""
+	})
+	return c.meters.step
 }
 
 // observe has the coordinator looked at whenever somebody asks for metrics, until end is called.
@@ -66,13 +59,11 @@ func (c *Coordinator) meet() {
 		return
 	}
 	profiles := map[string][]string{} // by their type
-	c.fleet.mu.RLock()
-	for _, m := range c.fleet.members {
+	for _, m := range c.fleet.list(nil) {
 		if of := profiles[m.ExecutorType]; !slices.Contains(of, m.ExecutorProfile) {
 			profiles[m.ExecutorType] = append(of, m.ExecutorProfile)
 		}
 	}
-	c.fleet.mu.RUnlock()
 	for _, all := range profiles {
 		c.meters.meetProfiles(all)
 	}
@@ -154,10 +145,7 @@ func (c *Coordinator) seeRuns() func(*metric.Scrape) {
 		}
 		s.Set(unqueued, float64(now.Unqueued.Runs))
 		s.Set(apart, secondsSince(now.Unqueued.Oldest))
-		c.fleet.mu.RLock()
-		used, _ := c.fleet.queues.sharedBy(false)
-		s.Set(lanes, float64(used))
-		c.fleet.mu.RUnlock()
+		s.Set(lanes, float64(c.fleet.queuesInUse()))
 		s.Set(most, float64(c.MaxQueues))
 		for _, status := range []string{fleet.Online, fleet.Stale, fleet.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)

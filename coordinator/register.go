@@ -129,16 +129,9 @@ func (c *Coordinator) takeOver(ctx context.Context, id string, r fleet.Runner) (
 	if rev, err = c.fleet.refresh(ctx, id); err != nil {
 		return 0, "", unavailable(err)
 	}
-	c.fleet.mu.RLock()
-	m, ok := c.fleet.members[id]
-	var there fleet.Runner
-	var silent time.Duration
-	var left bool
-	if ok {
-		there, silent, left = m.Runner, time.Since(m.heard), m.Leaving || !m.LeftAt.IsZero()
-	}
-	c.fleet.mu.RUnlock()
-	if !ok || left || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there) {
+	there, ok := c.fleet.of(id)
+	silent := time.Since(there.Heard)
+	if !ok || there.Leaving || !there.LeftAt.IsZero() || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there.Runner) {
 		return rev, "", nil
 	}
 	reply, err := c.insistent(ctx, id, there.RegisteredAt, fleet.Command{Type: fleet.CommandPing})
@@ -156,11 +149,7 @@ func (c *Coordinator) takeOver(ctx context.Context, id string, r fleet.Runner) (
 // claimNames makes the runner's agents' names its own, or a replica's; the first one wins.
 func (c *Coordinator) claimNames(ctx context.Context, id string, r fleet.Runner) error {
 	for name := range r.Set {
-		c.agents.mu.RLock()
-		_, file := c.agents.files[name]
-		_, stored := c.agents.stored[name]
-		c.agents.mu.RUnlock()
-		if file || stored {
+		if c.agents.has(name) {
 			return collision(name, nil, "the coordinator itself")
 		}
 	}
@@ -196,11 +185,9 @@ func (c *Coordinator) rival(name string, o owner, id, profile string) string {
 	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second && !c.fleet.has(o.Runner, name, o.Hash) {
 		return o.Runner
 	}
-	c.fleet.mu.RLock()
-	defer c.fleet.mu.RUnlock()
-	for _, m := range c.fleet.byAge() {
-		if m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile && c.fleet.holds(m, profile) {
-			return m.id
+	for _, m := range c.fleet.list(func(m *member) bool { return m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile }) {
+		if m.holds(profile) {
+			return m.ID
 		}
 	}
 	return ""
@@ -208,9 +195,7 @@ func (c *Coordinator) rival(name string, o owner, id, profile string) string {
 
 // has tells whether a runner announced this definition.
 func (r *roster) has(id, name, hash string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	m, ok := r.members[id]
+	m, ok := r.of(id)
 	return ok && m.Set[name] == hash
 }
 

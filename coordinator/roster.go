@@ -1,12 +1,9 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,31 +201,39 @@ func (r *roster) laneMatches(lane string, w fleet.Want) bool {
 // agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where none is online, the
 // one that came last.
 func (r *roster) agent(name string) (known, bool) {
+	k, ok := r.announced()[name]
+	return k, ok
+}
+
+// announced is all of them. Nobody changes the table: where anything moved another one is made.
+func (r *roster) announced() map[string]known {
 	r.mu.RLock()
 	owned := r.owned
 	r.mu.RUnlock()
 	if owned == nil {
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		owned = r.ownedNow()
 		r.owned = owned
-		r.mu.Unlock()
 	}
-	k, ok := owned[name]
-	return k, ok
+	return owned
 }
 
 func (r *roster) ownedNow() map[string]known {
 	owned := map[string]known{}
-	for _, m := range r.byAge() {
-		if r.over(m) {
+	all := r.listed(nil)
+	byAge(all)
+	for i := range all {
+		m := &all[i]
+		if m.over() {
 			continue
 		}
 		for _, a := range m.Agents {
 			if _, ok := owned[a.Name]; ok {
 				continue
 			}
-			a.RunnerID = m.id
-			k := known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds, online: r.status(m) == fleet.Online}
+			a.RunnerID = m.ID
+			k := known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds, online: m.Status == fleet.Online}
 			k.raw, _ = k.snapshot() // it was read from JSON
 			k.lane = k.want(k.demands(run.Demands{})).Lane()
 			owned[a.Name] = k
@@ -237,32 +242,11 @@ func (r *roster) ownedNow() map[string]known {
 	return owned
 }
 
-// voice is the order of statuses in which runners speak for an agent.
-var voice = []string{fleet.Online, fleet.Draining, fleet.Left, fleet.Stale, fleet.Removed}
-
-// byAge are the members in the order in which they speak for an agent: online ones first, the oldest of them first, then the others, the
-// youngest first. The caller holds mu.
-func (r *roster) byAge() []*member {
-	return slices.SortedFunc(maps.Values(r.members), func(a, b *member) int {
-		status := r.status(a)
-		if c := cmp.Compare(slices.Index(voice, status), slices.Index(voice, r.status(b))); c != 0 {
-			return c
-		}
-		age := a.RegisteredAt.Compare(b.RegisteredAt)
-		if status != fleet.Online {
-			age = -age
-		}
-		return cmp.Or(age, cmp.Compare(a.id, b.id))
-	})
-}
-
 func (r *roster) agents() map[string]agent.Blueprint {
-	r.agent("")
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+	members := r.list(nil)
 	all := map[string]agent.Blueprint{}
-	for name, k := range r.owned {
-		all[name] = k.shown(r.serving(name, k.ownerHash()))
+	for name, k := range r.announced() {
+		all[name] = k.shown(serving(members, name, k.ownerHash()))
 	}
 	return all
 }
@@ -337,20 +321,18 @@ type RunnerView struct {
 
 // Runners lists the registered runners that are there, or may come back by themselves.
 func (c *Coordinator) Runners() []RunnerView {
-	running := c.leases.count()
-	c.fleet.mu.RLock()
-	defer c.fleet.mu.RUnlock()
-	list := make([]RunnerView, 0, len(c.fleet.members))
-	for _, m := range c.fleet.byAge() {
-		if c.fleet.status(m) == fleet.Left {
+	running, all := c.leases.count(), c.fleet.list(nil)
+	list := make([]RunnerView, 0, len(all))
+	for _, m := range all {
+		if m.Status == fleet.Left {
 			continue
 		}
 		tags := m.Tags
 		if tags == nil {
 			tags = []string{}
 		}
-		list = append(list, RunnerView{m.id, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, fleet.Names(m.Set),
-			c.fleet.status(m), running[m.id], m.RegisteredAt, m.heard.UTC()})
+		list = append(list, RunnerView{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, fleet.Names(m.Set),
+			m.Status, running[m.ID], m.RegisteredAt, m.Heard.UTC()})
 	}
 	return list
 }

@@ -62,6 +62,14 @@ func (s *queues) sharedBy(ofRunners bool) (all int, by map[string]int) {
 	return all, by
 }
 
+// queuesInUse is how many queues callers' demands have made, or are making.
+func (r *roster) queuesInUse() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	used, _ := r.queues.sharedBy(false)
+	return used
+}
+
 // maxClosing is how many consumers may outlive their entries: so many queues can be made anew within the grace.
 const maxClosing = 128
 

@@ -94,16 +94,13 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), c.fleet.laneMatches(lane, w)})
 	}
 	slices.SortFunc(s.Lanes, func(a, b LaneStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Lane, b.Lane)) })
-	c.fleet.mu.RLock()
-	defer c.fleet.mu.RUnlock()
-	for _, m := range c.fleet.members {
-		status := c.fleet.status(m)
-		if status == fleet.Left {
+	for _, m := range c.fleet.list(nil) {
+		if m.Status == fleet.Left {
 			continue
 		}
-		if s.Runners[status]++; status == fleet.Online {
+		if s.Runners[m.Status]++; m.Status == fleet.Online {
 			s.Slots.All += m.MaxConcurrentRuns
-			s.Slots.Taken += min(busy[m.id], m.MaxConcurrentRuns)
+			s.Slots.Taken += min(busy[m.ID], m.MaxConcurrentRuns)
 		}
 	}
 	return s

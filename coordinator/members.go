@@ -1,0 +1,112 @@
+package coordinator
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"ao/shared/fleet"
+)
+
+// Member is a registered runner as it stands at one moment: a copy, which asks for no lock.
+type Member struct {
+	fleet.Runner
+	ID      string
+	Status  string
+	Heard   time.Time
+	Left    time.Time     // when it left, by this process; zero: it did not
+	Until   time.Time     // how long its agents' names are held; zero: it did not leave
+	Unnamed bool          // its last heartbeat came from a NATS that does not say with whose credential
+	Ahead   time.Duration // by how much its clock is before ours
+	Ticked  bool          // that is known
+}
+
+// now is how a member stands. The caller holds mu.
+func (r *roster) now(m *member) Member {
+	at := Member{Runner: m.Runner, ID: m.id, Status: r.status(m), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero()}
+	if !m.LeftAt.IsZero() {
+		at.Left, at.Until = m.left, m.until(r.c.NoMatch)
+	}
+	return at
+}
+
+// list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask for no lock.
+func (r *roster) list(want func(*member) bool) []Member {
+	r.mu.RLock()
+	all := r.listed(want)
+	r.mu.RUnlock()
+	byAge(all) // readers may be many, and are slower than what has to be written
+	return all
+}
+
+// listed is list in no order. The caller holds mu.
+func (r *roster) listed(want func(*member) bool) (all []Member) {
+	for _, m := range r.members {
+		if want == nil || want(m) {
+			all = append(all, r.now(m))
+		}
+	}
+	return all
+}
+
+// of is a registered runner.
+func (r *roster) of(id string) (Member, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m, ok := r.members[id]
+	if !ok {
+		return Member{}, false
+	}
+	return r.now(m), true
+}
+
+// voice is the order of statuses in which runners speak for an agent.
+var voice = []string{fleet.Online, fleet.Draining, fleet.Left, fleet.Stale, fleet.Removed}
+
+// byAge puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then the others, the
+// youngest first.
+func byAge(all []Member) {
+	slices.SortFunc(all, func(a, b Member) int {
+		if c := cmp.Compare(slices.Index(voice, a.Status), slices.Index(voice, b.Status)); c != 0 {
+			return c
+		}
+		age := a.RegisteredAt.Compare(b.RegisteredAt)
+		if a.Status != fleet.Online {
+			age = -age
+		}
+		return cmp.Or(age, cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// until is when the grace of a runner that left is over. One built before farewells were said twice goes on beating after its only one.
+func (m *member) until(grace time.Duration) time.Time {
+	from := m.left
+	if m.heard.After(from) {
+		from = m.heard
+	}
+	return from.Add(grace)
+}
+
+// over tells whether a runner left and its grace is over.
+func (m *Member) over() bool { return !m.Until.IsZero() && !time.Now().Before(m.Until) }
+
+// holds tells whether a runner keeps its agents' names from another one with other definitions, of this profile.
+func (m *Member) holds(profile string) bool {
+	switch m.Status {
+	case fleet.Online:
+		return true
+	case fleet.Draining, fleet.Left:
+		return m.ExecutorProfile != profile && !m.over()
+	}
+	return false
+}
+
+// serving is how many online runners have this definition of an agent.
+func serving(all []Member, name, hash string) (n int) {
+	for i := range all {
+		if all[i].Status == fleet.Online && all[i].Set[name] == hash {
+			n++
+		}
+	}
+	return n
+}
