@@ -194,12 +194,10 @@ func some(all []string) string {
 
 // checkLanes judges whether somebody takes what waits.
 func (c *Coordinator) checkLanes() checkup.Finding {
-	c.turns.mu.Lock()
 	var lonely []string
-	for lane, since := range c.turns.unmatch {
+	for lane, since := range c.turns.lonely() {
 		lonely = append(lonely, fmt.Sprintf("%s for %v", lane, time.Since(since).Round(time.Second)))
 	}
-	c.turns.mu.Unlock()
 	if len(lonely) > 0 {
 		slices.Sort(lonely)
 		return checkup.Odd("lanes", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", c.NoMatch),

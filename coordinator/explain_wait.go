@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -237,6 +238,13 @@ func (t *turns) unmatchedSince(id, lane string) (time.Time, bool) {
 		since = w.since
 	}
 	return since, true
+}
+
+// lonely is since when no online runner matches lanes in which runs wait.
+func (t *turns) lonely() map[string]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.unmatch)
 }
 
 // count is a number of things.
