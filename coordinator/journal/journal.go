@@ -130,6 +130,20 @@ func (j *Journal) reset() {
 	j.awaits = nil
 }
 
+// reading calls f with the fold for looking at it alone: others look at the same time. f waits for nothing.
+func (j *Journal) reading(f func(*fold)) {
+	j.mu.RLock()
+	defer j.mu.RUnlock()
+	f(j.fold)
+}
+
+// changing calls f with the fold for itself. f waits for nothing.
+func (j *Journal) changing(f func(*fold)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f(j.fold)
+}
+
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -237,9 +251,7 @@ func (j *Journal) Stats() Stats {
 }
 
 // Forget drops what precedes the stream's first sequence: runs whose beginning is gone from it.
-func (j *Journal) Forget(first uint64) { j.forget(first) }
-
-func (j *Journal) forget(first uint64) {
+func (j *Journal) Forget(first uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.evicted = max(j.evicted, j.fold.forget(first))

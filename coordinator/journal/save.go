@@ -95,6 +95,7 @@ type writing struct {
 	few     int
 	rest    func() // between two looks
 	longest time.Duration
+	seq     uint64 // that it is of, once it is whole
 }
 
 // A look at the fold takes about so long; the last one takes what changed since, if that is no more than a few.
@@ -106,17 +107,15 @@ const (
 
 // write writes all of it and gives the sequence that it is of.
 func (w *writing) write(identity string) (seq uint64, err error) {
-	w.j.mu.Lock()
-	w.f, w.pass = w.j.fold, newPass()
-	w.f.pass = w.pass
-	w.j.mu.Unlock()
-	defer func() {
-		w.j.mu.Lock()
-		defer w.j.mu.Unlock()
+	w.j.changing(func(f *fold) {
+		w.f, w.pass = f, newPass()
+		f.pass = w.pass
+	})
+	defer w.j.changing(func(*fold) {
 		if w.f.pass == w.pass {
 			w.f.pass = nil
 		}
-	}()
+	})
 	w.e.header(identity)
 	if err := w.each(func(i int) bool { return i < len(w.f.sorder) }, func(i int) { w.session(w.f.sorder[i], false) }); err != nil {
 		return 0, err
@@ -125,24 +124,35 @@ func (w *writing) write(identity string) (seq uint64, err error) {
 		return 0, err
 	}
 	for round := 0; ; round++ {
-		w.j.mu.Lock()
+		changed, err := w.last(round == rounds)
+		switch {
+		case err != nil:
+			return 0, err
+		case changed == nil:
+			return w.seq, w.flush(w.e.take())
+		}
+		if err := w.again(changed); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// last ends the snapshot with what changed since it was begun, where that is little, or it has to be; else it gives what changed, for
+// another round.
+func (w *writing) last(must bool) (changed *pass, err error) {
+	w.j.changing(func(f *fold) {
 		begin := time.Now()
-		changed := w.pass
-		last := len(changed.rows)+len(changed.sessions) <= w.few || round == rounds
-		if w.j.fold != w.f || w.f.pass != w.pass {
-			w.j.mu.Unlock()
-			return 0, errPassOver
-		}
-		if !last {
+		changed = w.pass
+		switch {
+		case !w.stands(f):
+			err = errPassOver
+			return
+		case !must && len(changed.rows)+len(changed.sessions) > w.few:
 			w.pass = newPass()
-			w.f.pass = w.pass
-			w.j.mu.Unlock()
-			if err := w.again(changed); err != nil {
-				return 0, err
-			}
-			continue
+			f.pass = w.pass
+			return
 		}
-		w.f.pass = nil
+		f.pass = nil
 		sessions, rows := changed.sorted()
 		for _, s := range sessions {
 			w.session(s, true)
@@ -150,13 +160,16 @@ func (w *writing) write(identity string) (seq uint64, err error) {
 		for _, r := range rows {
 			w.row(r, true)
 		}
-		seq = w.f.seq
-		w.e.trailer(w.f)
-		w.j.mu.Unlock()
+		w.seq = f.seq
+		w.e.trailer(f)
 		w.longest = max(w.longest, time.Since(begin))
-		return seq, w.flush(w.e.take())
-	}
+		changed = nil
+	})
+	return changed, err
 }
+
+// stands tells whether the fold is still the one that the snapshot is of.
+func (w *writing) stands(f *fold) bool { return f == w.f && f.pass == w.pass }
 
 func (p *pass) sorted() ([]*session, []*row) {
 	return slices.SortedFunc(maps.Keys(p.sessions), func(a, b *session) int { return cmp.Compare(a.first, b.first) }),
@@ -175,20 +188,23 @@ func (w *writing) again(changed *pass) error {
 // each calls write with 0, 1, 2 … as long as there is more, under the lock, for a moment at a time.
 func (w *writing) each(more func(i int) bool, write func(i int)) error {
 	for i, over := 0, false; !over; {
-		w.j.mu.RLock()
-		begin := time.Now()
-		if w.j.fold != w.f || w.f.pass != w.pass {
-			w.j.mu.RUnlock()
+		stands := true
+		w.j.reading(func(f *fold) {
+			if stands = w.stands(f); !stands {
+				return
+			}
+			begin := time.Now()
+			for over = !more(i); !over; over = !more(i) {
+				write(i)
+				if i++; time.Since(begin) >= w.look {
+					break
+				}
+			}
+			w.longest = max(w.longest, time.Since(begin))
+		})
+		if !stands {
 			return errPassOver
 		}
-		for over = !more(i); !over; over = !more(i) {
-			write(i)
-			if i++; time.Since(begin) >= w.look {
-				break
-			}
-		}
-		w.j.mu.RUnlock()
-		w.longest = max(w.longest, time.Since(begin))
 		if err := w.flush(w.e.take()); err != nil {
 			return err
 		}

@@ -108,11 +108,11 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 		s.drop(err)
 		return bus.Message{}
 	}
-	s.j.mu.Lock()
-	f.checked, f.version = s.j.fold.checked, s.j.fold.version
-	s.j.fold = f
-	s.j.reached()
-	s.j.mu.Unlock()
+	s.j.changing(func(empty *fold) {
+		f.checked, f.version = empty.checked, empty.version
+		s.j.fold = f
+		s.j.reached()
+	})
 	s.saved, s.at = f.seq, time.Now()
 	s.j.log.Info("snapshot read", "seq", f.seq, "runs", len(f.runs), "took", time.Since(begin).Round(time.Millisecond))
 	return last
@@ -176,7 +176,7 @@ func (s *shelf) keep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		moved := s.j.applied() - s.saved
+		moved := s.applied() - s.saved
 		if s.j.live.Load() && moved > 0 && (moved >= snapshotRecords || time.Since(s.at) >= snapshotEvery) {
 			_, err := s.save(func() { pause(ctx, 2*look) })
 			if errors.Is(err, errPassOver) {
@@ -189,7 +189,7 @@ func (s *shelf) keep(ctx context.Context) {
 
 // last writes the snapshot of a clean end.
 func (s *shelf) last() {
-	if s.identity != "" && s.j.applied() > s.saved {
+	if s.identity != "" && s.applied() > s.saved {
 		_, _ = s.save(func() {})
 	}
 }
@@ -212,9 +212,8 @@ func (j *Journal) Saved() Saved {
 
 // save writes a snapshot; rest is called between two looks at the fold. What goes wrong is logged here.
 func (s *shelf) save(rest func()) (done Saved, err error) {
-	s.j.mu.RLock()
-	wrong := s.j.fold.newer != 0 || s.j.fold.strange || s.j.fold.seq == 0
-	s.j.mu.RUnlock()
+	wrong := false
+	s.j.reading(func(f *fold) { wrong = f.newer != 0 || f.strange || f.seq == 0 })
 	if wrong { // a newer version makes more of the history than this one
 		return done, nil
 	}
@@ -284,8 +283,7 @@ func (s *shelf) sweep() {
 }
 
 // applied is the sequence of the last record that was applied.
-func (j *Journal) applied() uint64 {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.fold.seq
+func (s *shelf) applied() (seq uint64) {
+	s.j.reading(func(f *fold) { seq = f.seq })
+	return seq
 }

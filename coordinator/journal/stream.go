@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -72,7 +73,7 @@ func (j *Journal) Stream(ctx context.Context, session, after string, emit func(I
 	if session != "" {
 		t.records, t.events = []string{"ao.runs." + subject.Partition(session) + ".>"}, subject.SessionEvents(session)
 	}
-	heard, began := j.starting() // before the snapshot, so that none is missed in between
+	_, heard, began := j.started(math.MaxUint64) // from now on: before the snapshot, so that none is missed in between
 	if err := t.begin(ctx, after); err != nil {
 		return err
 	}
@@ -207,22 +208,24 @@ func (s *starts) add(id string) {
 	s.more = make(chan struct{})
 }
 
-// starting is where those that follow begin, and what is closed when there are any.
-func (j *Journal) starting() (count uint64, more <-chan struct{}) {
+// since are the last of those after the first so many.
+func (s *starts) since(heard uint64) (ids []string) {
+	for i := max(heard, s.count-min(s.count, uint64(len(s.ring)))); i < s.count; i++ {
+		ids = append(ids, s.ring[i%uint64(len(s.ring))])
+	}
+	return ids
+}
+
+// started is what there was after the first so many, how many there have been now, and what is closed when there are more.
+func (j *Journal) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return j.starts.count, j.starts.more
+	return j.starts.since(heard), j.starts.count, j.starts.more
 }
 
 // began tells that runs are running since the reader looked last; what a slow reader misses of that, the next record shows.
 func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct{}, error) {
-	t.j.mu.RLock()
-	count, more := t.j.starts.count, t.j.starts.more
-	var ids []string
-	for i := max(heard, count-min(count, uint64(len(t.j.starts.ring)))); i < count; i++ {
-		ids = append(ids, t.j.starts.ring[i%uint64(len(t.j.starts.ring))])
-	}
-	t.j.mu.RUnlock()
+	ids, count, more := t.j.started(heard)
 	for _, id := range ids {
 		if strings.HasPrefix(id, sessionPrefix) {
 			if err := t.idle(id); err != nil {
@@ -250,14 +253,14 @@ func (t *teller) idle(id string) error {
 	if t.session != "" && t.session != id {
 		return nil
 	}
-	t.j.mu.RLock()
-	s := t.j.fold.sessions[identOf(sessionPrefix, id)]
-	told := s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs
 	var v run.Session
-	if told {
-		v = t.j.viewOf(s)
-	}
-	t.j.mu.RUnlock()
+	told := false
+	t.j.reading(func(f *fold) {
+		s := f.sessions[identOf(sessionPrefix, id)]
+		if told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs; told {
+			v = t.j.viewOf(s)
+		}
+	})
 	if !told {
 		return nil
 	}

@@ -31,8 +31,7 @@ var tooLarge = map[string]int{
 
 // foreignLocks is how often a package still touches the lock of another type: it may shrink and not grow. The table ends empty.
 var foreignLocks = map[string]int{
-	"ao/coordinator/budget":  1,
-	"ao/coordinator/journal": 8,
+	"ao/coordinator/budget": 1,
 }
 
 // smallTypes has nobody know everybody.
