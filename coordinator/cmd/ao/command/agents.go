@@ -16,14 +16,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) agents() *cobra.Command {
+func agentsCommand(a *app) *cobra.Command {
 	var status string
 	var broken bool
 	c := &cobra.Command{Use: "agents", Short: "List agents; show, create, change and delete them", Args: cobra.NoArgs}
 	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
 	c.Flags().BoolVar(&broken, "broken", false, "those that could not be read, of runners too, and why")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
-	a.complete(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		if broken {
 			status = agent.Broken
@@ -37,15 +37,15 @@ func (a *app) agents() *cobra.Command {
 		case err != nil:
 			return err
 		case status == agent.Broken:
-			return a.listBroken(p)
+			return listBroken(a, p)
 		}
-		return a.listAgents(p)
+		return listAgents(a, p)
 	})
-	c.AddCommand(a.agentShow(), a.agentCreate(), a.agentUpdate(), a.agentDelete())
+	c.AddCommand(agentShowCommand(a), agentCreateCommand(a), agentUpdateCommand(a), agentDeleteCommand(a))
 	return c
 }
 
-func (a *app) listAgents(p client.Page) error {
+func listAgents(a *app, p client.Page) error {
 	table := screen.NewTable("AGENT", "TYPE", "STATUS", "TAKES", "DESCRIPTION")
 	return a.list(p, "no agents; lay one into the coordinator's agents folder, or see 'ao agents create --help'", table, func(doc json.RawMessage) error {
 		var b agent.Blueprint
@@ -74,7 +74,7 @@ func takes(doc json.RawMessage) string {
 	return strings.Join(names, " ")
 }
 
-func (a *app) listBroken(p client.Page) error {
+func listBroken(a *app, p client.Page) error {
 	between := ""
 	return a.list(p, "none is broken", nil, func(doc json.RawMessage) error {
 		var b struct {
@@ -97,8 +97,8 @@ func (a *app) listBroken(p client.Page) error {
 	})
 }
 
-func (a *app) agentShow() *cobra.Command {
-	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: oneOf("an agent"), ValidArgsFunction: a.completeAgents}
+func agentShowCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: oneOf("an agent"), ValidArgsFunction: completer{a}.agents}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usage{err}
@@ -110,12 +110,12 @@ func (a *app) agentShow() *cobra.Command {
 		case a.json:
 			return a.doc(doc)
 		}
-		return a.showAgent(doc)
+		return showAgent(a, doc)
 	})
 	return c
 }
 
-func (a *app) showAgent(doc json.RawMessage) error {
+func showAgent(a *app, doc json.RawMessage) error {
 	var b agent.Blueprint
 	if err := json.Unmarshal(doc, &b); err != nil {
 		return err
@@ -147,11 +147,11 @@ func (a *app) showAgent(doc json.RawMessage) error {
 	if err := f.Write(a.out); err != nil {
 		return err
 	}
-	return a.showFields(b.Name, schema.Fields())
+	return showFields(a, b.Name, schema.Fields())
 }
 
 // showFields lists what an agent takes, and a line to copy.
-func (a *app) showFields(name string, fields []param.Field) error {
+func showFields(a *app, name string, fields []param.Field) error {
 	if len(fields) == 0 {
 		return a.print("\nIt names no parameters; --param and --params give any.\n")
 	}
@@ -180,7 +180,7 @@ func (a *app) showFields(name string, fields []param.Field) error {
 
 const definition = `The definition is a JSON object: a file, '{…}' itself, or - for standard input. It is sent as it stands.`
 
-func (a *app) agentCreate() *cobra.Command {
+func agentCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create DEFINITION", Short: "Create an agent", Args: oneOf("a file with its definition, '{…}', or -"), Long: "Create an agent that the coordinator keeps.\n" + definition + `
 
@@ -193,20 +193,20 @@ An agent created here is autonomous unless its type says otherwise: its runs go 
 		if err != nil {
 			return err
 		}
-		return a.save(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents"}, Body: body}, "created")
+		return saveAgent(ctx, a, client.Call{Method: http.MethodPost, Path: []string{"agents"}, Body: body}, "created")
 	})
 	return c
 }
 
-func (a *app) agentUpdate() *cobra.Command {
+func agentUpdateCommand(a *app) *cobra.Command {
 	var status string
 	c := &cobra.Command{
-		Use: "update AGENT [CHANGES]", Short: "Change an agent", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeAgents,
+		Use: "update AGENT [CHANGES]", Short: "Change an agent", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completer{a}.agents,
 		Long:    "Change an agent that the coordinator keeps: what is named is replaced, the rest stays.\n" + strings.Replace(definition, "The definition is", "The changes are", 1),
 		Example: `  ao agents update note-taker '{"description":"Takes better notes"}'` + "\n  ao agents update note-taker --status inactive",
 	}
 	c.Flags().StringVar(&status, "status", "", "active or inactive")
-	a.complete(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive}, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive}, cobra.ShellCompDirectiveNoFileComp))
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usage{err}
@@ -224,12 +224,13 @@ func (a *app) agentUpdate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.save(ctx, client.Call{Method: http.MethodPatch, Path: []string{"agents", args[0]}, Body: body}, "changed")
+		return saveAgent(ctx, a, client.Call{Method: http.MethodPatch, Path: []string{"agents", args[0]}, Body: body}, "changed")
 	})
 	return c
 }
 
-func (a *app) save(ctx context.Context, call client.Call, done string) error {
+// saveAgent sends a definition and shows what became of it.
+func saveAgent(ctx context.Context, a *app, call client.Call, done string) error {
 	answer, err := a.client.Do(ctx, call)
 	switch {
 	case err != nil:
@@ -245,8 +246,8 @@ func (a *app) save(ctx context.Context, call client.Call, done string) error {
 	return nil
 }
 
-func (a *app) agentDelete() *cobra.Command {
-	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent that the coordinator keeps", Args: oneOf("an agent"), ValidArgsFunction: a.completeAgents}
+func agentDeleteCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "delete AGENT", Short: "Delete an agent that the coordinator keeps", Args: oneOf("an agent"), ValidArgsFunction: completer{a}.agents}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("agent", args[0]); err != nil {
 			return usage{err}

@@ -196,7 +196,7 @@ func (a *app) outcome(r run.Run, doc json.RawMessage, said string) error {
 		// What an agent said before its run failed is no answer, and whoever takes stdout for one must not get it. A program's
 		// output belongs to its exit code.
 		if exitCode = o.Result.ExitCode; r.Status == run.Completed || exitCode != nil {
-			if err := a.showResult(*o.Result); err != nil {
+			if err := showResult(a, *o.Result); err != nil {
 				return err
 			}
 		}
@@ -235,7 +235,7 @@ func summary(r run.Run, exitCode *int) string {
 }
 
 // showResult prints a result: text as it is, data as indented JSON; of a program's output its stdout.
-func (a *app) showResult(res run.Result) error {
+func showResult(a *app, res run.Result) error {
 	if o, ok := outputOf(res); ok {
 		res.Text = &o.Stdout
 	}

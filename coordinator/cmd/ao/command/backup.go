@@ -37,9 +37,9 @@ Runs that had ended are as they were. A run that waited at the time of the backu
 begun after the backup: look at 'ao runs --status pending' before the workers are started, and stop what must not be. A run that was under way ends as
 runner_disconnected, unless its worker still runs and says otherwise. What was accepted after the backup is gone.`
 
-func (a *app) backup() *cobra.Command {
+func backupCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "backup FILE", Short: "Write all that is kept in NATS into one file", Long: aboutBackup, Args: oneOf("a file")}
-	c.RunE = a.onNATS(func(ctx context.Context, nc *nats.Conn, _ int, file string) error {
+	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, _ int, file string) error {
 		began := time.Now()
 		if file == "-" {
 			w := bufio.NewWriterSize(a.out, 1<<20)
@@ -48,7 +48,7 @@ func (a *app) backup() *cobra.Command {
 				err = w.Flush()
 			}
 			if err == nil {
-				a.noteBackup(ctx, nc, began)
+				noteBackup(ctx, a, nc, began)
 			}
 			return err
 		}
@@ -73,14 +73,14 @@ func (a *app) backup() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a.noteBackup(ctx, nc, began)
+		noteBackup(ctx, a, nc, began)
 		return table.Write(a.out)
 	})
 	return c
 }
 
 // noteBackup has coordinators know when the last backup was. The backup is whole, whether that is noted or not.
-func (a *app) noteBackup(ctx context.Context, nc *nats.Conn, began time.Time) {
+func noteBackup(ctx context.Context, a *app, nc *nats.Conn, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()
 	if err := backup.Note(ctx, nc, began); err != nil {
@@ -88,9 +88,9 @@ func (a *app) noteBackup(ctx context.Context, nc *nats.Conn, began time.Time) {
 	}
 }
 
-func (a *app) restore() *cobra.Command {
+func restoreCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "restore FILE", Short: "Make anew what 'ao backup' wrote, in an empty NATS", Long: aboutRestore, Args: oneOf("a file")}
-	c.RunE = a.onNATS(func(ctx context.Context, nc *nats.Conn, replicas int, file string) error {
+	c.RunE = onNATS(a, func(ctx context.Context, nc *nats.Conn, replicas int, file string) error {
 		in := a.in
 		if file != "-" {
 			f, err := os.Open(file)
@@ -130,7 +130,7 @@ func (t streamTable) add(s backup.Stream) {
 const reach = 10 * time.Second
 
 // onNATS is the work of a command that speaks to NATS itself, as a coordinator does, and is given a file.
-func (a *app) onNATS(f func(ctx context.Context, nc *nats.Conn, replicas int, file string) error) func(*cobra.Command, []string) error {
+func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, file string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		var url string
 		var replicas int

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) callbacks() *cobra.Command {
+func callbacksCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
 		Use: "callbacks", Short: "List the runs that call back, the newest first; try a dead one again", Args: cobra.NoArgs,
@@ -26,7 +26,7 @@ func (a *app) callbacks() *cobra.Command {
 			"undeliverable (the parent is gone or cannot be resumed), dead (all tries of an HTTP callback were in vain).",
 		Example: "  ao callbacks --status dead,undeliverable\n  ao callbacks redeliver run_…",
 	}
-	a.filterFlags(c, &f, run.CallStatuses)
+	filterFlags(a, c, &f, run.CallStatuses)
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		p, err := a.paged(ctx, "callbacks", f)
 		if err != nil {
@@ -61,7 +61,7 @@ func (a *app) callbacks() *cobra.Command {
 		}
 		return err
 	})
-	again := &cobra.Command{Use: "redeliver RUN", Short: "Try the HTTP callback of a run again, now", Args: oneOf("a run"), ValidArgsFunction: a.completeRuns}
+	again := &cobra.Command{Use: "redeliver RUN", Short: "Try the HTTP callback of a run again, now", Args: oneOf("a run"), ValidArgsFunction: completer{a}.runs}
 	again.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := run.CheckID(args[0]); err != nil {
 			return usage{err}

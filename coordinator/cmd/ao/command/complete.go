@@ -18,15 +18,19 @@ const (
 	offered = "100"           // ids at most
 )
 
-func (a *app) complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+// completeFlag has the values of a flag completed by f.
+func completeFlag(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err) // a flag that does not exist: seen by the first test
 	}
 }
 
+// completer offers what a word on the command line could become, as the coordinator knows it.
+type completer struct{ app *app }
+
 // offer are the names in a list of the API, each with words that tell it from the others. Whatever goes wrong offers none.
-func (a *app) offer(c *cobra.Command, of, name string, describe func(map[string]string) string) []string {
-	if a.connect() != nil {
+func (k completer) offer(c *cobra.Command, of, name string, describe func(map[string]string) string) []string {
+	if k.app.connect() != nil {
 		return nil
 	}
 	ctx := c.Context()
@@ -39,7 +43,7 @@ func (a *app) offer(c *cobra.Command, of, name string, describe func(map[string]
 	if of == "agents" || of == "runners" || of == "schemas" {
 		q = nil
 	}
-	p, err := a.client.List(ctx, of, q, of)
+	p, err := k.app.client.List(ctx, of, q, of)
 	if err != nil {
 		return nil
 	}
@@ -50,8 +54,8 @@ func (a *app) offer(c *cobra.Command, of, name string, describe func(map[string]
 			continue
 		}
 		words := map[string]string{}
-		for k, v := range members {
-			words[k] = plain(v)
+		for member, v := range members {
+			words[member] = plain(v)
 		}
 		all = append(all, screen.Line(words[name])+"\t"+screen.Cut(describe(words), noteWidth))
 	}
@@ -70,51 +74,51 @@ func described(names ...string) func(map[string]string) string {
 	}
 }
 
-func (a *app) completeAgents(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (k completer) agents(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return a.offer(c, "agents", "name", described("description")), noFiles
+	return k.offer(c, "agents", "name", described("description")), noFiles
 }
 
-func (a *app) completeRuns(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (k completer) runs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return a.offer(c, "runs", "run_id", described("agent_name", "status")), noFiles
+	return k.offer(c, "runs", "run_id", described("agent_name", "status")), noFiles
 }
 
-func (a *app) completeSessions(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.offer(c, "sessions", "session_id", described("agent_name", "status")), noFiles
+func (k completer) sessions(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return k.offer(c, "sessions", "session_id", described("agent_name", "status")), noFiles
 }
 
-func (a *app) completeRunners(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (k completer) runners(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return a.offer(c, "runners", "runner_id", described("executor_profile", "hostname", "status")), noFiles
+	return k.offer(c, "runners", "runner_id", described("executor_profile", "hostname", "status")), noFiles
 }
 
-// completeEither offers runs, and sessions once somebody begins to type one.
-func (a *app) completeEither(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// either offers runs, and sessions once somebody begins to type one.
+func (k completer) either(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case len(args) > 0:
 		return nil, noFiles
 	case strings.HasPrefix(typed, "s"):
-		return a.completeSessions(c, args, typed)
+		return k.sessions(c, args, typed)
 	}
-	return a.completeRuns(c, args, typed)
+	return k.runs(c, args, typed)
 }
 
-// completeParam offers the parameters of the agent that was named before.
-func (a *app) completeParam(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+// param offers the parameters of the agent that was named before.
+func (k completer) param(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveDefault // the value may be a file's name
-	if len(args) == 0 || strings.Contains(typed, "=") || a.connect() != nil {
+	if len(args) == 0 || strings.Contains(typed, "=") || k.app.connect() != nil {
 		return nil, none
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), haste)
 	defer cancel()
-	doc, err := a.client.Get(ctx, nil, "agents", args[0])
+	doc, err := k.app.client.Get(ctx, nil, "agents", args[0])
 	if err != nil {
 		return nil, none
 	}
@@ -127,4 +131,11 @@ func (a *app) completeParam(c *cobra.Command, args []string, typed string) ([]st
 		all = append(all, screen.Line(f.Name)+"=\t"+screen.Cut(f.Type+" "+f.Description, noteWidth))
 	}
 	return all, noFiles | cobra.ShellCompDirectiveNoSpace
+}
+
+func (k completer) schemas(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 && c.Name() != "run" && c.Name() != "validate" {
+		return nil, noFiles
+	}
+	return k.offer(c, "schemas", "name", func(words map[string]string) string { return words["description"] }), noFiles
 }

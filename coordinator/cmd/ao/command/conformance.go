@@ -24,7 +24,7 @@ What it needs beside PATH, HOME, LANG, TMPDIR and TZ is named with --env.
 Exit codes: 0 every check that MUST pass does (others are warnings), 1 one fails, 2 the words were not understood.
 How to write an executor: shared/docs/executors.md.`
 
-func (a *app) conformance() *cobra.Command {
+func conformanceCommand(a *app) *cobra.Command {
 	var c conformance.Config
 	var env []string
 	var config string
@@ -58,13 +58,13 @@ func (a *app) conformance() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.showConformance(r)
+		return showConformance(a, r)
 	})
 	return cmd
 }
 
 // showConformance prints a report. A check that must pass and does not is exit code 1.
-func (a *app) showConformance(r conformance.Report) error {
+func showConformance(a *app, r conformance.Report) error {
 	var way error
 	if !r.OK {
 		way = ended(exitFailed)

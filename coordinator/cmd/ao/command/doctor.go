@@ -23,11 +23,11 @@ the program has: AO_NATS_URL, AO_NATS_CREDS, AO_API_TOKENS, AO_TLS_KEY, AO_DATA_
 
 Exit codes: 0 nothing failed (warnings may be there), 1 something must be mended, or nothing could be looked at, 2 the words were not understood, 130 interrupted.`
 
-func (a *app) doctor() *cobra.Command {
+func doctorCommand(a *app) *cobra.Command {
 	var monitor string
 	c := &cobra.Command{Use: "doctor", Short: "Look over the deployment and say what to mend", Long: aboutDoctor, Args: cobra.NoArgs}
 	c.Flags().StringVar(&monitor, "nats-monitor", "", "a NATS server's monitoring port, such as http://127.0.0.1:8222: it says when it writes to disk")
-	a.complete(c, "nats-monitor", cobra.NoFileCompletions)
+	completeFlag(c, "nats-monitor", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		found := doctor.Look(ctx, doctor.Config{
 			URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")),
@@ -38,7 +38,7 @@ func (a *app) doctor() *cobra.Command {
 		}
 		seen := slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict != checkup.Skip && f.Check != "ao" })
 		well := seen && !slices.ContainsFunc(found, func(f checkup.Finding) bool { return f.Verdict == checkup.Fail })
-		if err := a.findings(found, well); err != nil {
+		if err := showFindings(a, found, well); err != nil {
 			return err
 		}
 		if !seen {
@@ -52,8 +52,8 @@ func (a *app) doctor() *cobra.Command {
 	return c
 }
 
-// findings shows them: the order is that of the looking.
-func (a *app) findings(found []checkup.Finding, ok bool) error {
+// showFindings shows them: the order is that of the looking.
+func showFindings(a *app, found []checkup.Finding, ok bool) error {
 	if a.json {
 		doc, err := json.Marshal(struct {
 			OK     bool              `json:"ok"`

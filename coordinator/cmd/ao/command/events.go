@@ -11,18 +11,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) events() *cobra.Command {
+func eventsCommand(a *app) *cobra.Command {
 	var follow bool
 	var after string
 	c := &cobra.Command{
 		Use: "events SESSION|RUN", Short: "Show what happened in a session or a run, and what happens (-f)", Args: oneOf("a run or a session"),
 		Long: `Show the events of a session, or of one run of it, oldest first. With -f those that come, too: of a run until it has
 ended, of a session until Ctrl-C. A connection that breaks is made again where it broke.`,
-		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: a.completeEither,
+		Example: "  ao events -f ses_…\n  ao events run_… --json | jq .event_type", ValidArgsFunction: completer{a}.either,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
 	c.Flags().StringVar(&after, "after", "", "only those after this position (<runs>-<events>)")
-	a.complete(c, "after", cobra.NoFileCompletions)
+	completeFlag(c, "after", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		w := watch{app: a, session: args[0]}
 		path, err := pathOf(args[0])

@@ -57,9 +57,9 @@ type candidate struct {
 	} `json:"holds"`
 }
 
-func (a *app) explain() *cobra.Command {
+func explainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain RUN", Short: "Tell why a run waits, or why it ended so, as a story with times", Args: oneOf("a run"), ValidArgsFunction: a.completeRuns,
+		Use: "explain RUN", Short: "Tell why a run waits, or why it ended so, as a story with times", Args: oneOf("a run"), ValidArgsFunction: completer{a}.runs,
 		Long: "Tell why a run waits - which runner does not match in what, who has the slots, which run comes first - or why it ended so, and what\nhappened to it, with times.\n\nExit codes: 0 it is told, whatever became of the run; 1 there is no such run, or the coordinator refused.",
 	}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
@@ -77,12 +77,12 @@ func (a *app) explain() *cobra.Command {
 		if err := json.Unmarshal(doc, &e); err != nil {
 			return err
 		}
-		return a.showExplanation(e)
+		return showExplanation(a, e)
 	})
 	return c
 }
 
-func (a *app) showExplanation(e explanation) error {
+func showExplanation(a *app, e explanation) error {
 	var f screen.Facts
 	f.Add("run", e.RunID)
 	f.Add("agent", e.Agent)
@@ -102,7 +102,7 @@ func (a *app) showExplanation(e explanation) error {
 		return err
 	}
 	if e.WaitsFor != nil && len(e.WaitsFor.Runners) > 0 {
-		if err := a.showCandidates(e.WaitsFor.Runners, e.WaitsFor.More); err != nil {
+		if err := showCandidates(a, e.WaitsFor.Runners, e.WaitsFor.More); err != nil {
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (a *app) showExplanation(e explanation) error {
 }
 
 // showCandidates shows why runners do not take a run: what they lack, or what they are busy with.
-func (a *app) showCandidates(all []candidate, more int) error {
+func showCandidates(a *app, all []candidate, more int) error {
 	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "WHY NOT")
 	for _, r := range all {
 		var why []string

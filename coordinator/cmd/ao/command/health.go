@@ -24,7 +24,7 @@ const aboutHealth = `Ask GET /ready. Made for health checks of containers: exit 
 Without an address (--url or AO_URL) it asks the coordinator of this machine whose settings it has: at the port of AO_HTTP_ADDR, and with
 AO_TLS_CERT over https, believing that certificate alone, whatever names are in it.`
 
-func (a *app) health() *cobra.Command {
+func healthCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "health", Short: "Tell whether the coordinator is ready to work: exit code 0, else 1", Args: cobra.NoArgs, Long: aboutHealth}
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -39,7 +39,7 @@ func noFolder(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func (a *app) init() *cobra.Command {
+func initCommand(a *app) *cobra.Command {
 	var dir string
 	var workers, hosts, data, staging []string
 	var tls bool
@@ -81,7 +81,7 @@ func (a *app) init() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.showRing(ring)
+		return showRing(a, ring)
 	}
 	return c
 }
@@ -103,7 +103,7 @@ func confined(text string) (string, []users.Profile, error) {
 	return name, all, nil
 }
 
-func (a *app) showRing(ring *keyring.Ring) error {
+func showRing(a *app, ring *keyring.Ring) error {
 	if a.json {
 		raw, err := json.Marshal(ring)
 		if err != nil {

@@ -109,11 +109,11 @@ func (a *app) root() *cobra.Command {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // fails only for a flag that does not exist
 	}
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Around them:"})
-	for _, c := range []*cobra.Command{a.run(), a.runs(), a.show(), a.explain(), a.result(), a.wait(), a.stop(), a.events(), a.validate()} {
+	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), showCommand(a), explainCommand(a), resultCommand(a), waitCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{a.top(), a.sessions(), a.agents(), a.schemas(), a.runners(), a.callbacks(), a.tokens(), a.init(), a.verify(), a.backup(), a.restore(), a.conformance(), a.doctor(), a.health()} {
+	for _, c := range []*cobra.Command{topCommand(a), sessionsCommand(a), agentsCommand(a), schemasCommand(a), runnersCommand(a), callbacksCommand(a), tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a), doctorCommand(a), healthCommand(a)} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}

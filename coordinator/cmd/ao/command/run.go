@@ -103,7 +103,7 @@ func (s *seconds) Set(text string) error {
 	return nil
 }
 
-func (a *app) orderFlags(c *cobra.Command, o *order) {
+func orderFlags(a *app, c *cobra.Command, o *order) {
 	f := c.Flags()
 	f.VarP(typedFlag{&o.given, "name=value", param.Parse}, "param", "p", "a parameter: name=value, name:=JSON, or name alone for true")
 	f.Var(typedFlag{&o.given, "text", func(s string) (param.Given, error) {
@@ -128,13 +128,13 @@ func (a *app) orderFlags(c *cobra.Command, o *order) {
 	f.BoolVar(&o.calls, "call-back", false, "tell the parent session of the end, with a turn of its own (mode async_callback)")
 	f.StringVar(&o.url, "callback-url", "", "tell an HTTP receiver of the end")
 	f.Var(&o.timeout, "timeout", "limit of the execution, such as 90s")
-	a.outputFlags(c, &o.output)
+	outputFlags(a, c, &o.output)
 	c.MarkFlagsMutuallyExclusive("session", "resume")
-	a.complete(c, "param", a.completeParam)
-	a.complete(c, "resume", a.completeSessions)
-	a.complete(c, "parent", a.completeSessions)
+	completeFlag(c, "param", completer{a}.param)
+	completeFlag(c, "resume", completer{a}.sessions)
+	completeFlag(c, "parent", completer{a}.sessions)
 	for _, name := range []string{"prompt", "session", "hostname", "profile", "tag", "timeout", "max-attempts", "callback-url"} {
-		a.complete(c, name, cobra.NoFileCompletions)
+		completeFlag(c, name, cobra.NoFileCompletions)
 	}
 }
 
@@ -149,24 +149,24 @@ func (o *order) args(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func (a *app) run() *cobra.Command {
+func runCommand(a *app) *cobra.Command {
 	var o order
 	var detach, quiet bool
 	c := &cobra.Command{
 		Use: "run AGENT [--param name=value]...", Short: "Run an agent, wait for its end, print its result",
-		Long: runLong, Example: runExample, Args: o.args, ValidArgsFunction: a.completeAgents,
+		Long: runLong, Example: runExample, Args: o.args, ValidArgsFunction: completer{a}.agents,
 	}
-	a.orderFlags(c, &o)
+	orderFlags(a, c, &o)
 	c.Flags().StringVar(&o.key, "idempotency-key", "", "the same key and the same order are one run, however often it is sent")
 	c.Flags().BoolVarP(&detach, "detach", "d", false, "do not wait: print the run's id and the session's")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
-	a.complete(c, "idempotency-key", cobra.NoFileCompletions)
+	completeFlag(c, "idempotency-key", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := a.order(ctx, o, args)
+		body, err := orderOf(ctx, a, o, args)
 		if err != nil {
 			return err
 		}
-		created, doc, err := a.create(ctx, body, o.key)
+		created, doc, err := createRun(ctx, a, body, o.key)
 		switch {
 		case err != nil:
 			return err
@@ -183,8 +183,8 @@ func (a *app) run() *cobra.Command {
 	return c
 }
 
-// create sends an order. It always carries a key, so that it can be sent again over a connection that broke.
-func (a *app) create(ctx context.Context, body []byte, key string) (run.Run, json.RawMessage, error) {
+// createRun sends an order. It always carries a key, so that it can be sent again over a connection that broke.
+func createRun(ctx context.Context, a *app, body []byte, key string) (run.Run, json.RawMessage, error) {
 	if key == "" {
 		key = client.Key()
 	}
@@ -202,17 +202,17 @@ func (a *app) create(ctx context.Context, body []byte, key string) (run.Run, jso
 	return created, answer.Doc, nil
 }
 
-func (a *app) validate() *cobra.Command {
+func validateCommand(a *app) *cobra.Command {
 	var o order
 	c := &cobra.Command{
 		Use: "validate AGENT [--param name=value]...", Short: "Check what 'ao run' would be refused for; start nothing",
-		Args: o.args, ValidArgsFunction: a.completeAgents,
+		Args: o.args, ValidArgsFunction: completer{a}.agents,
 		Long: "Check an order as 'ao run' would send it, with the same flags, and start nothing.\n" +
 			"Exit codes, as of 'ao run': 0 it would be accepted, 1 it would not, 2 the words were not understood, 5 no coordinator was reached.",
 	}
-	a.orderFlags(c, &o)
+	orderFlags(a, c, &o)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
-		body, err := a.order(ctx, o, args)
+		body, err := orderOf(ctx, a, o, args)
 		if err != nil {
 			return err
 		}
@@ -253,8 +253,8 @@ type request struct {
 	OutputOptions    *run.OutputOptions `json:"output_schema_options,omitempty"`
 }
 
-// order makes the body of a request out of the words.
-func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error) {
+// orderOf makes the body of a request out of the words.
+func orderOf(ctx context.Context, a *app, o order, args []string) ([]byte, error) {
 	req := request{Type: run.Start, Session: o.session, Mode: run.AsyncPoll, Parent: o.parent,
 		Timeout: int(time.Duration(o.timeout) / time.Second), Attempts: o.attempts, Callback: o.url}
 	if o.calls {
@@ -289,7 +289,7 @@ func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error)
 			return nil, err
 		}
 	}
-	schema, err := a.schemaFor(ctx, req, o.given)
+	schema, err := schemaFor(ctx, a, req, o.given)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (a *app) order(ctx context.Context, o order, args []string) ([]byte, error)
 }
 
 // schemaFor is what the parameters are typed by. It is asked for only where it matters.
-func (a *app) schemaFor(ctx context.Context, r request, given []param.Given) (param.Schema, error) {
+func schemaFor(ctx context.Context, a *app, r request, given []param.Given) (param.Schema, error) {
 	switch {
 	case r.Type == run.Resume:
 		return param.Implicit, nil

@@ -32,7 +32,7 @@ type runner struct {
 
 var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
 
-func (a *app) runners() *cobra.Command {
+func runnersCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "runners", Short: "List the runners that take runs; send one away", Args: cobra.NoArgs}
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "runners", nil, "runners")
@@ -60,7 +60,7 @@ func (a *app) runners() *cobra.Command {
 	})
 	drain := &cobra.Command{
 		Use: "delete RUNNER", Aliases: []string{"drain"}, Short: "Send a runner away: it takes no more runs, finishes its own, goes",
-		Args: oneOf("a runner"), ValidArgsFunction: a.completeRunners,
+		Args: oneOf("a runner"), ValidArgsFunction: completer{a}.runners,
 	}
 	drain.RunE = a.act(func(ctx context.Context, args []string) error {
 		if !runnerID.MatchString(args[0]) {

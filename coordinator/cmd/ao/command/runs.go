@@ -32,7 +32,7 @@ type filter struct {
 	all   bool
 }
 
-func (a *app) filterFlags(c *cobra.Command, f *filter, statuses []string) {
+func filterFlags(a *app, c *cobra.Command, f *filter, statuses []string) {
 	flags := c.Flags()
 	flags.StringVar(&f.status, "status", "", strings.Join(statuses, ", "))
 	flags.StringVar(&f.agent, "agent", "", "of this agent")
@@ -41,11 +41,11 @@ func (a *app) filterFlags(c *cobra.Command, f *filter, statuses []string) {
 	flags.IntVar(&f.limit, "limit", 20, "at most so many on a page")
 	flags.StringVar(&f.cursor, "cursor", "", "go on where a page ended")
 	flags.BoolVar(&f.all, "all", false, "page after page, to the end")
-	a.complete(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
-	a.complete(c, "agent", a.completeAgents)
-	a.complete(c, "parent", a.completeSessions)
+	completeFlag(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "agent", completer{a}.agents)
+	completeFlag(c, "parent", completer{a}.sessions)
 	for _, name := range []string{"since", "limit", "cursor"} {
-		a.complete(c, name, cobra.NoFileCompletions)
+		completeFlag(c, name, cobra.NoFileCompletions)
 	}
 }
 
@@ -119,15 +119,15 @@ func statuses[S ~string](all []S) []string {
 	return names
 }
 
-func (a *app) runs() *cobra.Command {
+func runsCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
 		Use: "runs", Short: "List runs, the newest first", Args: cobra.NoArgs, Aliases: []string{"ps"},
 		Example: "  ao runs --status failed --since 2h\n  ao runs --json --all | jq -r .run_id",
 	}
-	a.filterFlags(c, &f, statuses(run.Statuses))
+	filterFlags(a, c, &f, statuses(run.Statuses))
 	c.Flags().StringVar(&f.session, "session", "", "of this session")
-	a.complete(c, "session", a.completeSessions)
+	completeFlag(c, "session", completer{a}.sessions)
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		p, err := a.paged(ctx, "runs", f)
 		if err != nil {
@@ -139,7 +139,7 @@ func (a *app) runs() *cobra.Command {
 			if err := json.Unmarshal(doc, &r); err != nil {
 				return err
 			}
-			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), a.took(r), a.last(remark(r)))
+			table.Row(r.ID, r.Agent, string(r.Status), screen.Age(a.now(), r.CreatedAt), tookOf(a, r), a.last(remark(r)))
 			return nil
 		})
 		if err == nil {
@@ -150,8 +150,8 @@ func (a *app) runs() *cobra.Command {
 	return c
 }
 
-// took is how long a run has been going, or went.
-func (a *app) took(r run.Run) string {
+// tookOf is how long a run has been going, or went.
+func tookOf(a *app, r run.Run) string {
 	begun := r.StartedAt
 	if begun == nil {
 		begun = r.ClaimedAt
@@ -182,8 +182,8 @@ func remark(r run.Run) string {
 	return r.WaitingFor
 }
 
-func (a *app) show() *cobra.Command {
-	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show all that is known of a run or a session", Args: oneOf("a run or a session"), ValidArgsFunction: a.completeEither}
+func showCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "show RUN|SESSION", Short: "Show all that is known of a run or a session", Args: oneOf("a run or a session"), ValidArgsFunction: completer{a}.either}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		path, err := pathOf(args[0])
 		if err != nil {
@@ -196,14 +196,14 @@ func (a *app) show() *cobra.Command {
 		case a.json:
 			return a.doc(doc)
 		case path[0] == "sessions":
-			return a.showSession(doc)
+			return showSession(a, doc)
 		}
-		return a.showRun(doc)
+		return showRun(a, doc)
 	})
 	return c
 }
 
-func (a *app) showRun(doc json.RawMessage) error {
+func showRun(a *app, doc json.RawMessage) error {
 	var r run.Run
 	if err := json.Unmarshal(doc, &r); err != nil {
 		return err
@@ -245,7 +245,7 @@ func (a *app) showRun(doc json.RawMessage) error {
 	if r.TimeoutAt != nil && !r.Status.Final() {
 		f.Add("limit", r.TimeoutAt.Local().Format(time.DateTime))
 	}
-	f.Add("took", a.took(r))
+	f.Add("took", tookOf(a, r))
 	if len(r.Parameters) > 0 {
 		f.Add("parameters", screen.JSON([]byte(indented(r.Parameters))))
 	}
@@ -273,12 +273,12 @@ func demands(d run.Demands) string {
 	return screen.Line(strings.Join(all, " "))
 }
 
-func (a *app) result() *cobra.Command {
+func resultCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "result RUN|SESSION", Short: "Print the result of a run, or of a session's newest ended run", Args: oneOf("a run or a session"),
 		Long: `Print a result: text as it is, data as indented JSON. Of a program that printed no JSON what it printed, its standard error on
 standard error. With --json the whole result document.`,
-		ValidArgsFunction: a.completeEither,
+		ValidArgsFunction: completer{a}.either,
 	}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		path, err := pathOf(args[0])
@@ -302,21 +302,21 @@ standard error. With --json the whole result document.`,
 		if res.ExitCode != nil && *res.ExitCode != 0 {
 			a.note("its program ended with exit code %d", *res.ExitCode)
 		}
-		return a.showResult(res)
+		return showResult(a, res)
 	})
 	return c
 }
 
-func (a *app) wait() *cobra.Command {
+func waitCommand(a *app) *cobra.Command {
 	var limit seconds
 	var quiet bool
 	c := &cobra.Command{
-		Use: "wait RUN", Short: "Wait for a run's end and print its result, as 'ao run' does", Args: oneOf("a run"), ValidArgsFunction: a.completeRuns,
+		Use: "wait RUN", Short: "Wait for a run's end and print its result, as 'ao run' does", Args: oneOf("a run"), ValidArgsFunction: completer{a}.runs,
 		Long: "Wait for a run's end, tell what happens on the way, print its result.\nExit codes: 0 completed, 1 failed, 3 stopped, 4 the time to wait was over and the run goes on.",
 	}
 	c.Flags().Var(&limit, "timeout", "how long to wait, such as 90s; the run goes on after it (default: to the end)")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not tell what happens on the way")
-	a.complete(c, "timeout", cobra.NoFileCompletions)
+	completeFlag(c, "timeout", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := run.CheckID(args[0]); err != nil {
 			return usage{err}
@@ -334,9 +334,9 @@ func (a *app) wait() *cobra.Command {
 	return c
 }
 
-func (a *app) stop() *cobra.Command {
+func stopCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "stop [--tree] RUN|SESSION...", Short: "Stop runs, or what runs and waits in sessions", Args: someOf("a run or a session"), ValidArgsFunction: a.completeEither,
+		Use: "stop [--tree] RUN|SESSION...", Short: "Stop runs, or what runs and waits in sessions", Args: someOf("a run or a session"), ValidArgsFunction: completer{a}.either,
 		Long: "Stop runs, or what runs in sessions; what waits in them is cancelled. 'ao wait RUN' tells when one has ended.\n" +
 			"What runs below goes on, and is named; with --tree it is stopped too, and what is started below later, until the session goes on.\n" +
 			"Of several, each is told to stop, also where another cannot be; the exit code is that of the first refusal.",
@@ -354,7 +354,7 @@ func (a *app) stop() *cobra.Command {
 		}
 		var first error
 		for i, path := range paths {
-			err := a.stopOne(ctx, args[i], path, tree)
+			err := stopOne(ctx, a, args[i], path, tree)
 			if err != nil && first != nil {
 				a.exit(c.CommandPath(), err)
 			}
@@ -371,7 +371,7 @@ func (a *app) stop() *cobra.Command {
 }
 
 // stopOne stops what an id names, and prints how it stands then.
-func (a *app) stopOne(ctx context.Context, id string, path []string, tree bool) error {
+func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) error {
 	call := client.Call{Method: http.MethodPost, Path: append(path, "stop")}
 	if tree {
 		call.Body = []byte(`{"tree":true}`)

@@ -26,7 +26,7 @@ type named struct {
 	CreatedAt   time.Time       `json:"created_at"`
 }
 
-func (a *app) schemas() *cobra.Command {
+func schemasCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "schemas", Short: "List output schemas that have names; show, create and delete them", Args: cobra.NoArgs,
 		Long: "List the output schemas that 'ao run --output-schema-name' and agents' output_schema_name can name. One never changes; another one\n" +
@@ -48,12 +48,12 @@ func (a *app) schemas() *cobra.Command {
 			return nil
 		})
 	})
-	c.AddCommand(a.schemaShow(), a.schemaCreate(), a.schemaDelete())
+	c.AddCommand(schemaShowCommand(a), schemaCreateCommand(a), schemaDeleteCommand(a))
 	return c
 }
 
-func (a *app) schemaShow() *cobra.Command {
-	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: oneOf("an output schema"), ValidArgsFunction: a.completeSchemas}
+func schemaShowCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "show NAME", Short: "Show an output schema", Args: oneOf("an output schema"), ValidArgsFunction: completer{a}.schemas}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
 			return usage{err}
@@ -81,7 +81,7 @@ func (a *app) schemaShow() *cobra.Command {
 	return c
 }
 
-func (a *app) schemaCreate() *cobra.Command {
+func schemaCreateCommand(a *app) *cobra.Command {
 	var file, description string
 	c := &cobra.Command{
 		Use: "create NAME --file SCHEMA", Short: "Give an output schema a name", Args: oneOf("a name for the output schema"), ValidArgsFunction: cobra.NoFileCompletions,
@@ -90,7 +90,7 @@ func (a *app) schemaCreate() *cobra.Command {
 	}
 	c.Flags().StringVar(&file, "file", "", "the schema: a file, '{…}' itself, or - for standard input")
 	c.Flags().StringVar(&description, "description", "", "what it is for")
-	a.complete(c, "description", cobra.NoFileCompletions)
+	completeFlag(c, "description", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
 			return usage{err}
@@ -119,8 +119,8 @@ func (a *app) schemaCreate() *cobra.Command {
 	return c
 }
 
-func (a *app) schemaDelete() *cobra.Command {
-	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent names", Args: oneOf("an output schema"), ValidArgsFunction: a.completeSchemas}
+func schemaDeleteCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "delete NAME", Short: "Delete an output schema that no agent names", Args: oneOf("an output schema"), ValidArgsFunction: completer{a}.schemas}
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := agent.CheckName("name", args[0]); err != nil {
 			return usage{err}
@@ -152,15 +152,15 @@ func (r *retries) Set(text string) error {
 	return nil
 }
 
-func (a *app) outputFlags(c *cobra.Command, w *wanted) {
+func outputFlags(a *app, c *cobra.Command, w *wanted) {
 	f := c.Flags()
 	f.StringVar(&w.schema, "output-schema", "", "the answer must match this JSON Schema: a file, '{…}' itself, or - for standard input")
 	f.StringVar(&w.name, "output-schema-name", "", "the answer must match the output schema of this name ('ao schemas')")
 	f.Var(&w.retries, "output-retries", "how often an agent is asked again whose answer does not match, 0 to 10")
 	f.BoolVar(&w.strict, "strict-json", false, "the answer must be JSON as a whole; nothing is looked for in it")
 	c.MarkFlagsMutuallyExclusive("output-schema", "output-schema-name")
-	a.complete(c, "output-schema-name", a.completeSchemas)
-	a.complete(c, "output-retries", cobra.NoFileCompletions)
+	completeFlag(c, "output-schema-name", completer{a}.schemas)
+	completeFlag(c, "output-retries", cobra.NoFileCompletions)
 }
 
 // into says it in a request.
@@ -180,13 +180,6 @@ func (w wanted) into(a *app, r *request) error {
 		}
 	}
 	return nil
-}
-
-func (a *app) completeSchemas(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 && c.Name() != "run" && c.Name() != "validate" {
-		return nil, noFiles
-	}
-	return a.offer(c, "schemas", "name", func(words map[string]string) string { return words["description"] }), noFiles
 }
 
 // outputOfAgent is what an agent's answer must be, for people.

@@ -17,10 +17,10 @@ var sessionStatuses = []run.SessionStatus{
 	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
 }
 
-func (a *app) sessions() *cobra.Command {
+func sessionsCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{Use: "sessions", Short: "List sessions, the newest first; delete one", Args: cobra.NoArgs}
-	a.filterFlags(c, &f, statuses(sessionStatuses))
+	filterFlags(a, c, &f, statuses(sessionStatuses))
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		p, err := a.paged(ctx, "sessions", f)
 		if err != nil {
@@ -40,7 +40,7 @@ func (a *app) sessions() *cobra.Command {
 		}
 		return err
 	})
-	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events; not while something runs in it", Args: oneOf("a session"), ValidArgsFunction: a.completeSessions}
+	gone := &cobra.Command{Use: "delete SESSION", Short: "Delete a session with its runs and events; not while something runs in it", Args: oneOf("a session"), ValidArgsFunction: completer{a}.sessions}
 	gone.RunE = a.act(func(ctx context.Context, args []string) error {
 		if err := run.CheckSessionID(args[0]); err != nil {
 			return usage{err}
@@ -66,7 +66,7 @@ func (a *app) delete(ctx context.Context, path ...string) error {
 	return nil
 }
 
-func (a *app) showSession(doc json.RawMessage) error {
+func showSession(a *app, doc json.RawMessage) error {
 	var s run.Session
 	if err := json.Unmarshal(doc, &s); err != nil {
 		return err

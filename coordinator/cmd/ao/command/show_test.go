@@ -152,10 +152,10 @@ func TestATerminalIsNotSteered(t *testing.T) {
 	var out strings.Builder
 	a := &app{out: &out, terminal: true}
 	text := "one\x1b[2J"
-	if err := a.showResult(run.Result{Text: &text}); err != nil {
+	if err := showResult(a, run.Result{Text: &text}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.showResult(run.Result{Data: json.RawMessage("\"\u009b2J\x7f\"")}); err != nil {
+	if err := showResult(a, run.Result{Data: json.RawMessage("\"\u009b2J\x7f\"")}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), `one\x1b[2J`+"\n"+`"\u009b2J\u007f"`+"\n"; got != want {

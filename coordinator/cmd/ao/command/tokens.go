@@ -19,7 +19,7 @@ The coordinator reads it again as soon as it changes. With such a file every req
 
 Scopes: read looks at everything; run can also start, resume and stop runs; admin can do everything (agents, schemas, runners, deleting).`
 
-func (a *app) tokens() *cobra.Command {
+func tokensCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "tokens", Short: "Make, list and revoke the API tokens of a coordinator", Long: aboutTokens, Args: cobra.NoArgs}
 	c.PersistentFlags().StringVar(&file, "file", "", "the file of tokens (AO_API_TOKENS)")
@@ -31,12 +31,12 @@ func (a *app) tokens() *cobra.Command {
 		return path, nil
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	c.AddCommand(a.tokenCreate(at), a.tokenList(at), a.tokenRevoke(at))
+	c.AddCommand(tokenCreateCommand(a, at), tokenListCommand(a, at), tokenRevokeCommand(a, at))
 	return c
 }
 
-// here is a command's work that needs no coordinator.
-func (a *app) here(at func() (string, error), f func(path string, args []string) error) func(*cobra.Command, []string) error {
+// onFile is a command's work that needs no coordinator.
+func onFile(a *app, at func() (string, error), f func(path string, args []string) error) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
 		path, err := at()
 		if err != nil {
@@ -57,7 +57,7 @@ type token struct {
 	Expired bool       `json:"expired,omitempty"`
 }
 
-func (a *app) tokenCreate(at func() (string, error)) *cobra.Command {
+func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	var name, expires string
 	var scopes []string
 	c := &cobra.Command{
@@ -70,9 +70,9 @@ func (a *app) tokenCreate(at func() (string, error)) *cobra.Command {
 	for _, flag := range []string{"name", "scope"} {
 		_ = c.MarkFlagRequired(flag) // fails only for a flag that does not exist
 	}
-	a.complete(c, "scope", cobra.FixedCompletions([]string{"read", "run", "admin"}, cobra.ShellCompDirectiveNoFileComp))
-	c.RunE = a.here(at, func(path string, _ []string) error {
-		until, err := a.until(expires)
+	completeFlag(c, "scope", cobra.FixedCompletions([]string{"read", "run", "admin"}, cobra.ShellCompDirectiveNoFileComp))
+	c.RunE = onFile(a, at, func(path string, _ []string) error {
+		until, err := untilOf(a, expires)
 		if err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ func (a *app) tokenCreate(at func() (string, error)) *cobra.Command {
 	return c
 }
 
-// until reads how long a token is good; the zero time is for ever.
-func (a *app) until(expires string) (time.Time, error) {
+// untilOf reads how long a token is good; the zero time is for ever.
+func untilOf(a *app, expires string) (time.Time, error) {
 	if expires == "" {
 		return time.Time{}, nil
 	}
@@ -128,9 +128,9 @@ func instant(t time.Time) *time.Time {
 	return &t
 }
 
-func (a *app) tokenList(at func() (string, error)) *cobra.Command {
+func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the tokens: names and scopes, never the tokens", Args: cobra.NoArgs}
-	c.RunE = a.here(at, func(path string, _ []string) error {
+	c.RunE = onFile(a, at, func(path string, _ []string) error {
 		all, err := access.List(path)
 		if err != nil {
 			return err
@@ -169,7 +169,7 @@ func date(t time.Time, none string) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func (a *app) tokenRevoke(at func() (string, error)) *cobra.Command {
+func tokenRevokeCommand(a *app, at func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "revoke NAME", Aliases: []string{"delete"}, Short: "Revoke a token: whoever shows it from now on is refused", Args: oneOf("a token"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -183,7 +183,7 @@ func (a *app) tokenRevoke(at func() (string, error)) *cobra.Command {
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	c.RunE = a.here(at, func(path string, args []string) error {
+	c.RunE = onFile(a, at, func(path string, args []string) error {
 		if err := access.Revoke(path, args[0]); err != nil {
 			return err
 		}

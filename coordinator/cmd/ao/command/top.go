@@ -72,7 +72,7 @@ const (
 	topRows     = 20
 )
 
-func (a *app) top() *cobra.Command {
+func topCommand(a *app) *cobra.Command {
 	var once bool
 	c := &cobra.Command{
 		Use: "top", Short: "Watch lanes, runners, runs and rates, live", Args: cobra.NoArgs,
@@ -97,7 +97,7 @@ with --json each is a document on a line: {"status":…,"runners":[…],"runs":[
 
 // top is a watch.
 type top struct {
-	*app
+	app     *app
 	now     look
 	past    []look // before it, the newest last; of the same coordinator
 	trouble string // why the last look was in vain
@@ -109,7 +109,7 @@ func (t *top) look(ctx context.Context) error {
 	defer cancel()
 	now, err := t.ask(limited)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = &client.Lost{URL: t.client.URL(), Cause: fmt.Errorf("no answer within %s", topPatience)}
+		err = &client.Lost{URL: t.app.client.URL(), Cause: fmt.Errorf("no answer within %s", topPatience)}
 	}
 	if err != nil {
 		return err
@@ -124,18 +124,18 @@ func (t *top) look(ctx context.Context) error {
 }
 
 func (t *top) ask(ctx context.Context) (now look, err error) {
-	status, err := t.client.Get(ctx, nil, "status")
+	status, err := t.app.client.Get(ctx, nil, "status")
 	if err != nil {
 		return now, err
 	}
 	if err := json.Unmarshal(status, &now.status); err != nil || now.status.Since.IsZero() {
 		return now, fmt.Errorf("how everything stands cannot be read: %.200s", status)
 	}
-	runners, err := t.client.List(ctx, "runners", nil, "runners")
+	runners, err := t.app.client.List(ctx, "runners", nil, "runners")
 	if err != nil {
 		return now, err
 	}
-	runs, err := t.client.List(ctx, "runs", url.Values{"limit": {strconv.Itoa(topRows)}}, "runs")
+	runs, err := t.app.client.List(ctx, "runs", url.Values{"limit": {strconv.Itoa(topRows)}}, "runs")
 	if err != nil {
 		return now, err
 	}
@@ -166,10 +166,10 @@ func orNone(all []json.RawMessage) []json.RawMessage {
 
 // show prints one picture, as plain text or as a document.
 func (t *top) show() error {
-	if t.json {
-		return t.doc(t.now.doc)
+	if t.app.json {
+		return t.app.doc(t.now.doc)
 	}
-	return t.print(strings.Join(t.picture(0), "\n") + "\n")
+	return t.app.print(strings.Join(t.picture(0), "\n") + "\n")
 }
 
 // rates are per second, over the last looks; not ok: there was only one.
@@ -191,7 +191,7 @@ func (t *top) rates() (r totals, ok bool) {
 func (t *top) picture(height int) []string {
 	s := t.now.status
 	head := []string{
-		fmt.Sprintf("ao top  %s  %s  up %s", screen.Line(t.client.URL()), s.At.Local().Format(time.TimeOnly), screen.Took(s.At.Sub(s.Since))),
+		fmt.Sprintf("ao top  %s  %s  up %s", screen.Line(t.app.client.URL()), s.At.Local().Format(time.TimeOnly), screen.Took(s.At.Sub(s.Since))),
 		fmt.Sprintf("runs     %d pending (of %d)  %d claimed  %d running  %d stopping  %d ended", s.Runs["pending"], s.MaxPending, s.Runs["claimed"], s.Runs["running"], s.Runs["stopping"], s.Runs["ended"]),
 	}
 	if r, ok := t.rates(); ok {
@@ -294,7 +294,7 @@ func (t *top) runnerRows() []string {
 func (t *top) runRows() []string {
 	table := screen.NewTable("RUN", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
 	for _, r := range t.now.runs {
-		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), t.took(r), screen.Cut(remark(r), noteWidth))
+		table.Row(r.ID, r.Agent, string(r.Status), screen.Age(t.now.status.At, r.CreatedAt), tookOf(t.app, r), screen.Cut(remark(r), noteWidth))
 	}
 	return rows(table)
 }

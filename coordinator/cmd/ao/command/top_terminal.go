@@ -34,10 +34,10 @@ func (t *top) watch(ctx context.Context) error {
 	}
 	defer restore()
 	if out != nil {
-		if err := t.print(enterScreen); err != nil {
+		if err := t.app.print(enterScreen); err != nil {
 			return err
 		}
-		defer func() { _ = t.print(leaveScreen) }()
+		defer func() { _ = t.app.print(leaveScreen) }()
 	}
 	tick := time.NewTicker(topEvery)
 	defer tick.Stop()
@@ -64,8 +64,8 @@ func (t *top) watch(ctx context.Context) error {
 
 // screen is the terminal that pictures are painted on; nil where the output is none, or one that does not know how.
 func (t *top) screen() *os.File {
-	f, ok := t.out.(*os.File)
-	if kind := os.Getenv("TERM"); !ok || t.json || kind == "" || kind == "dumb" || !term.IsTerminal(int(f.Fd())) {
+	f, ok := t.app.out.(*os.File)
+	if kind := os.Getenv("TERM"); !ok || t.app.json || kind == "" || kind == "dumb" || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
 	return f
@@ -74,10 +74,10 @@ func (t *top) screen() *os.File {
 // paint shows the picture: over the one before on a terminal, else behind it.
 func (t *top) paint(out *os.File) error {
 	if out == nil {
-		if err := t.show(); err != nil || t.json {
+		if err := t.show(); err != nil || t.app.json {
 			return err
 		}
-		return t.print("\n")
+		return t.app.print("\n")
 	}
 	width, height, err := term.GetSize(int(out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -91,14 +91,14 @@ func (t *top) paint(out *os.File) error {
 		}
 		b.WriteString(screen.Cut(line, width) + clearLine)
 	}
-	return t.print(b.String() + clearBelow)
+	return t.app.print(b.String() + clearBelow)
 }
 
 // keys has what is typed looked at, key by key where the input is a terminal: q and Ctrl-C quit. Whoever waits for a key can't be called
 // back; that one goes with the program.
 func (t *top) keys(quit func()) (restore func(), err error) {
 	restore = func() {}
-	f, file := t.in.(*os.File)
+	f, file := t.app.in.(*os.File)
 	switch {
 	case file && !term.IsTerminal(int(f.Fd())): // somebody else's input
 		return restore, nil
@@ -112,7 +112,7 @@ func (t *top) keys(quit func()) (restore func(), err error) {
 	go func() {
 		b := make([]byte, 16)
 		for {
-			n, err := t.in.Read(b)
+			n, err := t.app.in.Read(b)
 			if strings.ContainsAny(string(b[:n]), "qQ\x03") {
 				quit()
 				return

@@ -46,7 +46,7 @@ callback owed came once, or is yet to come.
 Exit codes: 0 all of that is so, 1 something is wrong, and is printed, or the coordinator refused, 2 the words were not
 understood, 5 no coordinator was reached, 130 interrupted.`
 
-func (a *app) verify() *cobra.Command {
+func verifyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Prove from the stream that nothing was lost and nothing done twice", Long: aboutVerify, Args: cobra.NoArgs}
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		answer, err := a.client.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: auditTime})
@@ -60,7 +60,7 @@ func (a *app) verify() *cobra.Command {
 		if a.json {
 			err = a.doc(answer.Doc)
 		} else {
-			err = a.showAudit(r)
+			err = showAudit(a, r)
 		}
 		if err == nil && !*r.OK {
 			return ended(exitFailed)
@@ -70,7 +70,7 @@ func (a *app) verify() *cobra.Command {
 	return c
 }
 
-func (a *app) showAudit(r audit) error {
+func showAudit(a *app, r audit) error {
 	var f screen.Facts
 	parts := func(of map[string]int, names ...string) string {
 		var all []string
