@@ -109,7 +109,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	var rejected []Step
 	if n.t.Contract {
 		n.readAll(g, func() (_ []bus.Message, err error) {
-			rejected, err = n.rejections(ctx, subject.Event(part, r.SessionID, r.ID, run.EventMessage))
+			rejected, err = n.rejections(ctx)
 			return nil, err
 		}, func([]bus.Message) {})
 	}
@@ -386,44 +386,6 @@ func (n *narrator) hooks(all []bus.Message) {
 		}
 		n.add(m, 0, StepWebhook, say)
 	}
-}
-
-// rejections are the answers that did not match, as the session's readers were told of them.
-func (n *narrator) rejections(ctx context.Context, filter string) (steps []Step, err error) {
-	for after, read := uint64(0), 0; read < storyEvents; read += storyPage {
-		page, err := n.c.bus.Events(ctx, filter, after, storyPage)
-		if err != nil {
-			return steps, err
-		}
-		for _, m := range page {
-			after = m.Seq
-			e, ok := n.c.Journal.Event(m)
-			if !ok {
-				continue
-			}
-			if detail, ok := rejection(e); ok {
-				steps = append(steps, Step{At: m.Time.UTC(), What: StepRejected, Detail: detail})
-			}
-		}
-		if len(page) < storyPage {
-			break
-		}
-	}
-	return steps, nil
-}
-
-// rejection is what a message says of an answer that does not fit; not ok: it is about something else.
-func rejection(e run.Event) (string, bool) {
-	var m run.Message
-	if json.Unmarshal(e.Body, &m) != nil || m.Rejected() == nil {
-		return "", false
-	}
-	r := m.Rejected()
-	say := fmt.Sprintf("answer %d of %d: it does not match the output schema", r.Attempt, r.Of)
-	for _, w := range r.Errors {
-		say += fmt.Sprintf(" - %s: %s", w.Path, w.Message)
-	}
-	return brief(say, detailLength), true
 }
 
 // steps puts everything in order: that of the stream, and answers, which have no place in it, by their times.

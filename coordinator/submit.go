@@ -375,7 +375,7 @@ func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry
 
 // queued is the record that lets a worker take the attempt.
 func (c *Coordinator) queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
-	body, err := run.Queued{V: c.versions.now(), Attempt: attempt, Key: c.keys.of(s.ID, attempt), RecordVersion: c.versions.told(), Spec: s}.Encode()
+	body, err := run.Queued{V: c.versions.now(), Attempt: attempt, Key: c.keys.of(s.ID, attempt), RecordVersion: c.versions.records.told(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
 }
 

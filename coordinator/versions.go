@@ -10,27 +10,39 @@ import (
 
 	"ao/coordinator/journal"
 	"ao/nats/subject"
+	"ao/shared/run"
 	"ao/shared/version"
 )
 
-// Names under which a coordinator tells its record version and its build's, in what its NATS service says of itself.
+// Names under which a coordinator tells what it reads, and its build's version, in what its NATS service says of
+// itself.
 const (
-	VersionKey = "record_version"
-	programKey = "program_version"
+	VersionKey      = "record_version"
+	EventVersionKey = "event_version"
+	programKey      = "program_version"
 )
 
 // Metadata is what the coordinator's NATS service says of itself to every other coordinator.
 func (c *Coordinator) Metadata() map[string]string {
-	return map[string]string{VersionKey: strconv.Itoa(c.RecordVersion), programKey: version.Of()}
+	return map[string]string{VersionKey: strconv.Itoa(c.RecordVersion), EventVersionKey: strconv.Itoa(run.EventVersion), programKey: version.Of()}
 }
 
-// versions knows the newest record version that every coordinator reads which is online: what all write, and what attempts allow.
+// versions knows what every coordinator reads which is online: the newest version of records, what all write and
+// attempts allow, and the newest form of events, what workers may write.
 //
-// Coordinators answer the ping of their NATS service and tell their version there. One of a program that told nothing answers too:
-// it reads version 1. The version begins at 1. It rises when, for as long as a silent runner is waited for (Patience.Remove), all that
-// answered told more, and it falls at once; so one that is restarted meanwhile, or not heard for a moment, still counts.
+// Coordinators answer the ping of their NATS service and tell their versions there. One of a program that told nothing
+// answers too: it reads version 1.
 type versions struct {
-	c      *Coordinator
+	c               *Coordinator
+	records, events bound
+}
+
+// bound is the newest version of something that all read. It begins at 1. It rises when, for as long as a silent runner
+// is waited for (Patience.Remove), all that answered told more, and it falls at once; so one that is restarted
+// meanwhile, or not heard for a moment, still counts.
+type bound struct {
+	name   string // in the metadata
+	own    int
 	lowest atomic.Int64 // what counts
 
 	// The next one, since when, for watch alone.
@@ -39,67 +51,76 @@ type versions struct {
 }
 
 func newVersions(c *Coordinator) *versions {
-	v := &versions{c: c, next: c.RecordVersion, since: time.Now()}
-	v.lowest.Store(1)
+	v := &versions{c: c}
+	v.records.begin(VersionKey, c.RecordVersion)
+	v.events.begin(EventVersionKey, run.EventVersion)
 	return v
 }
 
+func (b *bound) begin(name string, own int) {
+	b.name, b.own, b.next, b.since = name, own, own, time.Now()
+	b.lowest.Store(1)
+}
+
 // now is the version of records that do not stand under an attempt's key.
-func (v *versions) now() int { return min(int(v.lowest.Load()), v.c.RecordVersion) }
+func (v *versions) now() int { return v.records.now() }
 
 // of is the version of records under an attempt's key, coordinators' as workers'.
 func (v *versions) of(a journal.Active) int { return min(v.now(), a.MostVersion()) }
 
+// now is what counts.
+func (b *bound) now() int { return min(int(b.lowest.Load()), b.own) }
+
 // told is what workers and attempts are told; 0: 1, as programs of before understand it.
-func (v *versions) told() int {
-	if n := v.now(); n > 1 {
+func (b *bound) told() int {
+	if n := b.now(); n > 1 {
 		return n
 	}
 	return 0
 }
 
-// watch asks all coordinators again and again. A program of version 1 has nothing to find out.
+// watch asks all coordinators again and again.
 func (v *versions) watch(ctx context.Context) error {
-	if v.c.RecordVersion == 1 {
-		return nil
-	}
 	pace := min(v.c.Patience.Remove/10, 10*time.Second)
 	return every(ctx, pace, func(ctx context.Context) {
 		answers, err := v.c.bus.Survey(ctx, subject.APIPing, min(pace, time.Second))
 		if err != nil {
 			answers = nil
 		}
-		if before := v.lowest.Load(); v.heard(answers, time.Now()) != int(before) {
-			v.c.log.Info("the record version of all coordinators changed", "before", before, "now", v.lowest.Load())
+		for _, b := range []*bound{&v.records, &v.events} {
+			if before := b.now(); b.heard(answers, time.Now(), v.c.Patience.Remove) != before {
+				v.c.log.Info("what all coordinators read changed", "what", b.name, "before", before, "now", b.now())
+			}
 		}
 	})
 }
 
-// heard is a round of answers; none at all is one of which nothing is known. It gives what counts from now on.
-func (v *versions) heard(answers [][]byte, now time.Time) int {
-	least := v.c.RecordVersion
+// heard is a round of answers; none at all is one of which nothing is known. It gives what counts from now on. What is
+// more than before must have been told for so long.
+func (b *bound) heard(answers [][]byte, now time.Time, patience time.Duration) int {
+	least := b.own
 	if len(answers) == 0 {
 		least = 1
 	}
 	for _, a := range answers {
-		least = min(least, versionIn(a))
+		least = min(least, versionIn(a, b.name))
 	}
-	switch lowest := int(v.lowest.Load()); {
+	switch lowest := int(b.lowest.Load()); {
 	case least <= lowest:
-		v.lowest.Store(int64(least))
-	case now.Sub(v.since) < v.c.Patience.Remove:
-		v.next = min(v.next, least)
+		b.lowest.Store(int64(least))
+	case now.Sub(b.since) < patience:
+		b.next = min(b.next, least)
 		return lowest
 	default:
-		v.lowest.Store(int64(min(v.next, least)))
+		b.lowest.Store(int64(min(b.next, least)))
 	}
-	v.next, v.since = v.c.RecordVersion, now
-	return int(v.lowest.Load())
+	b.next, b.since = b.own, now
+	return int(b.lowest.Load())
 }
 
-// versionIn is the record version in an answer to a ping.
-func versionIn(answer []byte) int {
-	n, err := strconv.Atoi(metadataIn(answer)[VersionKey])
+// versionIn is a version in an answer to a ping.
+func versionIn(answer []byte, name string) int {
+	n, err := strconv.Atoi(metadataIn(answer)[name])
 	if err != nil {
 		return 1
 	}

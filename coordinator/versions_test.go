@@ -24,7 +24,8 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 		return all
 	}
 	c := New(Config{RecordVersion: 3})
-	now := c.versions.since
+	records := &c.versions.records
+	now := records.since
 	for _, tt := range []struct {
 		name  string
 		after time.Duration
@@ -45,7 +46,7 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 		{"until it is sure", 39 * time.Minute, []int{3, 3}, 3},
 		{"nonsense is 1", 40 * time.Minute, []int{3, -7}, 1},
 	} {
-		if got := c.versions.heard(says(tt.told...), now.Add(tt.after)); got != tt.want || c.versions.now() != tt.want {
+		if got := records.heard(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want || c.versions.now() != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -55,8 +56,8 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
 	c := New(Config{RecordVersion: 3})
 	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3}, {3, 2, 2, 3}} {
-		c.versions.lowest.Store(int64(tt.all))
-		if of, told := c.versions.of(journal.Active{RecordVersion: tt.bound}), c.versions.told(); of != tt.of || told != tt.told {
+		c.versions.records.lowest.Store(int64(tt.all))
+		if of, told := c.versions.of(journal.Active{RecordVersion: tt.bound}), c.versions.records.told(); of != tt.of || told != tt.told {
 			t.Errorf("%+v: got %d, told %d", tt, of, told)
 		}
 	}

@@ -41,6 +41,7 @@ type boss struct {
 	onPart  func(name string) error // before a part is stored; where it is refused, it is not
 	api     string                  // where the HTTP API is
 	allows  int                     // the newest record version that is told at the registration
+	forms   int                     // the newest form of events, likewise
 	lease   time.Duration           // default 10 s
 	looked  atomic.Int32            // how often a record was asked for
 	mute    context.CancelFunc      // from then on beats are not answered
@@ -85,7 +86,7 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 		if s.refuse != nil {
 			return nil, s.refuse
 		}
-		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}, APIURL: s.api, RecordVersion: s.allows})
+		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}, APIURL: s.api, RecordVersion: s.allows, EventVersion: s.forms})
 	case subject.Fleet(fleet.OpDeregister):
 		var f fleet.Farewell
 		json.Unmarshal(body, &f)

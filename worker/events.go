@@ -21,8 +21,9 @@ const maxEvent = 512 << 10
 
 // events writes what an executor shows of a run.
 type events struct {
-	w *Worker
-	a *attempt
+	w     *Worker
+	a     *attempt
+	packs bool // all coordinators could read packs when the attempt began
 
 	bond   bond
 	memory *memory
@@ -60,12 +61,39 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		return
 	}
 	if e.out == nil {
-		e.out = e.w.bus.Emitter()
+		e.out = e.w.bus.Gatherer(e.a.wanted, e.seal)
 	}
-	at := subject.Event(e.a.partition, ev.SessionID, ev.RunID, ev.Type)
-	if err := e.out.Emit(ctx, at, run.Prove(e.a.Key, at, raw)); err != nil {
+	if err := e.send(ctx, bus.Entry{Subject: e.at(ev.Type), Body: raw}); err != nil {
 		e.lost++
 	}
+}
+
+// send sends an event, with others where all can read that. The caller holds mu.
+func (e *events) send(ctx context.Context, event bus.Entry) error {
+	if e.packs && e.w.terms.packs() {
+		return e.out.Gather(ctx, event)
+	}
+	alone := e.seal([]bus.Entry{event})
+	return e.out.Emit(ctx, alone.Subject, alone.Body)
+}
+
+// seal makes the message of an event, or of several that go together, with the attempt's proof.
+func (e *events) seal(all []bus.Entry) bus.Entry {
+	m := all[0]
+	if len(all) > 1 {
+		bodies := make([][]byte, len(all))
+		for i, event := range all {
+			bodies[i] = event.Body
+		}
+		m = bus.Entry{Subject: e.at(run.PackKind), Body: run.Pack(bodies)}
+	}
+	m.Body = run.Prove(e.a.Key, m.Subject, m.Body)
+	return m
+}
+
+// at is where the attempt's events of a kind go.
+func (e *events) at(kind string) string {
+	return subject.Event(e.a.partition, e.a.SessionID, e.a.ID, kind)
 }
 
 // leftOut tells the session's readers that an event was too large, and keeps it in mind.

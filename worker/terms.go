@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ao/shared/fleet"
+	"ao/shared/run"
 )
 
 // terms are what coordinators said last. The zero value has not heard any yet.
@@ -13,6 +14,7 @@ type terms struct {
 	every   atomic.Int64           // nanoseconds between beats
 	waits   atomic.Int64           // the lease, in nanoseconds
 	allowed atomic.Int64           // the newest record version
+	forms   atomic.Int64           // the newest form of events
 	at      atomic.Int64           // when a coordinator last answered a beat of ours, nanoseconds since 1970; 0: never
 	where   atomic.Pointer[string] // the HTTP API's URL
 }
@@ -31,7 +33,7 @@ func (t *terms) registered(r fleet.Registered) {
 	if r.Lease > 0 {
 		t.waits.Store(int64(r.Lease))
 	}
-	t.said(r.RecordVersion, r.APIURL)
+	t.said(r.RecordVersion, r.EventVersion, r.APIURL)
 }
 
 // answered takes what a beat is answered with.
@@ -39,12 +41,13 @@ func (t *terms) answered(r fleet.BeatReply) {
 	if r.Known && !r.Superseded {
 		t.at.Store(time.Now().UnixNano())
 	}
-	t.said(r.RecordVersion, r.APIURL)
+	t.said(r.RecordVersion, r.EventVersion, r.APIURL)
 }
 
 // said notes what every answer has. Where it names no API, the one before counts: that coordinator had one.
-func (t *terms) said(version int, api string) {
-	t.allowed.Store(int64(version))
+func (t *terms) said(records, events int, api string) {
+	t.allowed.Store(int64(records))
+	t.forms.Store(int64(events))
 	if api != "" {
 		t.where.Store(&api)
 	}
@@ -61,6 +64,9 @@ func (t *terms) margin() time.Duration { return min(t.lease()/4, 2*time.Second) 
 
 // version is the newest version of records that all coordinators read that are online now.
 func (t *terms) version() int { return max(int(t.allowed.Load()), 1) }
+
+// packs tells whether several events may go in one message: all coordinators that are online now read that.
+func (t *terms) packs() bool { return t.forms.Load() >= run.EventVersion }
 
 // heard is when a coordinator last answered a heartbeat and knew the runner; the zero time before the first.
 func (t *terms) heard() time.Time {

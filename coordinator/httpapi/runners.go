@@ -62,6 +62,7 @@ type registered struct {
 	APIURL    string            `json:"api_url"` // where this API is, as workers reach it
 
 	RecordVersion int `json:"record_version,omitempty"` // the newest version of records that the worker may write; 0: 1
+	EventVersion  int `json:"event_version,omitempty"`  // the newest form of events that it may write; 0: 1
 }
 
 func (a *API) register(g *gin.Context, _ query) (any, error) {
@@ -78,7 +79,7 @@ func (a *API) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done), done.APIURL, done.RecordVersion}, nil
+	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
 }
 
 func readRunner(raw []byte) (fleet.Runner, error) {

@@ -16,17 +16,21 @@ import (
 	"ao/shared/run"
 )
 
-// position is how far a reader has come: everything of RUNS up to one sequence, everything of EVENTS up to another, and
-// of the record after that so many items. As text it is <runs>-<events>, or <runs>-<events>.<items> inside a record.
+// position is how far a reader has come: everything of RUNS up to one sequence, everything of EVENTS up to another, of
+// the record after that so many items, and of the message of EVENTS after that so many events. As text it is
+// <runs>-<events>, <runs>-<events>.<items> inside a record, and <runs>-<events>.<items>.<packed> inside a pack.
 type position struct {
-	runs, events uint64
-	items        int
+	runs, events  uint64
+	items, packed int
 }
 
 func (p position) String() string {
 	s := strconv.FormatUint(p.runs, 10) + "-" + strconv.FormatUint(p.events, 10)
-	if p.items > 0 {
+	if p.items > 0 || p.packed > 0 {
 		s += "." + strconv.Itoa(p.items)
+	}
+	if p.packed > 0 {
+		s += "." + strconv.Itoa(p.packed)
 	}
 	return s
 }
@@ -47,14 +51,18 @@ func parsePosition(text string) (p position, err error) {
 		return p, bad
 	}
 	runs, rest, ok := strings.Cut(text, "-")
-	events, items, inside := strings.Cut(rest, ".")
-	var errs [3]error
+	events, rest, inside := strings.Cut(rest, ".")
+	items, packed, deep := strings.Cut(rest, ".")
+	var errs [4]error
 	p.runs, errs[0] = strconv.ParseUint(runs, 10, 62)
 	p.events, errs[1] = strconv.ParseUint(events, 10, 62)
 	if inside {
 		p.items, errs[2] = strconv.Atoi(items)
 	}
-	if !ok || errors.Join(errs[:]...) != nil || p.items < 0 || p.items > maxItems {
+	if deep {
+		p.packed, errs[3] = strconv.Atoi(packed)
+	}
+	if !ok || errors.Join(errs[:]...) != nil || p.items < 0 || p.items > maxItems || p.packed < 0 || p.packed >= run.MaxPacked {
 		return position{}, bad
 	}
 	return p, nil
@@ -74,46 +82,106 @@ func (p position) skip(seq uint64) int {
 }
 
 // inside is the position after n items of a record.
-func (p position) inside(seq uint64, n int) position { return position{seq - 1, p.events, n} }
+func (p position) inside(seq uint64, n int) position { return position{seq - 1, p.events, n, p.packed} }
 
-// said is a message of EVENTS with what the index says of its run.
-type said struct {
-	seq   uint64
-	event run.Event
-	size  int
-	run   string
-	claim uint64 // of its run's attempt; 0: not known
-	early bool   // no runner has begun its run, or the attempt that it proves, as far as the fold knows
-	late  bool   // after the last word of its run
+// heard moves the position over a message of EVENTS.
+func (p *position) heard(seq uint64) { p.events, p.packed = seq, 0 }
+
+// packedIn is how many events of a message the reader has already.
+func (p position) packedIn(seq uint64) int {
+	if seq == p.events+1 {
+		return p.packed
+	}
+	return 0
 }
 
-// hear reads a message of EVENTS; not ok: nothing for readers. Any worker may write there under any session and run, so what
-// no worker of ours writes is left out: other kinds, a body that is not its subject's, a run of another session, a wrong proof.
-func (j *Journal) hear(m bus.Message) (said, bool) {
-	e := said{seq: m.Seq, size: len(m.Body)}
+// within is the position after n of all events of a message.
+func (p position) within(seq uint64, n, all int) position {
+	p.heard(seq)
+	if n < all {
+		p.events, p.packed = seq-1, n
+	}
+	return p
+}
+
+// said is a message of EVENTS, its event or those of a pack, with what the index says of their run. They are of one
+// attempt, so they are shown together or not at all.
+type said struct {
+	seq    uint64
+	events []run.Event           // none: it is nobody's
+	by     func(key string) bool // tells whose it is; nil: it proves nothing
+	claim  uint64                // of their run's attempt; 0: not known
+	early  bool                  // no runner has begun their run, or the attempt that it proves, as far as the fold knows
+	late   bool                  // after the last word of their run
+}
+
+// rest are the events that a reader at p has not yet, at most so many, and where it is after them.
+func (e said) rest(p position, most int) ([]run.Event, position) {
+	all := len(e.events)
+	from := min(p.packedIn(e.seq), all)
+	to := min(from+most, all)
+	return e.events[from:to], p.within(e.seq, to, all)
+}
+
+// sizeOf is about how many bytes events take.
+func sizeOf(events []run.Event) (bytes int) {
+	const head = 200
+	for _, e := range events {
+		bytes += head + len(e.Body)
+	}
+	return bytes
+}
+
+// read reads a message of EVENTS. Any worker may write there under any session and run, so what no worker of ours
+// writes has no events: other kinds, a body that is not its subject's, a pack without a proof.
+func read(m bus.Message) said {
+	e := said{seq: m.Seq}
 	t := strings.Split(m.Subject, ".") // ao.events.<partition>.<session>.<run>.<kind>
-	if len(t) != 6 || !slices.Contains(run.ToldKinds, t[5]) || t[2] != subject.Partition(t[3]) {
-		return e, false
+	if len(t) != 6 || t[2] != subject.Partition(t[3]) {
+		return e
 	}
 	body, by := run.Proven(m.Subject, m.Body)
-	if json.Unmarshal(body, &e.event) != nil || e.event.SessionID != t[3] || e.event.RunID != t[4] || e.event.Type != t[5] {
-		return e, false
+	var events []run.Event
+	switch packed := t[5] == run.PackKind; {
+	case packed && by != nil:
+		events, _ = run.Unpack(body)
+	case !packed:
+		events = make([]run.Event, 1)
+		if json.Unmarshal(body, &events[0]) != nil || events[0].Type != t[5] {
+			return e
+		}
 	}
-	if e.event.At.IsZero() {
-		e.event.At = m.Time
+	for i := range events {
+		one := &events[i]
+		if one.SessionID != t[3] || one.RunID != t[4] || !slices.Contains(run.ToldKinds, one.Type) {
+			return e
+		}
+		if one.At.IsZero() {
+			one.At = m.Time
+		}
 	}
-	e.run = e.event.RunID
-	s, ok := j.look(e.run)
-	if !ok {
+	e.events, e.by = events, by
+	return e
+}
+
+// judge looks up what the index says of a message; not ok: it is nothing for readers, nobody's or of a run of another
+// session.
+func (j *Journal) judge(e *said) (ok bool) {
+	if len(e.events) == 0 {
+		return false
+	}
+	one := e.events[0]
+	s, known := j.look(one.RunID)
+	if !known {
 		e.early = true
-		return e, true
+		return true
 	}
 	e.claim, e.early = s.claim, !s.begun && (s.end == 0 || s.runner == "")
-	e.late = s.end != 0 && m.Seq > s.events && !s.mute
-	if !j.credible(s, by) { // it is of an attempt that is not read yet, or of nobody
+	e.late = s.end != 0 && e.seq > s.events && !s.mute
+	if !j.credible(s, e.by) { // it is of an attempt that is not read yet, or of nobody
 		e.early = true
 	}
-	return e, s.sessionID == e.event.SessionID
+	return s.sessionID == one.SessionID
 }
 
 // credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove nothing;
@@ -130,18 +198,21 @@ func (j *Journal) credible(s sight, by func(key string) bool) bool {
 	return false
 }
 
-// Event reads a message of EVENTS as the readers of its session get it; not ok: they do not.
-func (j *Journal) Event(m bus.Message) (run.Event, bool) {
-	e, ok := j.hear(m)
-	return e.event, ok && e.shown()
+// Told reads a message of EVENTS: its events, as the readers of its session get them. None: they get nothing.
+func (j *Journal) Told(m bus.Message) []run.Event {
+	e := read(m)
+	if !j.judge(&e) || !e.shown() {
+		return nil
+	}
+	return e.events
 }
 
-// shown tells whether readers get an event: its run was begun, and not over.
+// shown tells whether readers get the events of a message: their run was begun, and not over.
 func (e said) shown() bool { return !e.early && !e.late }
 
-// first tells whether an event goes before a record of RUNS (seq 0: there is none at hand), for a reader at p. An event
-// follows its run's claim and, up to the number that the last word names, precedes that. Both streams are given in their own
-// order, so a last word also lets everything before its number pass.
+// first tells whether a message's events go before a record of RUNS (seq 0: there is none at hand), for a reader at p.
+// An event follows its run's claim and, up to the number that the last word names, precedes that. Both streams are
+// given in their own order, so a last word also lets everything before its number pass.
 func (e said) first(p position, rec mark) bool {
 	switch {
 	case e.claim <= p.runs:
@@ -149,7 +220,7 @@ func (e said) first(p position, rec mark) bool {
 	case rec.seq == 0:
 		return false
 	case rec.isEnd():
-		return e.seq <= rec.run.events || rec.run.events == 0 && rec.run.id == e.run
+		return e.seq <= rec.run.events || rec.run.events == 0 && rec.run.id == e.events[0].RunID
 	}
 	return false
 }
@@ -253,6 +324,7 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 	list = []run.Event{}
 	marks := j.marks(session, p.runs)
 	var heard []bus.Message
+	var e said // the first of them
 	more, size, asked := true, 0, uint64(0)
 	for len(list) < limit && size < pageBytes && ctx.Err() == nil {
 		if len(heard) == 0 && more {
@@ -266,7 +338,10 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 			rec = marks[0]
 		}
 		if len(heard) > 0 {
-			e, ok := j.hear(heard[0])
+			if e.seq != heard[0].Seq {
+				e = read(heard[0])
+			}
+			ok := j.judge(&e)
 			if ok && e.early && asked != e.seq { // perhaps the fold is behind
 				asked = e.seq
 				if err := j.catchUp(ctx); err != nil {
@@ -276,14 +351,19 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 				continue
 			}
 			if !ok || e.first(p, rec) || rec.seq == 0 {
+				var events []run.Event
+				events, p = e.rest(p, limit-len(list))
+				if p.events == e.seq {
+					heard = heard[1:]
+				}
 				if ok && e.shown() {
-					if err := budget.Hold(ctx, int64(e.size)); err != nil {
+					bytes := sizeOf(events)
+					if err := budget.Hold(ctx, int64(bytes)); err != nil {
 						return nil, "", err
 					}
-					list = append(list, e.event)
-					size += e.size
+					list = append(list, events...)
+					size += bytes
 				}
-				p.events, heard = e.seq, heard[1:]
 				continue
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 // FuzzPosition: Last-Event-ID and after. What is read is written as the same place.
 func FuzzPosition(f *testing.F) {
-	for _, seed := range []string{"1-2", "1-2.3", "", "-", "1-", "99999999999999999999-1", "1-2.17", "+1-2", "01-2", "1-2.", "1--2"} {
+	for _, seed := range []string{"1-2", "1-2.3", "", "-", "1-", "99999999999999999999-1", "1-2.17", "+1-2", "01-2", "1-2.", "1--2", "1-2.0.3", "1-2.3.4", "1-2.0.256", "1-2.0.0.1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

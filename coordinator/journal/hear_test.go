@@ -31,17 +31,21 @@ func TestAnEventOfTheNextAttempt(t *testing.T) {
 	raw := body(t, run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began, Body: run.Say("assistant", "x")})
 	second := bus.Message{Subject: at, Body: run.Prove(a.key(2), at, append([]byte{}, raw...)), Seq: 1, Time: began}
 	bare := bus.Message{Subject: at, Body: raw, Seq: 2, Time: began}
+	hear := func(m bus.Message) (said, bool) {
+		e := read(m)
+		return e, j.judge(&e)
+	}
 	apply(a.queued(1), proves(1))
 	for _, m := range []bus.Message{second, bare} {
-		if e, ok := j.hear(m); !ok || !e.early {
+		if e, ok := hear(m); !ok || !e.early {
 			t.Errorf("event %d before its attempt is read: %v %+v", m.Seq, ok, e)
 		}
 	}
 	apply(a.ended(1, run.Failed, 0), a.queued(2), proves(2))
-	if e, ok := j.hear(second); !ok || !e.shown() {
+	if e, ok := hear(second); !ok || !e.shown() {
 		t.Errorf("an event of the attempt: %v %+v", ok, e)
 	}
-	if e, ok := j.hear(bare); ok && e.shown() {
+	if e, ok := hear(bare); ok && e.shown() {
 		t.Error("an event without a proof is shown")
 	}
 }

@@ -103,7 +103,7 @@ func (t *teller) begin(ctx context.Context, after string) error {
 	p := t.p
 	switch {
 	case after == "":
-	case p.runs+1 < runs.First, p.runs > runs.Last, p.events != 0 && p.events+1 < events.First, p.events > events.Last:
+	case p.runs+1 < runs.First, p.runs > runs.Last, (p.events != 0 || p.packed != 0) && p.events+1 < events.First, p.events > events.Last:
 		gap := Gap{after, "what followed this position is no longer kept; init tells how things stand now"}
 		if err := t.emit(Item{ID: after, Event: ItemGap, Data: gap}); err != nil {
 			return err
@@ -163,7 +163,8 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	}
 	records := follow(subject.Runs, t.p.runs, t.records)
 	events := follow(subject.Events, t.p.events, []string{t.events})
-	var rec, ev *bus.Message
+	var rec *bus.Message
+	var ev *said
 	for {
 		wantRec, wantEv := records, events
 		if rec != nil {
@@ -183,7 +184,8 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 		case m := <-wantRec:
 			rec = &m
 		case m := <-wantEv:
-			ev = &m
+			e := read(m)
+			ev = &e
 		case <-began:
 			if heard, began, err = t.began(ctx, heard); err != nil {
 				return err
@@ -268,7 +270,7 @@ func (t *teller) idle(id string) error {
 }
 
 // step tells one of the messages at hand, if one can be told now.
-func (t *teller) step(ctx context.Context, rec, ev **bus.Message) (moved bool, err error) {
+func (t *teller) step(ctx context.Context, rec **bus.Message, ev **said) (moved bool, err error) {
 	var about telling
 	if *rec != nil {
 		if about, err = t.about(ctx, **rec); err != nil {
@@ -281,21 +283,22 @@ func (t *teller) step(ctx context.Context, rec, ev **bus.Message) (moved bool, e
 		}
 	}
 	if *ev != nil {
-		e, ok := t.j.hear(**ev)
+		e := *ev
+		ok := t.j.judge(e)
 		if ok && e.early { // perhaps the fold is behind
 			if err := t.j.surelyCaughtUp(ctx); err != nil {
 				return false, err
 			}
-			e, ok = t.j.hear(**ev)
+			ok = t.j.judge(e)
 		}
 		switch {
 		case !ok || e.first(t.p, about.mark):
 			*ev = nil
-			t.p.events = e.seq
-			if !ok || !e.shown() {
-				return true, nil
+			if ok && e.shown() {
+				err = t.show(e)
 			}
-			return true, t.emit(Item{t.p.String(), ItemEvent, e.event})
+			t.p.heard(e.seq)
+			return true, err
 		case *rec == nil:
 			return false, nil
 		}
@@ -367,6 +370,20 @@ func (t *teller) about(ctx context.Context, m bus.Message) (telling, error) {
 	return a, nil
 }
 
+// show emits the events of a message, but those that the reader has already.
+func (t *teller) show(e *said) error {
+	for at := t.p; at.events < e.seq; {
+		var one []run.Event
+		if one, at = e.rest(at, 1); len(one) == 0 {
+			break
+		}
+		if err := t.emit(Item{at.String(), ItemEvent, one[0]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // tell emits the items of a record, but those that the reader has already.
 func (t *teller) tell(ctx context.Context, seq uint64, a telling) error {
 	items, err := t.items(ctx, a)
@@ -376,7 +393,8 @@ func (t *teller) tell(ctx context.Context, seq uint64, a telling) error {
 	for n := t.p.skip(seq); n < len(items); n++ {
 		at := t.p.inside(seq, n+1)
 		if n == len(items)-1 {
-			at = position{runs: seq, events: t.p.events}
+			at = t.p
+			at.passed(seq)
 		}
 		items[n].ID = at.String()
 		if err := t.emit(items[n]); err != nil {

@@ -57,7 +57,7 @@ func forgedEvents(t *testing.T, old bool) {
 		w.say(q, "true, first")
 		begun <- q
 		<-gate
-		w.say(q, "true, last")
+		w.say(q, "true, two", "true, last")
 		return done(`"the end"`)
 	})
 	w.old = old
@@ -89,6 +89,31 @@ func forgedEvents(t *testing.T, old bool) {
 	if part != "63" {
 		s.forge(subject.Event("63", q.SessionID, q.ID, run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
 	}
+	packs := func(at string, events ...run.Event) []byte {
+		var all [][]byte
+		for _, e := range events {
+			raw, err := json.Marshal(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, raw)
+		}
+		return run.Prove(q.Key, at, run.Pack(all))
+	}
+	event := func(kind, session, id string) run.Event {
+		return run.Event{Type: kind, SessionID: session, RunID: id, At: time.Now(), Body: run.Say("assistant", "forged")}
+	}
+	mine, pack := event(run.EventMessage, q.SessionID, q.ID), own(run.PackKind)
+	for _, theirs := range []run.Event{event(run.EventMessage, waits.SessionID, waits.RunID), event(run.EventMessage, q.SessionID, waits.RunID), event(run.EventResult, q.SessionID, q.ID), event(run.PackKind, q.SessionID, q.ID)} {
+		s.emit(pack, packs(pack, mine, theirs))
+	}
+	s.emit(subject.Event(other, waits.SessionID, waits.RunID, run.PackKind), packs(subject.Event(other, waits.SessionID, waits.RunID, run.PackKind), event(run.EventMessage, waits.SessionID, waits.RunID)))
+	s.emit(own(run.EventMessage), packs(own(run.EventMessage), mine, mine))
+	s.emit(pack, packs(own(run.EventMessage), mine, mine)) // proven for another subject
+	s.emit(pack, run.Pack([][]byte{packs(pack, mine)}))
+	s.emit(pack, []byte(`{"events":[`+strings.Repeat("{},", 100_000)+`{}]}`))
+	s.emit(pack, []byte(strings.Repeat(`{"events":[`, 50_000)))
+	s.emit(pack, run.Prove("a guess", pack, run.Pack([][]byte{packs(pack, mine)[:1]})))
 	if !old { // who knows both ids, and not the key
 		s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
 		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: run.Say("assistant", "forged")})
@@ -99,7 +124,11 @@ func forgedEvents(t *testing.T, old bool) {
 	s.forge(own(run.EventMessage), run.EventMessage, q.SessionID, q.ID, "forged")
 	s.post("/runs/"+waits.RunID+"/stop", "").want(200)
 
-	const want = "run_start, message true, first, message true, last, result, run_completed"
+	want := "run_start, message true, first, message true, two, message true, last, result, run_completed"
+	wantLive := "message, message, result, run_completed, run_stopped"
+	if old { // its worker knows no packs, and one without a proof is nobody's
+		want, wantLive = "run_start, message true, first, result, run_completed", "result, run_completed, run_stopped"
+	}
 	told := func(events []run.Event) string {
 		var all []string
 		for _, e := range events {
@@ -139,7 +168,7 @@ func forgedEvents(t *testing.T, old bool) {
 			break
 		}
 	}
-	if got := strings.Join(live, ", "); got != "message, result, run_completed, run_stopped" {
+	if got := strings.Join(live, ", "); got != wantLive {
 		t.Errorf("the stream has %s", got)
 	}
 }

@@ -366,14 +366,28 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	}
 }
 
-// say writes a message of the system into the run's session.
-func (w *worker) say(q run.Queued, text string) { w.tell(q, run.Say("system", text)) }
+// say writes a message of the system into the run's session, or several as one pack.
+func (w *worker) say(q run.Queued, texts ...string) {
+	var all []json.RawMessage
+	for _, text := range texts {
+		all = append(all, run.Say("system", text))
+	}
+	w.tell(q, all...)
+}
 
-// tell writes a message into the run's session.
-func (w *worker) tell(q run.Queued, message json.RawMessage) {
-	raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: message})
+// tell writes a message into the run's session, or several as one pack.
+func (w *worker) tell(q run.Queued, messages ...json.RawMessage) {
+	var all [][]byte
+	for _, m := range messages {
+		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(), Body: m})
+		all = append(all, raw)
+	}
+	kind, raw := run.EventMessage, all[0]
+	if len(all) > 1 {
+		kind, raw = run.PackKind, run.Pack(all)
+	}
 	ctx, e := context.Background(), w.stack.bus.Emitter()
-	at := subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, run.EventMessage)
+	at := subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, kind)
 	if !w.old {
 		raw = run.Prove(q.Key, at, raw)
 	}

@@ -274,14 +274,15 @@ func TestPages(t *testing.T) {
 	literal(t, s.get("/runs?status=failed"), 200, `{"runs":[]}`)
 }
 
-// TestRegistrationTellsTheVersionOfRecords: over HTTP as over NATS.
-func TestRegistrationTellsTheVersionOfRecords(t *testing.T) {
+// TestRegistrationTellsVersions: over HTTP as over NATS.
+func TestRegistrationTellsVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) {
 		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, fleet.Patience{Stale: 500 * time.Millisecond, Remove: time.Second}
 	})
-	natstest.Until(t, "the version is told", func() bool {
-		return s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).want(200)["record_version"] == 3.0
+	natstest.Until(t, "the versions are told", func() bool {
+		told := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).want(200)
+		return told["record_version"] == 3.0 && told["event_version"] == float64(run.EventVersion)
 	})
 }
 

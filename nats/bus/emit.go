@@ -4,27 +4,47 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
+
+	"ao/shared/run"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 )
 
-// An emitter has at most so many events, and bytes, without an answer.
+// An emitter has at most so many messages, and bytes, without an answer.
 const (
 	emitWindow = 256
 	emitBytes  = 4 << 20
 )
 
-// Emitter writes a run's events without waiting for each. It belongs to one goroutine.
+// gatherTime is the longest that an event waits for others before it is sent.
+const gatherTime = 50 * time.Millisecond
+
+// Seal makes one message of events that go together, one or more.
+type Seal func(events []Entry) Entry
+
+// Emitter writes a run's events without waiting for each. Its methods may be called at any time, from anywhere.
 type Emitter struct {
 	b    *Bus
+	ctx  context.Context // ends when what has no answer yet is not wanted any more
+	seal Seal
 	id   string
-	n    uint64
-	open []emission
-	size int
-	last uint64
+
+	mu       sync.Mutex
+	n        uint64
+	gathered []Entry // not sent yet
+	weight   int     // their bytes
+	due      *time.Timer
+	open     []*emission // without an answer, the oldest first
+	size     int         // their bytes
+	last     uint64
+	busy     bool          // deliver runs
+	again    bool          // the oldest got no answer and is sent again; none overtakes it
+	moved    chan struct{} // closed when open is shorter; nil: nobody waits for that
+	gone     error         // why nothing is sent any more
 }
 
 type emission struct {
@@ -32,42 +52,193 @@ type emission struct {
 	ack jetstream.PubAckFuture // nil: not sent
 }
 
-// Emitter makes an Emitter.
-func (b *Bus) Emitter() *Emitter { return &Emitter{b: b, id: nuid.Next()} }
+// Emitter makes an Emitter of single messages.
+func (b *Bus) Emitter() *Emitter { return b.Gatherer(context.Background(), nil) }
 
-// Emit sends an event. It waits only when too much is without an answer, at most until ctx ends; then the error
-// says why that ended, and the event is kept for the next Emit or Flush.
+// Gatherer makes an Emitter that gathers events until seal makes a message of them. When ctx ends it gives up what has
+// no answer yet.
+func (b *Bus) Gatherer(ctx context.Context, seal Seal) *Emitter {
+	return &Emitter{b: b, ctx: ctx, seal: seal, id: nuid.Next()}
+}
+
+// Emit sends a message, behind what is gathered. It waits only when too much is without an answer, at most until ctx
+// ends; then the error says why that ended, and the message is sent all the same.
 func (e *Emitter) Emit(ctx context.Context, subject string, body []byte) error {
-	e.n++
-	em := emission{m: &nats.Msg{Subject: subject, Data: body, Header: nats.Header{
-		"Nats-Msg-Id": {e.id + "." + strconv.FormatUint(e.n, 10)}, // sent again, it is stored once
-	}}}
-	em.send(e.b)
-	e.open = append(e.open, em)
-	e.size += len(body)
-	for len(e.open) > emitWindow || e.size > emitBytes {
-		if err := e.settle(ctx); err != nil {
-			return err
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.together()
+	e.send(Entry{Subject: subject, Body: body})
+	return e.until(ctx, e.roomy)
+}
+
+// Gather sends an event: at once where nothing is without an answer, else together with those that follow until there
+// is one. It waits for that no longer than 50 ms. Otherwise it is as Emit.
+func (e *Emitter) Gather(ctx context.Context, event Entry) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.weight+len(event.Body) > run.MaxPack {
+		e.together()
+	}
+	e.gathered, e.weight = append(e.gathered, event), e.weight+len(event.Body)
+	switch {
+	case len(e.open) == 0, len(e.gathered) == run.MaxPacked, e.weight > run.MaxPack:
+		e.together()
+	case len(e.gathered) == 1:
+		e.due = time.AfterFunc(gatherTime, e.late)
+	}
+	return e.until(ctx, e.roomy)
+}
+
+// Flush waits until every event is stored, sending again what got no answer, and gives the last message's sequence in
+// EVENTS, 0 if there was none. It gives up when ctx ends, and can be called again.
+func (e *Emitter) Flush(ctx context.Context) (seq uint64, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.together()
+	err = e.until(ctx, func() bool { return len(e.open) == 0 })
+	return e.last, err
+}
+
+// roomy tells whether more may be sent.
+func (e *Emitter) roomy() bool { return len(e.open) <= emitWindow && e.size <= emitBytes }
+
+// until waits until ok, which only answers can bring about. The caller holds mu, and does not while this waits.
+func (e *Emitter) until(ctx context.Context, ok func() bool) error {
+	for !ok() {
+		if e.gone != nil {
+			return e.gone
+		}
+		if e.moved == nil {
+			e.moved = make(chan struct{})
+		}
+		moved := e.moved
+		e.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
+		e.mu.Lock()
+		if ctx.Err() != nil && !ok() {
+			return over(ctx)
 		}
 	}
 	return nil
 }
 
-// Flush waits until every event is stored, sending again what got no answer, and gives the last one's sequence
-// in EVENTS, 0 if there was none. It gives up when ctx ends, and can be called again.
-func (e *Emitter) Flush(ctx context.Context) (seq uint64, err error) {
-	for len(e.open) > 0 {
-		if err := e.settle(ctx); err != nil {
-			return e.last, err
-		}
+// late sends what has been gathered for long enough.
+func (e *Emitter) late() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.together()
+}
+
+// together sends what is gathered. The caller holds mu.
+func (e *Emitter) together() {
+	if len(e.gathered) == 0 {
+		return
 	}
-	return e.last, nil
+	if e.due != nil {
+		e.due.Stop()
+	}
+	m := e.seal(e.gathered)
+	e.gathered, e.weight, e.due = nil, 0, nil
+	e.send(m)
+}
+
+// send sends a message. The caller holds mu.
+func (e *Emitter) send(m Entry) {
+	e.n++
+	em := &emission{m: &nats.Msg{Subject: m.Subject, Data: m.Body, Header: nats.Header{
+		"Nats-Msg-Id": {e.id + "." + strconv.FormatUint(e.n, 10)}, // sent again, it is stored once
+	}}}
+	if !e.again {
+		em.send(e.b)
+	}
+	e.open = append(e.open, em)
+	e.size += len(m.Body)
+	if !e.busy && e.gone == nil {
+		e.busy = true
+		go e.deliver()
+	}
 }
 
 func (em *emission) send(b *Bus) {
-	em.ack = nil
+	em.ack, em.m.Reply = nil, ""
 	if b.nc.IsConnected() {
 		em.ack, _ = b.js.PublishMsgAsync(em.m)
+	}
+}
+
+// deliver waits for the answers, the oldest first, and sends what was gathered meanwhile, until nothing is left.
+func (e *Emitter) deliver() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.open) > 0 && e.gone == nil {
+		em := e.open[0]
+		e.mu.Unlock()
+		seq, err := e.answer(em)
+		e.mu.Lock()
+		if e.gone = err; err == nil {
+			e.last = max(e.last, seq)
+			e.size -= len(em.m.Data)
+			e.open[0] = nil
+			e.open = e.open[1:]
+			e.resend()
+		}
+		if len(e.open) == 0 {
+			e.together()
+		}
+		if e.moved != nil {
+			close(e.moved)
+			e.moved = nil
+		}
+	}
+	e.busy = false
+}
+
+// resend sends all again that came behind a message which was sent again. The caller holds mu.
+func (e *Emitter) resend() {
+	if !e.again {
+		return
+	}
+	e.again = false
+	for _, em := range e.open {
+		em.send(e.b)
+	}
+}
+
+// answer waits for a message's sequence, and sends it again where it gets none. The error is why nobody waits for it
+// any more.
+func (e *Emitter) answer(em *emission) (uint64, error) {
+	for tries := 0; ; tries++ {
+		if em.ack != nil {
+			select {
+			case ack := <-em.ack.Ok():
+				return ack.Sequence, nil
+			case <-em.ack.Err():
+			case <-e.ctx.Done():
+				return 0, over(e.ctx)
+			}
+		}
+		e.mu.Lock()
+		e.again = true
+		e.mu.Unlock()
+		reconnected := e.b.reconnect()
+		if tries > 0 || !e.b.nc.IsConnected() {
+			pause, cancel := context.WithTimeout(e.ctx, 250*time.Millisecond)
+			select {
+			case <-reconnected:
+			case <-pause.Done():
+			}
+			cancel()
+		}
+		switch {
+		case e.ctx.Err() != nil:
+			return 0, over(e.ctx)
+		case e.b.nc.IsClosed():
+			return 0, unreachable(nats.ErrConnectionClosed)
+		}
+		em.send(e.b)
 	}
 }
 
@@ -77,38 +248,4 @@ func over(ctx context.Context) error {
 		return unreachable(err)
 	}
 	return context.Cause(ctx)
-}
-
-// settle waits for the oldest event's answer.
-func (e *Emitter) settle(ctx context.Context) error {
-	em := &e.open[0]
-	for tries := 0; ; tries++ {
-		if em.ack != nil {
-			select {
-			case ack := <-em.ack.Ok():
-				e.last = max(e.last, ack.Sequence)
-				e.size -= len(em.m.Data)
-				e.open[0] = emission{}
-				e.open = e.open[1:]
-				return nil
-			case <-em.ack.Err():
-			case <-ctx.Done():
-				return over(ctx)
-			}
-		}
-		reconnected := e.b.reconnect()
-		if tries > 0 || !e.b.nc.IsConnected() {
-			pause, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
-			select {
-			case <-reconnected:
-			case <-pause.Done():
-			}
-			cancel()
-			if ctx.Err() != nil {
-				return over(ctx)
-			}
-		}
-		em.m.Reply = ""
-		em.send(e.b)
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"ao/nats/subject"
 	"ao/nats/users"
+	"ao/shared/run"
 
 	"github.com/nats-io/nats.go"
 )
@@ -192,8 +193,14 @@ func (b *besieged) events() (all []shot) {
 				fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forged)})
 		}
 	}
-	for _, body := range junk {
-		all = append(all, shot{subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, "evil"), body})
+	member := fmt.Sprintf(`{"event_type":"message","session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z","role":%[3]q,"content":[{"type":"text","text":%[3]q}]}`, b.victim.holds, b.victim.held, forged)
+	proof := fmt.Sprintf(`"proof":"%032x"`, 1)
+	packs := append([]string{
+		`{"events":[` + member + `]}`, `{"events":[` + member + `,` + member + `],` + proof + `}`, `{"events":[` + strings.Repeat("{},", 100_000) + `{}],` + proof + `}`,
+		`{"events":[` + strings.Repeat(member+",", 2000) + member + `],` + proof + `}`, `{"events":[{"x":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}],` + proof + `}`,
+	}, junk...)
+	for kind, bodies := range map[string][]string{"evil": junk, run.PackKind: packs} {
+		all = append(all, each(subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, kind), bodies...)...)
 	}
 	return all
 }

@@ -29,6 +29,9 @@ type Registered struct {
 	APIURL           string        `json:"api_url,omitempty"` // where the coordinator that answered has its HTTP API, as workers reach it
 	// RecordVersion is the newest version of records that the worker may write; 0: 1. Every coordinator that is online reads it.
 	RecordVersion int `json:"record_version,omitempty"`
+	// EventVersion is the newest form of events that every coordinator reads which is online; 0: 1. See
+	// run.EventVersion.
+	EventVersion int `json:"event_version,omitempty"`
 }
 
 // Farewell is the end of a worker process. One that was told to end (SIGTERM) says it at once where it has runs to finish, and again when
@@ -71,6 +74,8 @@ type BeatReply struct {
 	APIURL     string   `json:"api_url,omitempty"` // where the coordinator that answers has its HTTP API
 	// RecordVersion is the newest version of records that the worker may write from now on; 0: 1.
 	RecordVersion int `json:"record_version,omitempty"`
+	// EventVersion is the newest form of events that the worker may write from now on; 0: 1.
+	EventVersion int `json:"event_version,omitempty"`
 }
 
 // What a coordinator asks of one worker, on ao.commands.<runner>.

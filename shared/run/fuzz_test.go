@@ -37,6 +37,33 @@ func FuzzReadRequest(f *testing.F) {
 	})
 }
 
+// FuzzUnpack: a pack that any worker may have written is refused, or its events can be packed and read again.
+func FuzzUnpack(f *testing.F) {
+	const one = `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-01T00:00:00Z","role":"user"}`
+	for _, seed := range []string{
+		`{"events":[` + one + `]}`, `{"events":[` + one + `,` + one + `],"proof":"0"}`, `{"events":[]}`, `{"events":{}}`, `{"events":[[[`, `{`, `[]`, `{"events":[{}]} {}`, `{"more":1,"events":[` + one + `]}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		events, err := Unpack(raw)
+		if err != nil {
+			return
+		}
+		var bodies [][]byte
+		for _, e := range events {
+			body, err := json.Marshal(e)
+			if err != nil {
+				return // a time that JSON has no form for
+			}
+			bodies = append(bodies, body)
+		}
+		if again, err := Unpack(Pack(bodies)); err != nil || len(again) != len(events) || len(events) == 0 || len(events) > MaxPacked {
+			t.Errorf("%d events are read, and packed again %d, %v", len(events), len(again), err)
+		}
+	})
+}
+
 // same tells whether two texts are one JSON value, spaces aside; json.Marshal escapes what HTML would take for its own.
 func same(a, b json.RawMessage) bool {
 	var x, y any

@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// rejections are the answers that did not match, as the session's readers were told of them: in messages, alone or in packs.
+func (n *narrator) rejections(ctx context.Context) (steps []Step, err error) {
+	r := n.t.Run
+	for _, kind := range []string{run.EventMessage, run.PackKind} {
+		more, err := n.rejectionsIn(ctx, subject.Event(subject.Partition(r.SessionID), r.SessionID, r.ID, kind))
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, more...)
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	return steps, nil
+}
+
+func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Step, err error) {
+	for after, read := uint64(0), 0; read < storyEvents; read += storyPage {
+		page, err := n.c.bus.Events(ctx, filter, after, storyPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page {
+			after = m.Seq
+			for _, e := range n.c.Journal.Told(m) {
+				if detail, ok := rejection(e); ok {
+					steps = append(steps, Step{At: m.Time.UTC(), What: StepRejected, Detail: detail})
+				}
+			}
+		}
+		if len(page) < storyPage {
+			break
+		}
+	}
+	return steps, nil
+}
+
+// rejection is what a message says of an answer that does not fit; not ok: it is about something else.
+func rejection(e run.Event) (string, bool) {
+	var m run.Message
+	if json.Unmarshal(e.Body, &m) != nil || m.Rejected() == nil {
+		return "", false
+	}
+	r := m.Rejected()
+	say := fmt.Sprintf("answer %d of %d: it does not match the output schema", r.Attempt, r.Of)
+	for _, w := range r.Errors {
+		say += fmt.Sprintf(" - %s: %s", w.Path, w.Message)
+	}
+	return brief(say, detailLength), true
+}

@@ -1,0 +1,144 @@
+package serve_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"ao/coordinator/journal"
+	"ao/shared/run"
+)
+
+// TestPackedEvents: readers over HTTP see the events of a pack one by one, each with an id of its own. From each id the
+// rest comes, live and by pages of every size: nothing twice, nothing missing.
+func TestPackedEvents(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	next, hangUp := s.listen("GET", "/sse/sessions", "")
+	first, _ := next()
+	var w *worker
+	ready := make(chan struct{})
+	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
+		<-ready
+		w.say(q, "1", "2", "3")
+		w.say(q, "4")
+		w.say(q, "5", "6")
+		return done(`"the end"`)
+	})
+	close(ready)
+	s.post("/agents", `{"name":"mind"}`).want(201)
+	acc := s.submit(`{"agent_name":"mind","prompt":"x"}`)
+	s.until(acc.RunID, run.Completed)
+
+	type page struct {
+		Events []run.Event
+		Next   string
+	}
+	const want = "run_start 1 2 3 4 5 6 result run_completed"
+	told := func(events []run.Event) string {
+		var all []string
+		for _, e := range events {
+			if text := textIn(e); text != "" {
+				all = append(all, text)
+			} else {
+				all = append(all, e.Type)
+			}
+		}
+		return strings.Join(all, " ")
+	}
+	events := "/sessions/" + acc.SessionID + "/events"
+	whole := into[page](s.get(events), 200)
+	if got := told(whole.Events); got != want {
+		t.Fatalf("got %s", got)
+	}
+	if got := s.get(events).body; strings.Contains(got, "proof") || strings.Contains(got, run.PackKind) {
+		t.Errorf("readers see %s", got)
+	}
+	for limit := 1; limit <= len(whole.Events); limit++ {
+		var all []run.Event
+		for after := ""; ; {
+			p := into[page](s.get(fmt.Sprintf("%s?limit=%d&after=%s", events, limit, url.QueryEscape(after))), 200)
+			if all = append(all, p.Events...); len(p.Events) == 0 {
+				break
+			}
+			after = p.Next
+		}
+		if got := told(all); got != want {
+			t.Errorf("by %d: %s", limit, got)
+		}
+	}
+
+	// read gives what comes live until the run's end, and under which ids.
+	read := func(next func() (sseEvent, bool)) (events []run.Event, ids []string) {
+		for {
+			e, ok := next()
+			if !ok {
+				t.Fatal("the stream ended")
+			}
+			if e.name != journal.ItemEvent {
+				continue
+			}
+			var one run.Event
+			if err := json.Unmarshal([]byte(e.data), &one); err != nil {
+				t.Fatal(err)
+			}
+			if events, ids = append(events, one), append(ids, e.id); one.Type == run.EventCompleted {
+				return events, ids
+			}
+		}
+	}
+	live, ids := read(next)
+	hangUp()
+	if got := told(live); got != want || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
+		t.Errorf("live: %s under %s", got, ids)
+	}
+	for i, id := range append([]string{first.id}, ids[:len(ids)-1]...) {
+		for _, of := range []string{"", "?session_id=" + acc.SessionID} {
+			next, hangUp := s.listen("GET", "/sse/sessions"+of, "", "Last-Event-ID: "+id)
+			rest, under := read(next)
+			hangUp()
+			if told(rest) != told(live[i:]) || !slices.Equal(under, ids[i:]) {
+				t.Errorf("behind %s%s come %s under %s, want %s under %s", id, of, told(rest), under, told(live[i:]), ids[i:])
+			}
+		}
+		if p := into[page](s.get(events+"?after="+id), 200); told(p.Events) != told(live[i:]) {
+			t.Errorf("after %s the list has %s", id, told(p.Events))
+		}
+	}
+}
+
+// TestExplainAnswersInAPack: answers that did not fit are found also where they were told of together.
+func TestExplainAnswersInAPack(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var secret secrets
+	var w *worker
+	ready := make(chan struct{})
+	w = s.workAs(thinker("brain"), secret.noting(func(q run.Queued) run.Outcome {
+		<-ready
+		rejected := func(attempt int, what string) json.RawMessage {
+			return json.RawMessage(fmt.Sprintf(`{"role":"system","content":[{"type":"text","text":"No."}],"rejection":{"attempt":%d,"of":3,"errors":[{"path":"$","message":%q}]}}`, attempt, what))
+		}
+		w.tell(q, run.Say("system", "I am thinking"), rejected(1, "nothing fits"), rejected(2, "one fits"))
+		w.tell(q, rejected(3, "two fit"))
+		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"n":1}`), SchemaValidation: json.RawMessage(`{"valid":true,"retry_count":3}`)}}
+	}))
+	close(ready)
+	s.post("/agents", `{"name":"plain","output_schema":{"type":"object","required":["n"]}}`).want(201)
+	acc := s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.until(acc.RunID, run.Completed)
+	var got []string
+	for _, step := range s.explain(acc.RunID, &secret).Story {
+		if step.What == "rejected" {
+			got = append(got, step.Detail)
+		}
+	}
+	const says = "answer %d of 3: it does not match the output schema - $: %s"
+	want := []string{fmt.Sprintf(says, 1, "nothing fits"), fmt.Sprintf(says, 2, "one fits"), fmt.Sprintf(says, 3, "two fit")}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
