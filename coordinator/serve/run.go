@@ -165,6 +165,9 @@ func (c *Config) connect(ctx context.Context, opened *closers) (l link, err erro
 		Replicas: c.Replicas, KeyMaxAge: c.Coordinator.Retention, EventMaxAge: c.Coordinator.Retention,
 		Disk: l.server.Disk(), Made: l.server.Made(), Metrics: c.Metrics, Log: c.Log,
 	})
+	if err == nil && c.Opened != nil {
+		c.Opened(l.bus)
+	}
 	return l, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/webhook"
+	"ao/nats/bus"
 	"ao/shared/metric"
 	"ao/shared/setting"
 )
@@ -36,6 +37,7 @@ type Config struct {
 	NATS           NATSConfig         // used where Server is nil
 	Server         *NATS              // opened by the caller, and closed by it
 	HTTP           httpapi.Config     // limits; what it must know of its place is filled in
+	Opened         func(*bus.Bus)     // called once with the coordinator's own, before Serving: a worker of this process may write with it (bus.Config.With)
 	Serving        func(url string)   // called once when requests are served
 	AlsoReady      func() error       // asked by GET /ready once requests are served: why not yet; default nil: nothing else counts
 	Log            *slog.Logger       // default slog.Default()

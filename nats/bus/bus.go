@@ -62,6 +62,10 @@ type Config struct {
 	// Confined is for a worker on a NATS that asks who it is: it has no right to read RUNS, and asks a coordinator what became of a record of its own.
 	Confined bool
 
+	// With is another Bus of this process: what is appended here goes with its appends, over its connection and with its rights.
+	// So both share each sync to disk.
+	With *Bus
+
 	// Disk says what keeps an embedded server from writing; nil: nothing. Without it a server that does not write is told by its silence.
 	Disk func() error
 	// Made is called when Setup has seen to the streams; nil: nobody wants to know.
@@ -79,7 +83,7 @@ type Bus struct {
 	js      jetstream.JetStream
 	cfg     Config
 	log     *slog.Logger
-	group   group
+	group   *group // perhaps another Bus's (Config.With)
 	meter   meter
 	states  states
 	slots   chan struct{} // one for each batch of AppendAll that is under way
@@ -134,7 +138,9 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 		disbelief: disbelief, slots: make(chan struct{}, maxBatches), revived: make(chan struct{}),
 	}
 	b.sinks = newSinks(b)
-	b.group.init(b)
+	if b.group = newGroup(b); cfg.With != nil {
+		b.group = cfg.With.group
+	}
 	b.meter = newMeter(cfg.Metrics, b)
 	b.link.Store(newLink())
 	disconnected, reconnected, closed, failed := nc.DisconnectErrHandler(), nc.ReconnectHandler(), nc.ClosedHandler(), nc.ErrorHandler()

@@ -32,10 +32,11 @@ type appended struct {
 	err error
 }
 
-func (g *group) init(b *Bus) {
-	g.b = b
+func newGroup(b *Bus) *group {
+	g := &group{b: b}
 	g.linger = time.AfterFunc(time.Hour, g.lingered)
 	g.linger.Stop()
+	return g
 }
 
 func (g *group) append(ctx context.Context, e Entry) (uint64, error) {

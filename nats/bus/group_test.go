@@ -21,24 +21,37 @@ import (
 // open is a bus that believes batches to be cheap (or dear), so that it makes them whatever this machine is like.
 func open(t *testing.T, cheap bool) *Bus {
 	t.Helper()
+	b := openOn(t, server(t), Config{})
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.group.pace = pace{batches: cheap, settled: true}
+	return b
+}
+
+func server(t *testing.T) *embed.Server {
+	t.Helper()
 	s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	nc, err := s.Dial(Options(t.Name(), slog.New(slog.DiscardHandler))...)
+	return s
+}
+
+// openOn is a bus on a connection of its own.
+func openOn(t *testing.T, s *embed.Server, cfg Config) *Bus {
+	t.Helper()
+	cfg.Log = slog.New(slog.DiscardHandler)
+	nc, err := s.Dial(Options(t.Name(), cfg.Log)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	b, err := Open(nc, Config{Log: slog.New(slog.DiscardHandler)})
-	if err == nil {
-		err = b.Setup(t.Context())
-	}
+	b, err := Open(nc, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.group.pace = pace{batches: cheap, settled: true}
 	return b
 }
 
@@ -239,4 +252,28 @@ func TestAppendsNeedNoRoomForABatch(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Who shares another's appends needs no way to NATS of its own for them.
+func TestABusAppendsWithAnother(t *testing.T) {
+	t.Parallel()
+	s := server(t)
+	b := openOn(t, s, Config{})
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	with := openOn(t, s, Config{With: b})
+	with.nc.Close()
+	var all sync.WaitGroup
+	for n := range 200 {
+		for _, by := range []*Bus{b, with} {
+			all.Go(func() {
+				e := Entry{subject.Ended("7", fmt.Sprintf("run_%d", n), fmt.Sprintf("k%p", by)), []byte("{}")}
+				if _, err := by.Append(t.Context(), e); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
 }

@@ -72,16 +72,14 @@ func run(c coordinator.Config, w worker.Config) error {
 		return err
 	}
 	defer nc.Close()
-	if w.Bus, err = bus.Open(nc, bus.Config{Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()}); err != nil {
-		return err
-	}
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	serving, ready := make(chan struct{}), make(chan struct{})
+	own, serving, ready := make(chan *bus.Bus, 1), make(chan struct{}), make(chan struct{})
 	joining := newJoining()
 	w.Ready, w.NotReady = func() { joining.over(); close(ready) }, joining.refused
 	c.AlsoReady = joining.why
-	c.Server, c.Serving = server, func(url string) {
+	c.Server, c.Opened = server, func(b *bus.Bus) { own <- b }
+	c.Serving = func(url string) {
 		close(serving)
 		go func() { // what it says to try works
 			select {
@@ -99,7 +97,12 @@ func run(c coordinator.Config, w worker.Config) error {
 	go func() {
 		select {
 		case <-serving: // a worker that came before would find nobody
-			worked <- worker.Run(ctx, w, profiles)
+			var err error
+			w.Bus, err = bus.Open(nc, bus.Config{With: <-own, Disk: server.Disk(), Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()})
+			if err == nil {
+				err = worker.Run(ctx, w, profiles)
+			}
+			worked <- err
 		case <-ctx.Done():
 			worked <- nil
 		}

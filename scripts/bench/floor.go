@@ -30,7 +30,7 @@ func floorCoordinator(ctx context.Context, addr, url string) error {
 	if err != nil {
 		return err
 	}
-	s, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"}})
+	s, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"}, Replicas: len(strings.Split(url, ","))})
 	if err != nil {
 		return err
 	}

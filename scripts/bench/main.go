@@ -4,6 +4,7 @@
 //	go run ./scripts/bench                # everything, about five minutes
 //	go run ./scripts/bench -only replay -history 1000000
 //	go run ./scripts/bench -only sync,spawn -seconds 5 -rounds 3
+//	scripts/bench/against 073a48e -only sync,async -rounds 7 # beside the programs of another commit as well
 //
 // All traffic stays on 127.0.0.1; data lies in a temporary folder that is removed.
 package main
@@ -50,10 +51,13 @@ func main() {
 	history := flag.Int("history", 300_000, "ended runs in the history of part replay, which is run only where it is named")
 	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
+	before := flag.String("before", "", "this program, built from another commit: sync and async measure its coordinator and worker as well (scripts/bench/against builds it)")
+	servers := flag.Int("servers", 1, "NATS servers of each side, all in one process: 1, or 3 for a cluster with as many replicas")
+	one := flag.Bool("one", false, "NATS, coordinator and worker of a side are one process, as scripts/up has it; the floor stays as it is")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, history: *history, profile: *profile}
+	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, history: *history, profile: *profile, before: *before, servers: *servers, one: *one}
 	for _, c := range strings.Split(*clients, ",") {
 		n, err := strconv.Atoi(c)
 		if err != nil || n < 1 {
@@ -82,6 +86,9 @@ type bench struct {
 	kept    int
 	history int
 	profile string
+	before  string
+	servers int
+	one     bool
 	clients []int
 }
 
@@ -100,71 +107,125 @@ var body = map[string][]byte{
 	"async": []byte(`{"agent_name":"noop","parameters":{"text":"` + strings.Repeat("x", 600) + `"}}`),
 }
 
+// entrant is a side that takes turns with others.
+type entrant struct {
+	name string
+	*side
+	loads []load
+	used  [][]time.Duration
+}
+
+// enter starts the sides of a comparison.
+func enter(ctx context.Context, names []string, all []layout) (list []*entrant, end func(), err error) {
+	end = func() {
+		for _, e := range list {
+			e.end()
+		}
+	}
+	for i, l := range all {
+		s, err := launch(ctx, l)
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		list = append(list, &entrant{name: names[i], side: s})
+	}
+	return list, end, nil
+}
+
+// ours is today's side.
+func (b bench) ours(fsync string) layout {
+	return layout{name: "ours", fsync: fsync, servers: b.servers, one: b.one}
+}
+
 // sync is the latency and throughput of waiting callers.
 func (b bench) sync(ctx context.Context, fsync string) error {
-	floor, err := launch(ctx, "floor", fsync, "")
+	names, sides := []string{"floor"}, []layout{{name: "floor", fsync: fsync, servers: b.servers}}
+	if b.before != "" {
+		names, sides = append(names, "before"), append(sides, layout{name: "ours", program: b.before, fsync: fsync})
+	}
+	all, end, err := enter(ctx, append(names, "ours"), append(sides, b.ours(fsync)))
 	if err != nil {
 		return err
 	}
-	defer floor.end()
-	ours, err := launch(ctx, "ours", fsync, "")
-	if err != nil {
-		return err
-	}
-	defer ours.end()
+	defer end()
+	floor, ours := all[0], all[len(all)-1]
 	for i, clients := range b.clients {
-		var f, o []load
-		var fc, oc [][]time.Duration
-		closed(ctx, floor.url, body["sync"], clients, time.Second) // warm
-		closed(ctx, ours.url, body["sync"], clients, time.Second)
-		for range b.rounds {
-			l, c := floor.measure(func() load { return closed(ctx, floor.url, body["sync"], clients, b.length) })
-			f, fc = append(f, l), append(fc, c)
-			if i == len(b.clients)-1 {
-				ours.profile(b.profile, b.length)
-			}
-			l, c = ours.measure(func() load { return closed(ctx, ours.url, body["sync"], clients, b.length) })
-			o, oc = append(o, l), append(oc, c)
+		for _, e := range all {
+			closed(ctx, e.url, body["sync"], clients, time.Second) // warm
+			e.loads, e.used = nil, nil
 		}
-		fm, om := median(f), median(o)
-		fmt.Printf("×%-4d floor %s  cpu/run %s\n", clients, fm, perRun(floor, fc, f))
-		fmt.Printf("      ours  %s  cpu/run %s   throughput ×%.2f  p50 ×%.2f\n", om, perRun(ours, oc, o), om.perSecond/fm.perSecond, float64(om.p50)/float64(fm.p50))
-		if n := om.errors + fm.errors; n > 0 {
-			fmt.Printf("      ERRORS: floor %d, ours %d\n", fm.errors, om.errors)
+		for range b.rounds {
+			for _, e := range all {
+				if e == ours && i == len(b.clients)-1 {
+					e.profile(b.profile, b.length)
+				}
+				l, used := e.measure(func() load { return closed(ctx, e.url, body["sync"], clients, b.length) })
+				e.loads, e.used = append(e.loads, l), append(e.used, used)
+			}
+		}
+		f := median(floor.loads)
+		for _, e := range all {
+			m := median(e.loads)
+			fmt.Printf("×%-4d %-6s %s  cpu/run %s", clients, e.name, m, perRun(e.side, e.used, e.loads))
+			if e != floor {
+				fmt.Printf("   throughput ×%.2f  p50 ×%.2f", m.perSecond/f.perSecond, float64(m.p50)/float64(f.p50))
+			}
+			if m.errors > 0 {
+				fmt.Printf("   ERRORS: %d", m.errors)
+			}
+			fmt.Println()
 		}
 	}
 	return nil
 }
 
-// async is how fast runs are accepted, and completed, when nobody waits.
+// async is how fast runs are accepted, and completed, when nobody waits. Beside another commit that is measured without fsync as well.
 func (b bench) async(ctx context.Context, fsync string) error {
-	ours, err := launch(ctx, "ours", fsync, "")
+	names, sides := []string{"ours"}, []layout{b.ours(fsync)}
+	if b.before != "" {
+		names, sides = append(names, "before"), append(sides, layout{name: "ours", program: b.before, fsync: fsync})
+		if fsync != "2m" {
+			names, sides = append(names, "before without fsync"), append(sides, layout{name: "ours", program: b.before, fsync: "2m"})
+		}
+	}
+	all, end, err := enter(ctx, names, sides)
 	if err != nil {
 		return err
 	}
-	defer ours.end()
-	burst(ctx, ours.url, body["async"], 64, 500)
-	if err := ours.drained(ctx); err != nil {
-		return err
-	}
-	var accepted, completed []load
-	for range b.rounds {
-		begin := time.Now()
-		l := burst(ctx, ours.url, body["async"], 64, b.burst)
-		if err := ours.drained(ctx); err != nil {
-			return err
+	defer end()
+	completed := map[*entrant][]load{}
+	for round := range b.rounds + 1 {
+		for _, e := range all {
+			begin, n := time.Now(), b.burst
+			var err error
+			l, used := e.measure(func() load {
+				l := burst(ctx, e.url, body["async"], 64, n)
+				err = e.drained(ctx)
+				return l
+			})
+			if err != nil {
+				return err
+			}
+			if round == 0 { // warm
+				continue
+			}
+			took := time.Since(begin).Seconds()
+			e.loads, e.used = append(e.loads, l), append(e.used, used)
+			completed[e] = append(completed[e], load{perSecond: float64(n) / took, seconds: took})
 		}
-		accepted = append(accepted, l)
-		completed = append(completed, load{perSecond: float64(b.burst) / time.Since(begin).Seconds(), errors: l.errors})
 	}
-	fmt.Printf("accepted %s   completed %7.0f/s (from the first request to the last end)   errors %d\n", median(accepted), median(completed).perSecond, median(accepted).errors)
+	for _, e := range all {
+		fmt.Printf("%-20s accepted %s   completed %7.0f/s (from the first request to the last end)   cpu/run %s   errors %d\n",
+			e.name, median(e.loads), median(completed[e]).perSecond, perRun(e.side, e.used, completed[e]), median(e.loads).errors)
+	}
 	return nil
 }
 
 // spawn is runs with a real subprocess beside a bare loop that spawns the same program: the cheapest there is, a shell
 // script that says one thing, and one that does a little work.
 func (b bench) spawn(ctx context.Context, fsync string) error {
-	ours, err := launch(ctx, "ours", fsync, "spawn")
+	ours, err := launch(ctx, layout{name: "ours", fsync: fsync, kind: "spawn"})
 	if err != nil {
 		return err
 	}
@@ -189,7 +250,7 @@ func (b bench) spawn(ctx context.Context, fsync string) error {
 
 // heap is what the coordinator keeps of an ended run.
 func (b bench) heap(ctx context.Context, fsync string) error {
-	ours, err := launch(ctx, "ours", fsync, "")
+	ours, err := launch(ctx, layout{name: "ours", fsync: fsync})
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,15 @@ type proc struct {
 	cmd  *exec.Cmd
 }
 
-func start(role string, env ...string) (*proc, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+func start(program, role string, env ...string) (*proc, error) {
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		program = self
 	}
-	p := &proc{role: role, cmd: exec.Command(self)}
+	p := &proc{role: role, cmd: exec.Command(program)}
 	p.cmd.Env = append(append(os.Environ(), env...), "AO_BENCH_ROLE="+role)
 	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -38,20 +38,31 @@ var roles = map[string]func(context.Context) error{
 	"floor-worker":     func(ctx context.Context) error { return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotsOf()) },
 	"ours-coordinator": ourCoordinator,
 	"ours-worker":      ourWorker,
+	"one":              oneRole,
 	"history":          historyRole,
 }
 
 // slots are the same on both sides.
 const slots = 128
 
+// natsRole is the server at each of the addresses in AO_BENCH_NATS; several make a cluster.
 func natsRole(ctx context.Context) error {
 	go debug()
-	s, err := embed.Start(embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: strings.TrimPrefix(os.Getenv("AO_BENCH_NATS"), "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), Log: quiet()})
-	if err != nil {
-		return err
+	all := strings.Split(strings.ReplaceAll(os.Getenv("AO_BENCH_NATS"), "nats://", ""), ",")
+	routes := strings.Split(os.Getenv("AO_BENCH_ROUTES"), ",")
+	for i, address := range all {
+		c := embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: address, Sync: os.Getenv("AO_BENCH_SYNC"), Log: quiet()}
+		if len(all) > 1 {
+			c.StoreDir, c.Name = filepath.Join(c.StoreDir, strconv.Itoa(i)), "bench-"+strconv.Itoa(i)
+			c.ClusterListen, c.Routes = routes[i], routes
+		}
+		s, err := embed.Start(c)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
 	}
 	<-ctx.Done()
-	s.Close()
 	return nil
 }
 
@@ -105,6 +116,46 @@ func ourWorker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return work(ctx, b)
+}
+
+// oneRole is NATS, coordinator and worker in one process, as scripts/up has them.
+func oneRole(ctx context.Context) error {
+	if err := process.Guard(); err != nil {
+		return err
+	}
+	setting.Collect()
+	go debug()
+	cfg, err := configured()
+	if err != nil {
+		return err
+	}
+	cfg.NATS = serve.NATSConfig{URL: setting.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: quiet()}
+	if cfg.Server, err = serve.OpenNATS(cfg.NATS); err != nil {
+		return err
+	}
+	defer cfg.Server.Close()
+	nc, err := cfg.Server.DialWorker(ctx, "worker", quiet())
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	ended := make(chan error, 1)
+	cfg.Opened = func(own *bus.Bus) {
+		go func() {
+			b, err := bus.Open(nc, bus.Config{With: own, Disk: cfg.Server.Disk(), Log: quiet()})
+			if err == nil {
+				err = work(ctx, b)
+			}
+			ended <- err
+		}()
+	}
+	err = serve.Run(ctx, cfg)
+	return errors.Join(err, <-ended)
+}
+
+// work is a worker on a Bus.
+func work(ctx context.Context, b *bus.Bus) error {
 	cfg := worker.Config{
 		Bus: b, Log: quiet(), ProjectDir: projectOf(), Tags: tagsOf(),
 		Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec", MaxConcurrentRuns: slotsOf()},
@@ -182,20 +233,44 @@ type side struct {
 	procs     []*proc // NATS, coordinator, worker
 }
 
-func launch(ctx context.Context, name, fsync, kind string) (*side, error) {
+// layout is which processes make up a side, and of which programs.
+type layout struct {
+	name    string // "floor" or "ours"
+	program string // this program, built from some commit; empty: this very one
+	fsync   string // AO_NATS_SYNC
+	kind    string // "spawn": its runs start programs
+	servers int    // of NATS, in one process; 0: one
+	one     bool   // all is one process, as scripts/up has it
+}
+
+func (l layout) roles() []string {
+	if l.one {
+		return []string{"one"}
+	}
+	return []string{"nats", l.name + "-coordinator", l.name + "-worker"}
+}
+
+func launch(ctx context.Context, l layout) (*side, error) {
 	dir, err := os.MkdirTemp("", "ao-bench-")
 	if err != nil {
 		return nil, err
 	}
 	s := &side{dir: dir, debug: map[string]string{}}
-	http, nats := freePort(), freePort()
+	http := freePort()
 	s.base = "http://" + http
 	s.url = s.base + "/runs"
-	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=nats://" + nats, "AO_BENCH_SYNC=" + fsync, "AO_BENCH_KIND=" + kind}
-	for _, role := range []string{"nats", name + "-coordinator", name + "-worker"} {
+	var nats, routes []string
+	for range max(l.servers, 1) {
+		nats, routes = append(nats, "nats://"+freePort()), append(routes, freePort())
+	}
+	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=" + strings.Join(nats, ","), "AO_BENCH_SYNC=" + l.fsync, "AO_BENCH_KIND=" + l.kind}
+	if l.servers > 1 {
+		env = append(env, "AO_BENCH_ROUTES="+strings.Join(routes, ","), "AO_BENCH_AO_NATS_REPLICAS="+strconv.Itoa(l.servers))
+	}
+	for _, role := range l.roles() {
 		own := role[strings.LastIndexByte(role, '-')+1:]
 		s.debug[own] = freePort()
-		p, err := start(role, append(env, "AO_BENCH_DEBUG="+s.debug[own])...)
+		p, err := start(l.program, role, append(env, "AO_BENCH_DEBUG="+s.debug[own])...)
 		if err != nil {
 			s.end()
 			return nil, err
@@ -209,31 +284,32 @@ func launch(ctx context.Context, name, fsync, kind string) (*side, error) {
 		}
 	}
 	probe := body["async"]
-	if kind == "spawn" {
+	if l.kind == "spawn" {
 		probe = []byte(`{"agent_name":"true","parameters":{}}`)
 	}
 	c := client(1)
-	wait, cancel := context.WithTimeout(ctx, 30*time.Second)
+	wait, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	for err = errors.New("not asked"); err != nil; time.Sleep(20 * time.Millisecond) {
 		if err = post(c, s.url, probe); err != nil && wait.Err() != nil {
 			s.end()
-			return nil, fmt.Errorf("%s does not take runs: %w", name, err)
+			return nil, fmt.Errorf("%s does not take runs: %w", l.name, err)
 		}
 	}
 	return s, nil
 }
 
-func dialable(ctx context.Context, addr string) error {
+func dialable(ctx context.Context, all []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	for ctx.Err() == nil {
-		if nc, err := bus.Connect(ctx, "nats://"+addr, "probe", quiet()); err == nil {
-			nc.Close()
-			return nil
+	for _, address := range all {
+		nc, err := bus.Connect(ctx, address, "probe", quiet())
+		if err != nil {
+			return err
 		}
+		nc.Close()
 	}
-	return ctx.Err()
+	return nil
 }
 
 func (s *side) end() {
