@@ -28,14 +28,14 @@ func (e *events) bind(body json.RawMessage) {
 	l, ok, err := executor.ReadLine(body)
 	switch {
 	case !ok || err != nil || l.Type != executor.LineBind:
-		e.w.log.Warn("what an executor bound is not readable and left out", "run", e.a, "err", err)
+		e.log.Warn("what an executor bound is not readable and left out", "run", e.a, "err", err)
 		return
 	case len(l.Session) > maxModel:
-		e.w.log.Warn("what an executor bound is too long and left out; the session cannot be resumed by it", "run", e.a, "bytes", len(l.Session))
+		e.log.Warn("what an executor bound is too long and left out; the session cannot be resumed by it", "run", e.a, "bytes", len(l.Session))
 		return
 	}
 	if err := e.bond.takes(l.Session); err != nil {
-		e.w.log.Warn("what an executor bound is left out", "run", e.a, "err", err)
+		e.log.Warn("what an executor bound is left out", "run", e.a, "err", err)
 		return
 	}
 	e.write(l.Session)
@@ -98,17 +98,17 @@ func (b *bond) reserve(pointer string) (free func(), err error) {
 
 // writeBond writes the record, again and again, until it stands or no last word of the attempt is wanted any more.
 func (e *events) writeBond(model string) {
-	entry, err := e.w.records.bound(e.a, model)
+	entry, err := e.records.bound(e.a, model)
 	if err != nil {
-		e.w.log.Error("bind", "run", e.a, "err", err)
+		e.log.Error("bind", "run", e.a, "err", err)
 		return
 	}
 	own := func(there []byte) bool { return string(there) == string(entry.Body) }
-	_, err = insist(e.a.wanted, e.w.bus, entry, own, func(_ int, err error) {
-		e.w.log.Debug("what an executor bound is not written yet, trying again", "run", e.a, "err", err)
+	_, err = insist(e.a.wanted, e.bus, entry, own, func(_ int, err error) {
+		e.log.Debug("what an executor bound is not written yet, trying again", "run", e.a, "err", err)
 	})
 	if errors.Is(err, bus.ErrTaken) {
-		e.w.log.Warn("another record of what the attempt bound stands", "run", e.a)
+		e.log.Warn("another record of what the attempt bound stands", "run", e.a)
 	}
 }
 

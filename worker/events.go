@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -21,9 +22,12 @@ const maxEvent = 512 << 10
 
 // events writes what an executor shows of a run.
 type events struct {
-	w     *Worker
-	a     *attempt
-	packs bool // all coordinators could read packs when the attempt began
+	a       *attempt
+	bus     *bus.Bus
+	log     *slog.Logger
+	terms   *terms
+	records *records
+	packs   bool // all coordinators could read packs when the attempt began
 
 	bond   bond
 	memory *memory
@@ -40,7 +44,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		return
 	}
 	if !slices.Contains(run.ToldKinds, kind) {
-		e.w.log.Warn("an executor's event is of no known kind and left out", "run", e.a, "kind", kind)
+		e.log.Warn("an executor's event is of no known kind and left out", "run", e.a, "kind", kind)
 		say := fmt.Sprintf("An event of the kind %.80q is left out: executors tell %s", kind, strings.Join(run.ToldKinds, ", "))
 		kind, body = run.EventMessage, run.Say("system", say)
 	}
@@ -51,7 +55,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		return
 	}
 	if err != nil {
-		e.w.log.Warn("an executor's event is not readable and left out", "run", e.a, "kind", kind, "err", err)
+		e.log.Warn("an executor's event is not readable and left out", "run", e.a, "kind", kind, "err", err)
 		return
 	}
 	e.mu.Lock()
@@ -61,7 +65,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		return
 	}
 	if e.out == nil {
-		e.out = e.w.bus.Gatherer(e.a.wanted, e.seal)
+		e.out = e.bus.Gatherer(e.a.wanted, e.seal)
 	}
 	if err := e.send(ctx, bus.Entry{Subject: e.at(ev.Type), Body: raw}); err != nil {
 		e.lost++
@@ -70,7 +74,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 
 // send sends an event, with others where all can read that. The caller holds mu.
 func (e *events) send(ctx context.Context, event bus.Entry) error {
-	if e.packs && e.w.terms.packs() {
+	if e.packs && e.terms.packs() {
 		return e.out.Gather(ctx, event)
 	}
 	alone := e.seal([]bus.Entry{event})
@@ -126,7 +130,7 @@ func (e *events) flush(ctx context.Context) uint64 {
 	}
 	seq, err := e.out.Flush(ctx)
 	if err != nil || e.lost > 1 {
-		e.w.log.Warn("not all events are written", "run", e.a, "left_out", max(e.lost-1, 0), "err", err)
+		e.log.Warn("not all events are written", "run", e.a, "left_out", max(e.lost-1, 0), "err", err)
 	}
 	return seq
 }

@@ -47,7 +47,7 @@ func (w *Worker) begin(d bus.Delivery) {
 		return
 	}
 	if w.claim(a, d) {
-		ev := &events{w: w, a: a, packs: w.terms.packs()}
+		ev := &events{a: a, bus: w.bus, log: w.log, terms: &w.terms, records: w.records, packs: w.terms.packs()}
 		ev.memory = &memory{ev: ev, bodies: w.bodies, most: w.MaxPayload, size: w.meter.state}
 		began := w.meter.execution[run.Completed].Start()
 		o := w.hosting.execute(a, ev)
