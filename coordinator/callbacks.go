@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,7 +203,9 @@ func (c *Coordinator) children(ctx context.Context, owed []journal.Child) (all [
 	for _, child := range owed {
 		e, err := c.Journal.End(ctx, child.RunID)
 		switch {
-		case fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil:
+		case ctx.Err() != nil: // whatever was read, it is not all
+			return nil, ctx.Err()
+		case fault.KindOf(err) == fault.Unavailable:
 			return nil, err
 		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < soon && c.Journal.Ended(child.RunID):
 			return nil, fault.Wrap(fault.Unavailable, "", "The end of run "+child.RunID+" cannot be found yet; try again", err)
@@ -263,7 +266,7 @@ func (c *Coordinator) turn(ctx context.Context, o journal.Owing, children []prom
 func (c *Coordinator) resume(ctx context.Context, o journal.Owing, parameters json.RawMessage) (run.Spec, error) {
 	last, lastErr := c.Journal.Spec(ctx, o.LastRun)
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
-		return last, lastErr
+		return last, cmp.Or(ctx.Err(), lastErr)
 	}
 	p, err := c.plan(ctx, run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
 	spec := p.spec

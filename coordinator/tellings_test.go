@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -147,6 +148,15 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 	read, err := f.c.children(t.Context(), owed)
 	if err != nil || len(read) != 2 {
 		t.Errorf("%d children were read, %v", len(read), err)
+	}
+	ending, cancel := context.WithCancel(t.Context()) // the coordinator ends while it tells a parent
+	cancel()
+	if read, err = f.c.children(ending, owed); err == nil {
+		t.Errorf("%d children were read by who is ending", len(read))
+	}
+	o := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
+	if spec, err := f.c.resume(ending, o, nil); err == nil {
+		t.Errorf("who is ending goes on with run %s", spec.ID)
 	}
 }
 
