@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/budget"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -186,6 +187,37 @@ func TestAPackThatIsNoLongerKept(t *testing.T) {
 	}
 	if list, next, err := b.Events(t.Context(), "ses_a", "2-0.0.2", 0); err != nil || next != "2-2" || !slices.Equal(numbers(list, a.spec.ID), []string{"4", "5"}) {
 		t.Errorf("a page: %v to %s, %v", list, next, err)
+	}
+}
+
+// TestPagesOfPacksCount: what a reader is given of a pack is taken from the memory for answers, member by member.
+func TestPagesOfPacksCount(t *testing.T) {
+	b := start(t, Config{Key: keyOf})
+	a := b.actor("ses_a")
+	b.write(a.queued(1), a.claimed(1))
+	var bodies [][]byte
+	for range 5 {
+		e := run.Event{Type: run.EventMessage, SessionID: "ses_a", RunID: a.spec.ID, At: began, Body: run.Say("x", strings.Repeat("x", 50<<10))}
+		bodies = append(bodies, body(t, e))
+	}
+	at := subject.Event(a.part, "ses_a", a.spec.ID, run.PackKind)
+	b.say(entry{Subject: at, Body: run.Prove(a.key(1), at, run.Pack(bodies))})
+	memory := budget.New(4 << 20) // half of it is one caller's
+	for _, tt := range []struct {
+		limit int
+		more  bool // the caller's share has room for 1.5 MiB beside that
+	}{{1, true}, {2, true}, {6, false}, {2, true}} { // run_start is the first
+		answering := &budget.Answering{Context: t.Context()}
+		answering.Answer.Begin(memory, "somebody")
+		if list, _, err := b.Events(answering, "ses_a", "", tt.limit); err != nil || len(list) != tt.limit {
+			t.Errorf("%d events: got %d, %v", tt.limit, len(list), err)
+		}
+		beside := memory.Open("somebody")
+		if err := beside.Take(3 << 19); (err == nil) != tt.more {
+			t.Errorf("beside %d events: %v", tt.limit, err)
+		}
+		beside.Close()
+		answering.Answer.Close()
 	}
 }
 
