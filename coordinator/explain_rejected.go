@@ -24,8 +24,10 @@ func (n *narrator) rejections(ctx context.Context) (steps []Step, err error) {
 	return steps, nil
 }
 
+// rejectionsIn reads no more than storyEvents messages, and so many of their events.
 func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Step, err error) {
-	for after, read := uint64(0), 0; read < storyEvents; read += storyPage {
+	told := 0
+	for after, read := uint64(0), 0; read < storyEvents && told < storyEvents; read += storyPage {
 		page, err := n.c.bus.Events(ctx, filter, after, storyPage)
 		if err != nil {
 			return nil, err
@@ -33,6 +35,12 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 		for _, m := range page {
 			after = m.Seq
 			for _, e := range n.c.Journal.Told(m) {
+				if e.Type != run.EventMessage {
+					continue
+				}
+				if told++; told > storyEvents {
+					return steps, nil
+				}
 				if detail, ok := rejection(e); ok {
 					steps = append(steps, Step{At: m.Time.UTC(), What: StepRejected, Detail: detail})
 				}

@@ -350,20 +350,23 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 				marks = j.marks(session, p.runs)
 				continue
 			}
-			if !ok || e.first(p, rec) || rec.seq == 0 {
+			switch due := !ok || e.first(p, rec) || rec.seq == 0; {
+			case due && !(ok && e.shown()):
+				p.heard(e.seq)
+				heard = heard[1:]
+				continue
+			case due:
 				var events []run.Event
 				events, p = e.rest(p, limit-len(list))
 				if p.events == e.seq {
 					heard = heard[1:]
 				}
-				if ok && e.shown() {
-					bytes := sizeOf(events)
-					if err := budget.Hold(ctx, int64(bytes)); err != nil {
-						return nil, "", err
-					}
-					list = append(list, events...)
-					size += bytes
+				bytes := sizeOf(events)
+				if err := budget.Hold(ctx, int64(bytes)); err != nil {
+					return nil, "", err
 				}
+				list = append(list, events...)
+				size += bytes
 				continue
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -279,5 +280,27 @@ func TestPacksOfNobody(t *testing.T) {
 	}
 	if list, _, err := b.Events(t.Context(), "ses_b", "", 0); err != nil || len(list) != 2 {
 		t.Errorf("the other session has %q, %v", kindsOf(list), err)
+	}
+}
+
+// TestAPackOfNobodyIsLookedAtOnce, however little a reader asks for at a time.
+func TestAPackOfNobodyIsLookedAtOnce(t *testing.T) {
+	var asked atomic.Int64
+	b := start(t, Config{Key: func(id string, attempt int) string {
+		asked.Add(1)
+		return keyOf(id, attempt)
+	}})
+	a := b.actor("ses_a")
+	b.write(a.queued(1), a.claimed(1))
+	foreign := a.pack(2, slices.Repeat([]int{1}, run.MaxPacked)...) // of an attempt that there is not
+	n := b.say(foreign, a.pack(1, 1, 2))
+	b.Await(t.Context(), b.write(a.ended(1, run.Completed, n)))
+	asked.Store(0)
+	list, _, err := b.Events(t.Context(), "ses_a", position{runs: 2}.String(), 1)
+	if err != nil || !slices.Equal(numbers(list, a.spec.ID), []string{"1"}) {
+		t.Errorf("got %q, %v", kindsOf(list), err)
+	}
+	if n := asked.Load(); n > 10 {
+		t.Errorf("a key was made %d times for a page of one event", n)
 	}
 }

@@ -142,3 +142,33 @@ func TestExplainAnswersInAPack(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestExplainKeepsWithinBounds: an executor that says without end that its answers do not fit makes no endless story.
+func TestExplainKeepsWithinBounds(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	var secret secrets
+	var w *worker
+	ready := make(chan struct{})
+	w = s.workAs(thinker("brain"), secret.noting(func(q run.Queued) run.Outcome {
+		<-ready
+		many := slices.Repeat([]json.RawMessage{json.RawMessage(`{"role":"system","rejection":{"attempt":1,"of":3}}`)}, run.MaxPacked)
+		for range 8 {
+			w.tell(q, many...)
+		}
+		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"n":1}`)}}
+	}))
+	close(ready)
+	s.post("/agents", `{"name":"plain","output_schema":{"type":"object","required":["n"]}}`).want(201)
+	acc := s.submit(`{"agent_name":"plain","prompt":"x"}`)
+	s.until(acc.RunID, run.Completed)
+	rejected := 0
+	for _, step := range s.explain(acc.RunID, &secret).Story {
+		if step.What == "rejected" {
+			rejected++
+		}
+	}
+	if rejected == 0 || rejected > 1000 {
+		t.Errorf("the story has %d answers that did not fit", rejected)
+	}
+}

@@ -50,6 +50,7 @@ type Emitter struct {
 type emission struct {
 	m   *nats.Msg
 	ack jetstream.PubAckFuture // nil: not sent
+	seq uint64                 // it is stored there; 0: nobody has looked at its answer
 }
 
 // Emitter makes an Emitter of single messages.
@@ -76,12 +77,13 @@ func (e *Emitter) Emit(ctx context.Context, subject string, body []byte) error {
 func (e *Emitter) Gather(ctx context.Context, event Entry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.weight+len(event.Body) > run.MaxPack {
+	most := e.b.mostPacked()
+	if e.weight+len(event.Body) > most {
 		e.together()
 	}
 	e.gathered, e.weight = append(e.gathered, event), e.weight+len(event.Body)
 	switch {
-	case len(e.open) == 0, len(e.gathered) == run.MaxPacked, e.weight > run.MaxPack:
+	case len(e.open) == 0, len(e.gathered) == run.MaxPacked, e.weight > most:
 		e.together()
 	case len(e.gathered) == 1:
 		e.due = time.AfterFunc(gatherTime, e.late)
@@ -97,6 +99,14 @@ func (e *Emitter) Flush(ctx context.Context) (seq uint64, err error) {
 	e.together()
 	err = e.until(ctx, func() bool { return len(e.open) == 0 })
 	return e.last, err
+}
+
+// mostPacked is how many bytes of events go in one message: a server may be set to take smaller ones than a pack is.
+func (b *Bus) mostPacked() int {
+	if n := b.nc.MaxPayload(); n > 0 {
+		return int(min(run.MaxPack, n/2))
+	}
+	return run.MaxPack
 }
 
 // roomy tells whether more may be sent.
@@ -151,12 +161,16 @@ func (e *Emitter) send(m Entry) {
 	em := &emission{m: &nats.Msg{Subject: m.Subject, Data: m.Body, Header: nats.Header{
 		"Nats-Msg-Id": {e.id + "." + strconv.FormatUint(e.n, 10)}, // sent again, it is stored once
 	}}}
+	if e.gone != nil {
+		return
+	}
 	if !e.again {
 		em.send(e.b)
+		e.again = em.ack == nil
 	}
 	e.open = append(e.open, em)
 	e.size += len(m.Body)
-	if !e.busy && e.gone == nil {
+	if !e.busy {
 		e.busy = true
 		go e.deliver()
 	}
@@ -165,7 +179,7 @@ func (e *Emitter) send(m Entry) {
 func (em *emission) send(b *Bus) {
 	em.ack, em.m.Reply = nil, ""
 	if b.nc.IsConnected() {
-		em.ack, _ = b.js.PublishMsgAsync(em.m)
+		em.ack, _ = b.js.PublishMsgAsync(em.m, jetstream.WithRetryAttempts(0)) // what comes behind it would overtake it
 	}
 }
 
@@ -196,21 +210,38 @@ func (e *Emitter) deliver() {
 	e.busy = false
 }
 
-// resend sends all again that came behind a message which was sent again. The caller holds mu.
+// resend sends what came behind a message that was sent again, unless it is stored. The caller holds mu.
 func (e *Emitter) resend() {
 	if !e.again {
 		return
 	}
 	e.again = false
 	for _, em := range e.open {
-		em.send(e.b)
+		if !em.stored() {
+			em.send(e.b)
+		}
 	}
+}
+
+// stored tells whether a message's answer has come, and keeps what it says.
+func (em *emission) stored() bool {
+	if em.seq == 0 && em.ack != nil {
+		select {
+		case ack := <-em.ack.Ok():
+			em.seq = ack.Sequence
+		default:
+		}
+	}
+	return em.seq != 0
 }
 
 // answer waits for a message's sequence, and sends it again where it gets none. The error is why nobody waits for it
 // any more.
 func (e *Emitter) answer(em *emission) (uint64, error) {
 	for tries := 0; ; tries++ {
+		if em.seq != 0 {
+			return em.seq, nil
+		}
 		if em.ack != nil {
 			select {
 			case ack := <-em.ack.Ok():

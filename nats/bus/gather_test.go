@@ -17,6 +17,7 @@ import (
 	"ao/nats/subject"
 	runs "ao/shared/run"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
 
@@ -264,6 +265,70 @@ func TestAPackThatIsNotAnswered(t *testing.T) {
 		m.answer(got)
 	}
 	if seq, err := flushed(t, e); err != nil || seq != 3 {
+		t.Errorf("flushed to %d, %v", seq, err)
+	}
+}
+
+// TestWhatIsStoredIsNotSentAgain, where a message before it has to be.
+func TestWhatIsStoredIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	m := newMute(t)
+	e := m.b.Gatherer(t.Context(), seal)
+	m.gather(e, numbered(0, 0))
+	first := m.next()
+	single := numbered(1, 0)
+	if err := e.Emit(t.Context(), single.Subject, single.Body); err != nil {
+		t.Fatal(err)
+	}
+	second := m.next()
+	m.answer(second)
+	first.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+	again := m.next()
+	if again.Header.Get("Nats-Msg-Id") != first.Header.Get("Nats-Msg-Id") {
+		t.Fatalf("sent again: %s", again.Data)
+	}
+	m.answer(again)
+	if seq, err := flushed(t, e); err != nil || seq != 2 {
+		t.Errorf("flushed to %d, %v", seq, err)
+	}
+	if len(m.in) > 0 {
+		t.Errorf("sent again: %s", (<-m.in).Data)
+	}
+}
+
+// TestAPackFitsAMessage, also of a server whose messages are small.
+func TestAPackFitsAMessage(t *testing.T) {
+	t.Parallel()
+	const largest = 64 << 10
+	s, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir(), MaxPayload: largest, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	nc, err := nats.Connect("", nats.InProcessServer(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.AddStream(&nats.StreamConfig{Name: subject.Events, Subjects: []string{subject.AllEvents}}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := bus.Open(nc, bus.Config{Log: natstest.Log(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := b.Gatherer(t.Context(), seal)
+	for n := range 2 * runs.MaxPacked {
+		if err := e.Gather(t.Context(), numbered(n, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seq, err := flushed(t, e); err != nil || seq < 2*runs.MaxPacked*1000/largest {
 		t.Errorf("flushed to %d, %v", seq, err)
 	}
 }
