@@ -62,6 +62,9 @@ func rejection(e run.Event) (string, bool) {
 	r := m.Rejected()
 	say := fmt.Sprintf("answer %d of %d: it does not match the output schema", r.Attempt, r.Of)
 	for _, w := range r.Errors {
+		if len(say) > detailLength {
+			break
+		}
 		say += fmt.Sprintf(" - %s: %s", w.Path, w.Message)
 	}
 	return brief(say, detailLength), true
