@@ -203,6 +203,10 @@ const (
 	seldom = 5 * time.Minute
 )
 
+// byFar is how many trials in vain a way counts for that lost with less than half of what the other one answered: 80 s pass until
+// its next trial, in which a crowd waits for it.
+const byFar = 3
+
 // pace tells whether a crowd's appends should go as batches. It tries both ways and keeps the one in which more are answered,
 // instead of asking anybody to configure it: with a sync to disk per write that is batches, without one it is not. What a
 // message or a batch takes tells less: both wait for what other processes write to the same server.
@@ -268,10 +272,15 @@ func (p *pace) answered(n, load int, now time.Time) {
 		p.batches = !p.batches
 		if p.vain++; !p.trying { // the way that was the better one has become dear
 			p.vain = 0
+		} else if other.rate > 2*this.rate {
+			p.vain = max(p.vain, byFar)
 		}
 		p.trying = false
 	case p.trying:
 		p.trying, p.vain = false, 0
+		if this.rate > 2*other.rate {
+			p.vain = byFar
+		}
 	case other.rate == 0 || now.Sub(other.at) > min(again<<min(p.vain, 10), seldom):
 		p.batches, p.trying = !p.batches, true
 	}

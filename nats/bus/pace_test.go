@@ -55,3 +55,28 @@ func TestATrialIsJudgedByItself(t *testing.T) {
 		t.Errorf("batches have become the cheaper way, were tried %d times, and are not taken", tried)
 	}
 }
+
+// Where a disk syncs each write, a trial of single writes makes a crowd wait: one is enough for the first minute.
+func TestAWayThatLosesByFarIsTriedSeldom(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		alone, batched int
+		batches        bool
+	}{{1000, 8000, true}, {8000, 1000, false}} {
+		var p pace
+		now := time.Unix(1e9, 0)
+		if _, batches := p.crowd(&now, time.Second, tt.alone, tt.batched); batches != tt.batches {
+			t.Errorf("%v: after a second batches are %v", tt, batches)
+		}
+		changes, was := 0, p.batches
+		for range 600 {
+			p.crowd(&now, 100*time.Millisecond, tt.alone, tt.batched)
+			if p.batches != was {
+				changes, was = changes+1, p.batches
+			}
+		}
+		if changes != 0 {
+			t.Errorf("%v: the way changed %d times within a minute", tt, changes)
+		}
+	}
+}
