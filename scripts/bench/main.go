@@ -52,7 +52,7 @@ func main() {
 	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
 	before := flag.String("before", "", "this program, built from another commit: sync and async measure its coordinator and worker as well (scripts/bench/against builds it)")
-	servers := flag.Int("servers", 1, "NATS servers of each side, all in one process: 1, or 3 for a cluster with as many replicas")
+	servers := flag.Int("servers", 1, "NATS servers of floor and ours: 1, or 3 for a cluster with as many replicas")
 	one := flag.Bool("one", false, "NATS, coordinator and worker of a side are one process, as scripts/up has it; the floor stays as it is")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

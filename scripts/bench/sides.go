@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,8 @@ import (
 	"ao/worker"
 	"ao/worker/process"
 	"ao/worker/profile"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // roles are what this program is when it is started as a child.
@@ -45,24 +48,23 @@ var roles = map[string]func(context.Context) error{
 // slots are the same on both sides.
 const slots = 128
 
-// natsRole is the server at each of the addresses in AO_BENCH_NATS; several make a cluster.
+// natsRole is one of the servers whose addresses AO_BENCH_NATS lists; several make a cluster.
 func natsRole(ctx context.Context) error {
 	go debug()
 	all := strings.Split(strings.ReplaceAll(os.Getenv("AO_BENCH_NATS"), "nats://", ""), ",")
-	routes := strings.Split(os.Getenv("AO_BENCH_ROUTES"), ",")
-	for i, address := range all {
-		c := embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: address, Sync: os.Getenv("AO_BENCH_SYNC"), Log: quiet()}
-		if len(all) > 1 {
-			c.StoreDir, c.Name = filepath.Join(c.StoreDir, strconv.Itoa(i)), "bench-"+strconv.Itoa(i)
-			c.ClusterListen, c.Routes = routes[i], routes
-		}
-		s, err := embed.Start(c)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
+	i, _ := strconv.Atoi(os.Getenv("AO_BENCH_SERVER"))
+	c := embed.Config{StoreDir: os.Getenv("AO_BENCH_DIR"), Listen: all[i], Sync: os.Getenv("AO_BENCH_SYNC"), Log: quiet()}
+	if len(all) > 1 {
+		c.StoreDir, c.Name = filepath.Join(c.StoreDir, "nats", strconv.Itoa(i)), "bench-"+strconv.Itoa(i)
+		c.Routes = strings.Split(os.Getenv("AO_BENCH_ROUTES"), ",")
+		c.ClusterListen = c.Routes[i]
+	}
+	s, err := embed.Start(c)
+	if err != nil {
+		return err
 	}
 	<-ctx.Done()
+	s.Close()
 	return nil
 }
 
@@ -230,7 +232,7 @@ type side struct {
 	url, base string
 	debug     map[string]string // by process: where it tells of itself
 	dir       string
-	procs     []*proc // NATS, coordinator, worker
+	procs     []*proc // NATS (each server), coordinator, worker
 }
 
 // layout is which processes make up a side, and of which programs.
@@ -239,7 +241,7 @@ type layout struct {
 	program string // this program, built from some commit; empty: this very one
 	fsync   string // AO_NATS_SYNC
 	kind    string // "spawn": its runs start programs
-	servers int    // of NATS, in one process; 0: one
+	servers int    // of NATS; 0: one
 	one     bool   // all is one process, as scripts/up has it
 }
 
@@ -247,7 +249,7 @@ func (l layout) roles() []string {
 	if l.one {
 		return []string{"one"}
 	}
-	return []string{"nats", l.name + "-coordinator", l.name + "-worker"}
+	return append(slices.Repeat([]string{"nats"}, max(l.servers, 1)), l.name+"-coordinator", l.name+"-worker")
 }
 
 func launch(ctx context.Context, l layout) (*side, error) {
@@ -267,16 +269,16 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	if l.servers > 1 {
 		env = append(env, "AO_BENCH_ROUTES="+strings.Join(routes, ","), "AO_BENCH_AO_NATS_REPLICAS="+strconv.Itoa(l.servers))
 	}
-	for _, role := range l.roles() {
+	for i, role := range l.roles() {
 		own := role[strings.LastIndexByte(role, '-')+1:]
 		s.debug[own] = freePort()
-		p, err := start(l.program, role, append(env, "AO_BENCH_DEBUG="+s.debug[own])...)
+		p, err := start(l.program, role, append(env, "AO_BENCH_DEBUG="+s.debug[own], "AO_BENCH_SERVER="+strconv.Itoa(i))...)
 		if err != nil {
 			s.end()
 			return nil, err
 		}
 		s.procs = append(s.procs, p)
-		if role == "nats" {
+		if i == len(nats)-1 && role == "nats" {
 			if err := dialable(ctx, nats); err != nil {
 				s.end()
 				return nil, err
@@ -299,15 +301,26 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	return s, nil
 }
 
+// dialable waits until each server takes connections and JetStream works; a cluster has to find a leader first.
 func dialable(ctx context.Context, all []string) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, address := range all {
 		nc, err := bus.Connect(ctx, address, "probe", quiet())
 		if err != nil {
 			return err
 		}
-		nc.Close()
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		for asked := errors.New("not asked"); err == nil && asked != nil; err = ctx.Err() {
+			once, done := context.WithTimeout(ctx, time.Second)
+			_, asked = js.AccountInfo(once)
+			done()
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
