@@ -61,15 +61,29 @@ func TestSetupWaitsForRoomAndSaysSo(t *testing.T) {
 	}
 }
 
-// TestAClusterWithSmallDisksMakesItsStreamsSmaller as a single server does, though its servers hear late what the others have promised:
-// all streams are made, and together they fit.
-func TestAClusterWithSmallDisksMakesItsStreamsSmaller(t *testing.T) {
+// TestSmallDisksHaveSmallerStreams: all are made, and together they fit, also where the first of them alone would fit as they are
+// asked for, and on a cluster, whose servers hear late what the others have promised.
+func TestSmallDisksHaveSmallerStreams(t *testing.T) {
 	t.Parallel()
-	for _, most := range []int64{90 << 20, 6 << 30} {
-		t.Run(strconv.FormatInt(most>>20, 10)+" MiB", func(t *testing.T) {
+	single := func(t *testing.T, most int64) *bus.Bus { return natstest.Bus(t, natstest.MaxStore(most)) }
+	cluster := func(t *testing.T, most int64) *bus.Bus { return natstest.Cluster(t, natstest.MaxStore(most)).Bus(t) }
+	for _, c := range []struct {
+		name     string
+		on       func(*testing.T, int64) *bus.Bus
+		replicas int
+		most     int64
+	}{
+		{"a server", single, 1, 90 << 20},
+		{"a server", single, 1, 6 << 30},
+		{"a server", single, 1, 8<<30 + 1<<20}, // RUNS and EVENTS fit whole
+		{"a server", single, 1, 8<<30 + 20<<20},
+		{"a server", single, 1, 8<<30 + 520<<20}, // INBOX too
+		{"a cluster", cluster, 3, 90 << 20},
+		{"a cluster", cluster, 3, 6 << 30},
+	} {
+		t.Run(c.name+" of "+strconv.FormatInt(c.most>>20, 10)+" MiB", func(t *testing.T) {
 			t.Parallel()
-			c := natstest.Cluster(t, natstest.MaxStore(most))
-			b := c.Bus(t)
+			b := c.on(t, c.most)
 			if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "first", "key"), Body: make([]byte, 8<<10)}); err != nil {
 				t.Fatal(err)
 			}
@@ -80,12 +94,12 @@ func TestAClusterWithSmallDisksMakesItsStreamsSmaller(t *testing.T) {
 			var sum int64
 			for _, one := range s.Streams {
 				sum += int64(one.MaxBytes)
-				if one.Replicas != 3 || one.MaxBytes < 16<<20 {
+				if one.Replicas != c.replicas || one.MaxBytes < 16<<20 {
 					t.Errorf("%s: %d replicas of %d bytes", one.Name, one.Replicas, one.MaxBytes)
 				}
 			}
-			if len(s.Streams) != 4 || sum > most {
-				t.Errorf("%d streams may hold %d bytes on servers that store %d", len(s.Streams), sum, most)
+			if len(s.Streams) != 4 || sum > c.most {
+				t.Errorf("%d streams may hold %d bytes on servers that store %d", len(s.Streams), sum, c.most)
 			}
 		})
 	}

@@ -153,15 +153,9 @@ func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
 
 // create makes a stream, or takes the one that somebody else just made.
 func (b *Bus) create(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	if b.clustered() {
-		want = b.clusterSize(want)
-	}
+	want = b.portioned(want)
 	made, err := b.js.CreateStream(ctx, want)
-	switch {
-	case !noRoom(err):
-	case !b.clustered():
-		made, err = b.smaller(ctx, want)
-	case want.Name == subject.Runs:
+	if noRoom(err) && (want.Name == subject.Runs || !b.clustered()) {
 		made, err = b.halved(ctx, want)
 	}
 	if code(err) == codeStreamExists || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
@@ -175,18 +169,6 @@ func noRoom(err error) bool {
 	return code(err) == codeNoRoom || code(err) == codeNoPeers && strings.Contains(err.Error(), "insufficient storage")
 }
 
-// smaller makes a stream on a server that has no room for the size asked for: a quarter of what it has room for,
-// since there are others to come.
-func (b *Bus) smaller(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	made, err := b.halved(ctx, want)
-	if err != nil {
-		return nil, err
-	}
-	want.MaxBytes = max(made.CachedInfo().Config.MaxBytes/4, least)
-	b.log.WarnContext(ctx, "the server has little room, a stream is smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
-	return b.js.UpdateStream(ctx, want)
-}
-
 // halved makes a stream half as large, or half of that, until there is room.
 func (b *Bus) halved(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	for {
@@ -198,12 +180,13 @@ func (b *Bus) halved(ctx context.Context, want jetstream.StreamConfig) (jetstrea
 	}
 }
 
-// wholeKey marks a RUNS that is to find the room for all streams of a cluster, and is as large as all of them for a moment: what other
-// servers have promised is known with a delay of several seconds, so that the room for one after the other would be promised twice.
+// wholeKey marks a RUNS that is to find the room for all streams, and is as large as all of them for a moment. If each took what it
+// is to have, the first could leave nothing to the last; and the servers of a cluster hear late, by several seconds, what the others
+// have promised, so that room would be promised twice.
 const wholeKey = "ao.whole"
 
-// clusterSize is a stream as a cluster is asked for it: RUNS for all streams together, the others by what came of RUNS.
-func (b *Bus) clusterSize(want jetstream.StreamConfig) jetstream.StreamConfig {
+// portioned is a stream as the server is asked for it: RUNS for all streams together, the others by what came of RUNS.
+func (b *Bus) portioned(want jetstream.StreamConfig) jetstream.StreamConfig {
 	if want.Name != subject.Runs {
 		want.MaxBytes = max(int64(float64(want.MaxBytes)*b.share), least)
 		return want
@@ -218,7 +201,7 @@ func (b *Bus) clusterSize(want jetstream.StreamConfig) jetstream.StreamConfig {
 func (b *Bus) part(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	if share := portion(have.MaxBytes, b.sum()) / 2; share < 0.5 {
 		want.MaxBytes = max(int64(float64(want.MaxBytes)*share), least)
-		b.log.WarnContext(ctx, "the servers have little room, the streams are smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
+		b.log.WarnContext(ctx, "NATS has little room, the streams are smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
 	}
 	have.MaxBytes, have.Metadata = want.MaxBytes, maps.Clone(have.Metadata)
 	delete(have.Metadata, wholeKey)

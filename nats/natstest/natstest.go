@@ -3,6 +3,7 @@
 package natstest
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"testing"
@@ -72,8 +73,10 @@ func Open(t testing.TB, s *embed.Server) *bus.Bus {
 func Bus(t testing.TB, opts ...Option) *bus.Bus {
 	t.Helper()
 	b := Open(t, Server(t, opts...))
-	if err := b.Setup(t.Context()); err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it waits for room: a disk may be nearly full
+	defer cancel()
+	if err := b.Setup(ctx); err != nil {
+		t.Fatal("setting up a bus: ", err)
 	}
 	return b
 }
