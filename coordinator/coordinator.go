@@ -115,7 +115,7 @@ func New(cfg Config) *Coordinator {
 	c.offers, c.versions = newOffers(c), newVersions(c)
 	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Measure: measure, Version: cfg.RecordVersion,
+		Log: cfg.Log, Dir: cfg.DataDir, Due: func(journal.Effect) { c.turns.due() }, Measure: measure, Version: cfg.RecordVersion,
 		Key:     func(run string, attempt int) string { return c.keys.of(run, attempt) },
 		Checked: func(run string, attempt int, mark string) bool { return c.keys.marked(run, attempt, mark) },
 	})

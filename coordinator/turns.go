@@ -21,6 +21,7 @@ import (
 // not on messages: no wake-up can be lost, and what several coordinators do at once, compare-and-set decides.
 type turns struct {
 	c       *Coordinator
+	moved   chan struct{} // the journal has something new
 	wake    chan struct{}
 	entered atomic.Int64
 
@@ -52,7 +53,7 @@ func (w *wait) move(now time.Time) bool {
 }
 
 func newTurns(c *Coordinator) *turns {
-	return &turns{c: c, wake: make(chan struct{}, 1), waits: map[string]*wait{}, unmatch: map[string]time.Time{}}
+	return &turns{c: c, moved: make(chan struct{}, 1), wake: make(chan struct{}, 1), waits: map[string]*wait{}, unmatch: map[string]time.Time{}}
 }
 
 // enter counts a submission under way; inFlight is how many there are.
@@ -62,6 +63,14 @@ func (t *turns) enter() (leave func()) {
 }
 
 func (t *turns) inFlight() int { return int(t.entered.Load()) }
+
+// due asks for a look at what is new in the journal.
+func (t *turns) due() {
+	select {
+	case t.moved <- struct{}{}:
+	default:
+	}
+}
 
 // poke asks for a look at everything that waits: a runner came.
 func (t *turns) poke() {
@@ -78,7 +87,7 @@ func (t *turns) watch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.c.Journal.Moved():
+		case <-t.moved:
 			if t.c.Journal.Sure() { // while history is read, anew, a turn may be long over; the end of that is told, too
 				t.c.offers.check(ctx, t.c.Journal.Offers())
 				t.queue(ctx, t.c.Journal.Eligible())

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Log     *slog.Logger                                    // default slog.Default()
 	Observe func(Change)                                    // hears of every record that changed something, in the order of the stream; must not block
+	Due     func(Effect)                                    // hears of what there is to do since the journal is live; must not block
 	Measure func(Step)                                      // hears of every step that a run goes while the journal is live, in that order; must not block
 	Key     func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
 	Checked func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
@@ -35,6 +36,7 @@ type Journal struct {
 	log  *slog.Logger
 	tell func(Change)
 
+	tellDue func(Effect) // Config.Due
 	measure func(Step)
 	key     func(run string, attempt int) string // Config.Key
 
@@ -43,7 +45,6 @@ type Journal struct {
 	live   atomic.Bool
 	anew   atomic.Uint64 // how often a replaced history was read anew
 	goal   atomic.Uint64 // the last record when the reading began
-	moved  chan struct{}
 
 	lookEvery time.Duration
 	doubted   atomic.Pointer[time.Time] // since when what was read seems to be lost
@@ -66,8 +67,8 @@ type Journal struct {
 // New makes a Journal; Run makes it work.
 func New(b *bus.Bus, cfg Config) *Journal {
 	j := &Journal{
-		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, measure: cfg.Measure, fold: newFold(cfg.Key), key: cfg.Key, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
-		moved: make(chan struct{}, 1), lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
+		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, tellDue: cfg.Due, measure: cfg.Measure, fold: newFold(cfg.Key), key: cfg.Key, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
+		lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 	j.fold.checked, j.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
 	j.shelf.j, j.shelf.dir = j, cfg.Dir
@@ -172,7 +173,7 @@ func (j *Journal) apply(m bus.Message) {
 		ended = j.waiters[ch.row.id]
 		delete(j.waiters, ch.row.id)
 	}
-	fresh := len(j.fold.fresh) > 0 || len(j.fold.offers) > 0 || len(j.fold.due) > 0 || j.fold.halted || len(j.fold.hosts.first) > 0 && ch.After.Final()
+	effect := effectOf(j.fold, &ch)
 	var spec *run.Spec
 	if r := ch.row; live && ch.RunID != "" && r.live != nil {
 		spec = r.live.snap.Spec
@@ -196,16 +197,7 @@ func (j *Journal) apply(m bus.Message) {
 	if step.Kind != None {
 		j.tellStep(step, m)
 	}
-	if fresh {
-		j.wake()
-	}
-}
-
-func (j *Journal) wake() {
-	select {
-	case j.moved <- struct{}{}:
-	default:
-	}
+	j.wake(effect)
 }
 
 // Ready is nil when the fold has caught up with the stream and could read all of it; else it says why not.
@@ -357,9 +349,6 @@ func tell(all []*Active, f func(Active) bool) {
 		}
 	}
 }
-
-// Moved tells that Eligible has something new.
-func (j *Journal) Moved() <-chan struct{} { return j.moved }
 
 // Eligible are the accepted runs that have become the next turn of a session in which nothing is open, since it was asked last.
 func (j *Journal) Eligible() []Active {

@@ -228,17 +228,25 @@ func TestWait(t *testing.T) {
 func TestObserveAndASecondJournal(t *testing.T) {
 	var mu sync.Mutex
 	var changes []Change
-	b := start(t, Config{Observe: func(c Change) {
-		mu.Lock()
-		defer mu.Unlock()
-		changes = append(changes, c)
-	}})
+	due := make(chan struct{}, 100)
+	b := start(t, Config{
+		Observe: func(c Change) {
+			mu.Lock()
+			defer mu.Unlock()
+			changes = append(changes, c)
+		},
+		Due: func(e Effect) {
+			if e&TurnDue != 0 {
+				due <- struct{}{}
+			}
+		},
+	})
 	a := b.actor(run.NewSessionID())
 	next := newActor(t, run.NewID(), a.spec.SessionID, "x")
 	seq := b.write(a.queued(1), next.accepted(), a.claimed(1), a.ended(1, run.Completed, 0))
 	b.Await(t.Context(), seq)
 	select {
-	case <-b.Moved():
+	case <-due:
 	case <-time.After(10 * time.Second):
 		t.Error("nobody says that a turn has come")
 	}

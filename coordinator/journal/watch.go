@@ -33,7 +33,7 @@ func (j *Journal) watch(ctx context.Context) error {
 			continue
 		}
 		if first = now; !j.live.Swap(true) {
-			j.wake()
+			j.wake(Certain)
 		}
 		pause(ctx, j.lookEvery)
 	}
@@ -71,7 +71,7 @@ const fleeting = time.Second
 func (j *Journal) doubt(is bool) {
 	if !is {
 		j.doubted.Store(nil)
-		j.wake()
+		j.wake(Certain)
 		return
 	}
 	now := time.Now()
