@@ -5,10 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"sync"
 	"time"
 
+	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -25,103 +24,54 @@ const tellers = 8
 // written (journal), so whoever acts on an old look is refused.
 const old = time.Minute
 
-// trouble is a parent that could not be told: when to try again.
-type trouble struct {
-	times int
-	until time.Time
-}
-
-// tellings is what is under way to parents.
+// tellings tells parents of their ended children, each with a turn of its session (contract section 7). It acts on what the fold says, and
+// what several coordinators do at once the stream decides (decision 0014): children are told in the order of their ends, and the record
+// is named after the first of them, so that two that have a child in common have the same name.
 type tellings struct {
-	slots   chan struct{}
-	wg      sync.WaitGroup
-	mu      sync.Mutex
-	busy    map[string]bool
-	trouble map[string]trouble
+	c     *Coordinator
+	pool  *pool.Pool
+	left  []journal.Owing // found, and not begun yet: there was no room
+	swept time.Time
 }
 
-func newTellings() *tellings {
-	return &tellings{slots: make(chan struct{}, tellers), busy: map[string]bool{}, trouble: map[string]trouble{}}
+func newTellings(c *Coordinator) *tellings {
+	return &tellings{c: c, pool: pool.New(pool.Config{Slots: tellers, Backoff: run.Backoff, Idle: c.turns.due})}
 }
 
-// begin takes a slot for a parent. Who gets none is looked at again soon.
-func (t *tellings) begin(session string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy[session] || time.Now().Before(t.trouble[session].until) {
-		return false
+// Reconcile begins with the parents that can be told: with those of which that is new, and once a second with all.
+func (t *tellings) Reconcile(ctx context.Context) error {
+	t.left = append(t.left, t.c.Journal.Due()...)
+	if time.Since(t.swept) >= sweepEvery {
+		t.swept, t.left = time.Now(), t.c.Journal.Owing()
+		still := map[string]bool{}
+		for _, o := range t.left {
+			still[o.Session] = true
+		}
+		t.pool.Keep(func(session string) bool { return still[session] })
 	}
-	select {
-	case t.slots <- struct{}{}:
-		t.busy[session] = true
-		return true
-	default:
-		return false
-	}
-}
-
-// end gives it back. What failed is tried again after a pause that grows.
-func (t *tellings) end(session string, failed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	<-t.slots
-	delete(t.busy, session)
-	if !failed {
-		delete(t.trouble, session)
-		return
-	}
-	n := t.trouble[session].times + 1
-	t.trouble[session] = trouble{n, time.Now().Add(run.Backoff(n))}
-}
-
-// keep forgets the trouble with parents that are owed nothing any more.
-func (t *tellings) keep(owing []journal.Owing) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.trouble) == 0 {
-		return
-	}
-	still := map[string]bool{}
-	for _, o := range owing {
-		still[o.Session] = true
-	}
-	maps.DeleteFunc(t.trouble, func(session string, _ trouble) bool { return !still[session] })
-}
-
-// callBackAll looks at every parent that can be told of children.
-func (c *Coordinator) callBackAll(ctx context.Context) {
-	if c.Journal.Sure() {
-		all := c.Journal.Owing()
-		c.tellings.keep(all)
-		c.callBack(ctx, all)
-	}
-}
-
-// callBack tells parents of their ended children, each with a turn of its session (contract section 7). It acts on what the fold
-// says, and what several coordinators do at once the stream decides (decision 0014): children are told in the order of their
-// ends, and the record is named after the first of them, so that two that have a child in common have the same name.
-func (c *Coordinator) callBack(ctx context.Context, parents []journal.Owing) {
-	for _, o := range parents {
+	for ; len(t.left) > 0 && t.pool.Free("") > 0; t.left = t.left[1:] {
+		o := t.left[0]
 		if o.Misses > 0 && time.Since(o.Ended) < run.Backoff(o.Misses) {
 			continue // the turn before ended before it began; the next look comes soon
 		}
-		if !c.tellings.begin(o.Session) {
-			continue
-		}
-		c.tellings.wg.Go(func() {
-			told, err := c.tell(ctx, o)
-			taken := errors.Is(err, bus.ErrTaken)
-			c.tellings.end(o.Session, err != nil && !taken)
-			switch {
-			case err == nil:
-				c.log.Info("parent told", "session", o.Session, "children", told)
-			case taken:
-				c.log.Debug("the parent was told by another coordinator", "session", o.Session)
-			case ctx.Err() == nil:
-				c.log.Warn("parent not told yet; trying again", "session", o.Session, "err", err)
-			}
-		})
+		t.pool.Go(ctx, o.Session, "", func(ctx context.Context) error { return t.one(ctx, o) })
 	}
+	return nil
+}
+
+// one tells a parent. That another coordinator has done so is as good.
+func (t *tellings) one(ctx context.Context, o journal.Owing) error {
+	told, err := t.c.tell(ctx, o)
+	switch {
+	case err == nil:
+		t.c.log.Info("parent told", "session", o.Session, "children", told)
+	case errors.Is(err, bus.ErrTaken):
+		t.c.log.Debug("the parent was told by another coordinator", "session", o.Session)
+		return nil
+	case ctx.Err() == nil:
+		t.c.log.Warn("parent not told yet; trying again", "session", o.Session, "err", err)
+	}
+	return err
 }
 
 // tell tells a parent, if what was looked at still holds. ErrTaken: it does not.

@@ -111,7 +111,7 @@ func New(cfg Config) *Coordinator {
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
 	c.turns, c.trees = newTurns(c), newTrees(c)
-	c.hooks, c.tellings = newHooks(c), newTellings()
+	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers, c.versions = newOffers(c), newVersions(c)
 	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
@@ -156,7 +156,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		g.Go(func() error { return serve(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
 		g.Go(func() error { return c.watchRoom(ctx) })
-		g.Go(func() error { defer c.tellings.wg.Wait(); defer c.offers.wg.Wait(); return c.turns.watch(ctx) })
+		g.Go(func() error { defer c.tellings.pool.Wait(); defer c.offers.pool.Wait(); return c.turns.watch(ctx) })
 		g.Go(func() error { return newUnfinished(c).watch(ctx) })
 		g.Go(func() error { return c.trees.watch(ctx) })
 		g.Go(func() error { return c.hooks.watch(ctx) })

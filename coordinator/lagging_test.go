@@ -51,9 +51,10 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 	}
 	young, child := family(time.Now())
 	natstest.Until(t, "it was tried to tell the parent", func() bool {
-		f.c.tellings.mu.Lock()
-		defer f.c.tellings.mu.Unlock()
-		return f.c.tellings.trouble[young.SessionID].times > 0 || f.call(child.RunID).Status == run.CallDelivered
+		p := f.c.tellings.pool
+		_, busy := p.Busy()[young.SessionID]
+		rests := !busy && !p.Go(t.Context(), young.SessionID, "", func(context.Context) error { return nil })
+		return rests || f.call(child.RunID).Status == run.CallDelivered
 	})
 	if err := f.c.bus.PutPart(t.Context(), child.RunID+".out", 0, raw); err != nil {
 		t.Fatal(err)

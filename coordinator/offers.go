@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
+	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -26,78 +26,45 @@ const checkers = 8
 // said (contract section 6, decision 0015). Every coordinator does so; the stream takes one last word.
 type offers struct {
 	c     *Coordinator
-	slots chan struct{}
-	wg    sync.WaitGroup
-
-	mu      sync.Mutex
-	busy    map[string]bool    // by the attempt's key
-	trouble map[string]trouble // likewise
+	pool  *pool.Pool
+	left  []journal.Active // found, and not begun yet: there was no room
+	swept time.Time
 }
 
 func newOffers(c *Coordinator) *offers {
-	return &offers{c: c, slots: make(chan struct{}, checkers), busy: map[string]bool{}, trouble: map[string]trouble{}}
+	pause := func(times int) time.Duration { return run.Backoff(times) / 4 }
+	return &offers{c: c, pool: pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: c.turns.due})}
 }
 
-// sweep looks at all that is offered.
-func (o *offers) sweep(ctx context.Context) {
-	if !o.c.Journal.Sure() {
-		return
-	}
-	all := o.c.Journal.Offered()
-	still := map[string]bool{}
-	for _, a := range all {
-		still[a.Key] = true
-	}
-	o.mu.Lock()
-	for key := range o.trouble {
-		if !still[key] {
-			delete(o.trouble, key)
+// Reconcile begins to check what is offered: what is new, and once a second all.
+func (o *offers) Reconcile(ctx context.Context) error {
+	o.left = append(o.left, o.c.Journal.Offers()...)
+	if time.Since(o.swept) >= sweepEvery {
+		o.swept, o.left = time.Now(), o.c.Journal.Offered()
+		still := map[string]bool{}
+		for _, a := range o.left {
+			still[a.Key] = true
 		}
+		o.pool.Keep(func(key string) bool { return still[key] })
 	}
-	o.mu.Unlock()
-	o.check(ctx, all)
+	for ; len(o.left) > 0 && o.pool.Free("") > 0; o.left = o.left[1:] {
+		a := o.left[0]
+		o.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return o.one(ctx, a) })
+	}
+	return nil
 }
 
-// check checks offers, each by itself.
-func (o *offers) check(ctx context.Context, all []journal.Active) {
-	for _, a := range all {
-		o.mu.Lock()
-		idle := !o.busy[a.Key] && !time.Now().Before(o.trouble[a.Key].until)
-		if idle {
-			o.busy[a.Key] = true
-		}
-		o.mu.Unlock()
-		if idle {
-			o.wg.Go(func() { o.one(ctx, a) })
-		}
-	}
-}
-
-func (o *offers) one(ctx context.Context, a journal.Active) {
-	err := ctx.Err()
-	select {
-	case o.slots <- struct{}{}:
-		err = o.c.decide(ctx, a)
-		<-o.slots
-		if err == nil {
-			wait, cancel := context.WithTimeout(ctx, patience)
-			_ = o.c.Journal.Own(wait) // so that no look finds the same offer again
-			cancel()
-		}
-	case <-ctx.Done():
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.busy, a.Key)
-	if err == nil {
-		delete(o.trouble, a.Key)
-		return
-	}
-	n := o.trouble[a.Key].times + 1
-	o.trouble[a.Key] = trouble{n, time.Now().Add(run.Backoff(n) / 4)}
-	if ctx.Err() == nil {
+func (o *offers) one(ctx context.Context, a journal.Active) error {
+	err := o.c.decide(ctx, a)
+	switch {
+	case err == nil:
+		wait, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		_ = o.c.Journal.Own(wait) // so that no look finds the same offer again
+	case ctx.Err() == nil:
 		o.c.log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
 	}
+	return err
 }
 
 // decide says the last word of an attempt whose result was offered, if nobody has.

@@ -35,17 +35,8 @@ func (f family) offerAs(a journal.Active, e run.Ended) {
 // isOffered waits until a coordinator knows of an offer.
 func isOffered(a journal.Active) bool { return a.OfferSeq != 0 }
 
-// hold keeps a coordinator from checking anything until it is let go.
-func holdChecks(c *Coordinator) (release func()) {
-	for range checkers {
-		c.offers.slots <- struct{}{}
-	}
-	return func() {
-		for range checkers {
-			<-c.offers.slots
-		}
-	}
-}
+// holdChecks keeps a coordinator from checking anything until it is let go.
+func holdChecks(t *testing.T, c *Coordinator) (release func()) { return holdAll(t, c, c.offers.pool) }
 
 // ended waits for a run's end, and gives it with its result.
 func ended(t *testing.T, c *Coordinator, id string) Outcome {
@@ -212,7 +203,7 @@ func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 func TestAnOfferEndsTheLease(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
-	release := holdChecks(f.c)
+	release := holdChecks(t, f.c)
 	a, witness := f.start(mustBe), f.start(mustBe)
 	f.claim(witness.RunID)
 	before := f.claim(a.RunID)
@@ -262,7 +253,7 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 // TestAStopThatCrossesAnOffer: the offer is the attempt's natural end; a stop only keeps another attempt from following.
 func TestAStopThatCrossesAnOffer(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	release := holdChecks(f.c)
+	release := holdChecks(t, f.c)
 	for _, tt := range []struct {
 		data  string
 		first bool // the stop comes first
@@ -287,7 +278,7 @@ func TestAStopThatCrossesAnOffer(t *testing.T) {
 		if o := ended(t, f.c, a.RunID); o.Status != tt.want || o.Attempt != 1 {
 			t.Errorf("%s, stop first %t: %s attempt %d %v", tt.data, tt.first, o.Status, o.Attempt, o.Error)
 		}
-		release = holdChecks(f.c)
+		release = holdChecks(t, f.c)
 	}
 	release()
 	sound(t, f.c, 2, 2, 0)
@@ -315,11 +306,12 @@ func TestARestartBetweenOfferAndCheck(t *testing.T) {
 		b := natstest.Bus(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := New(Config{Bus: b, Log: natstest.Log(t), DataDir: dir})
+		lives.Store(first, ctx)
 		gone := make(chan error, 1)
 		go func() { gone <- first.Run(ctx) }()
 		natstest.Until(t, "the first is ready", func() bool { return first.Ready() == nil })
 		f := newFamily(t, first)
-		holdChecks(first)
+		holdChecks(t, first)
 		a := f.start(mustBe)
 		f.offer(f.claim(a.RunID), data(`{"n":7}`))
 		active(t, first, a.RunID, "is offered", isOffered)

@@ -316,15 +316,7 @@ func (p *prefix) told() (parent, child Accepted, together, apart []bus.Entry) {
 
 // holdTellings keeps the coordinator from telling anybody.
 func (p *prefix) holdTellings() (release func()) {
-	for range tellers {
-		p.c.tellings.slots <- struct{}{}
-	}
-	c := p.c
-	return func() {
-		for range tellers {
-			<-c.tellings.slots
-		}
-	}
+	return holdAll(p.T, p.c, p.c.tellings.pool)
 }
 
 func (p *prefix) telling(o journal.Owing) (together, apart []bus.Entry) {

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -31,6 +33,7 @@ func beginFor(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func())
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
 	c = New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
+	lives.Store(c, ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	end = sync.OnceFunc(func() {
@@ -42,6 +45,30 @@ func beginFor(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func())
 	t.Cleanup(end)
 	natstest.Until(t, "the coordinator is ready", func() bool { return c.Ready() == nil })
 	return c, end
+}
+
+// lives are the contexts of running coordinators.
+var lives sync.Map
+
+// holdAll takes all of a coordinator's pool until it is let go, or the coordinator ends.
+func holdAll(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
+	t.Helper()
+	life, ok := lives.Load(c)
+	if !ok {
+		t.Fatal("nobody runs this coordinator")
+	}
+	until := make(chan struct{})
+	held := func(ctx context.Context) error {
+		select {
+		case <-until:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	for n := range p.Slots {
+		natstest.Until(t, "there is a slot", func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", held) })
+	}
+	return sync.OnceFunc(func() { close(until) })
 }
 
 // runner is a process with these agents.

@@ -159,28 +159,3 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 		t.Errorf("who is ending goes on with run %s", spec.ID)
 	}
 }
-
-func TestTellings(t *testing.T) {
-	k := newTellings()
-	began := 0
-	for i := range 20 {
-		if k.begin(string(rune('a' + i))) {
-			began++
-		}
-	}
-	if began != tellers || k.begin("z") {
-		t.Errorf("%d at once", began)
-	}
-	k.end("a", true)
-	if k.begin("a") {
-		t.Error("what failed is tried again at once")
-	}
-	if !k.begin("z") || k.begin("z") {
-		t.Error("one that waits, once")
-	}
-	k.end("z", false)
-	k.keep([]journal.Owing{{Session: "b"}})
-	if !k.begin("a") {
-		t.Error("trouble that is over is remembered")
-	}
-}

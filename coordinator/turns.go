@@ -39,6 +39,15 @@ type wait struct {
 	moves trouble   // into that lane from another one: it may have been there before, and is not queued there again
 }
 
+// trouble is what came to nothing: how often in a row, and when to try again.
+type trouble struct {
+	times int
+	until time.Time
+}
+
+// sweepEvery is how often a look is taken at all that is to be done, and not only at what is new. Who looks once a second does so each time.
+const sweepEvery = 900 * time.Millisecond
+
 // maxMove is the longest pause between two looks at a run that waits in another lane than it should.
 const maxMove = 10 * time.Second
 
@@ -89,9 +98,9 @@ func (t *turns) watch(ctx context.Context) error {
 			return nil
 		case <-t.moved:
 			if t.c.Journal.Sure() { // while history is read, anew, a turn may be long over; the end of that is told, too
-				t.c.offers.check(ctx, t.c.Journal.Offers())
+				_ = t.c.offers.Reconcile(ctx)
 				t.queue(ctx, t.c.Journal.Eligible())
-				t.c.callBack(ctx, t.c.Journal.Due())
+				_ = t.c.tellings.Reconcile(ctx)
 				t.c.hooks.poke()
 				t.c.trees.poke()
 			}
@@ -99,9 +108,11 @@ func (t *turns) watch(ctx context.Context) error {
 			t.sweep(ctx)
 		case <-tick.C:
 			t.c.fleet.silence(ctx)
-			t.c.offers.sweep(ctx)
-			t.sweep(ctx)
-			t.c.callBackAll(ctx)
+			if t.c.Journal.Sure() {
+				_ = t.c.offers.Reconcile(ctx)
+				t.sweep(ctx)
+				_ = t.c.tellings.Reconcile(ctx)
+			}
 		}
 	}
 }

@@ -39,7 +39,7 @@ var rooms = []struct {
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
 	{"ao/nats/backup", []string{"ao/shared/fault", "ao/nats/bus", "ao/nats/subject"}},
 
-	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/webhook"}},
+	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/webhook"}},
 	{"ao/coordinator/budget", []string{"ao/shared/fault"}},
 	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
