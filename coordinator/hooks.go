@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
@@ -25,10 +26,11 @@ type hooks struct {
 	c    *Coordinator
 	self string // this process, in what it takes
 	wake chan struct{}
+	pool *pool.Pool // of tries by run, in groups by receiver
+
+	pruned time.Time // Reconcile's alone
 
 	mu    sync.Mutex
-	busy  map[string]bool // runs whose try is being made here
-	hosts map[string]int  // how many of these go to a receiver
 	holds map[string]hold // by run
 }
 
@@ -41,9 +43,9 @@ type hold struct {
 }
 
 func newHooks(c *Coordinator) *hooks {
-	return &hooks{
-		c: c, self: nonce(), wake: make(chan struct{}, 1), busy: map[string]bool{}, hosts: map[string]int{}, holds: map[string]hold{},
-	}
+	h := &hooks{c: c, self: nonce(), wake: make(chan struct{}, 1), holds: map[string]hold{}}
+	h.pool = pool.New(pool.Config{Slots: tries, Each: hostTries, Idle: h.poke})
+	return h
 }
 
 // poke asks for a look: a run has ended.
@@ -77,8 +79,7 @@ func (h *hooks) watch(ctx context.Context) error {
 		h.mute()
 		return every(ctx, 10*time.Minute, func(context.Context) { h.mute() })
 	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer h.pool.Wait()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -87,57 +88,69 @@ func (h *hooks) watch(ctx context.Context) error {
 			return nil
 		case <-h.wake:
 		case <-tick.C:
-			h.prune()
 		}
-		if !h.c.Journal.Sure() {
-			continue
-		}
-		for _, d := range h.look(time.Now()) {
-			wg.Go(func() {
-				defer h.end(d)
-				if err := h.try(ctx, d); err != nil && ctx.Err() == nil {
-					h.rest(d, amiss)
-					h.c.log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
-				}
-			})
+		if h.c.Journal.Sure() {
+			_ = h.Reconcile(ctx)
 		}
 	}
 }
 
-// look takes up the tries that are due and that there is room for. It takes none that it would have to wait for: what is due
-// may be another by then.
+// Reconcile begins the tries that are due and that there is room for.
+func (h *hooks) Reconcile(ctx context.Context) error {
+	if time.Since(h.pruned) >= sweepEvery {
+		h.pruned = time.Now()
+		h.prune()
+	}
+	for _, d := range h.look(time.Now()) {
+		h.pool.Go(ctx, d.RunID, d.Host, func(ctx context.Context) error { h.one(ctx, d); return nil })
+	}
+	return nil
+}
+
+// one makes a try. One that came to nothing rests as long as its record is the newest, whoever writes the next one.
+func (h *hooks) one(ctx context.Context, d journal.Hook) {
+	if err := h.try(ctx, d); err != nil && ctx.Err() == nil {
+		h.rest(d, amiss)
+		h.c.log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
+	}
+}
+
+// look finds the tries that are due and that there is room for. It finds none that would have to wait: what is due may be another by
+// then.
 func (h *hooks) look(now time.Time) []journal.Hook {
 	if h.full() {
 		h.prune()
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.holds) >= maxHolds {
+	resting, full := h.resting()
+	if full {
 		return nil
 	}
-	due := h.c.Journal.Hooks(journal.Look{
-		Now: now, Most: tries - len(h.busy),
-		Room: func(host string) int { return hostTries - h.hosts[host] },
+	busy, hosts := h.pool.Busy(), map[string]int{}
+	for _, host := range busy {
+		hosts[host]++
+	}
+	return h.c.Journal.Hooks(journal.Look{
+		Now: now, Most: tries - len(busy),
+		Room: func(host string) int { return hostTries - hosts[host] },
 		Busy: func(d journal.Hook) bool {
-			held, ok := h.holds[d.RunID]
-			return h.busy[d.RunID] || ok && held.n == d.N && time.Now().Before(held.until)
+			_, at := busy[d.RunID]
+			n, rests := resting[d.RunID]
+			return at || rests && n == d.N
 		},
 	})
-	for _, d := range due {
-		h.busy[d.RunID] = true
-		h.hosts[d.Host]++
-	}
-	return due
 }
 
-func (h *hooks) end(d journal.Hook) {
+// resting are the runs whose try is left alone now, with the number of the record before it; full: they are too many for more.
+func (h *hooks) resting() (all map[string]int, full bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.busy, d.RunID)
-	if h.hosts[d.Host]--; h.hosts[d.Host] == 0 {
-		delete(h.hosts, d.Host)
+	all = map[string]int{}
+	for id, held := range h.holds {
+		if time.Now().Before(held.until) {
+			all[id] = held.n
+		}
 	}
-	h.poke() // there is room again
+	return all, len(h.holds) >= maxHolds
 }
 
 func (h *hooks) full() bool {

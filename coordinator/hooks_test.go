@@ -196,7 +196,7 @@ func TestManyRunsAreToldOnce(t *testing.T) {
 	natstest.Until(t, "all holds are forgotten", func() bool {
 		c.hooks.mu.Lock()
 		defer c.hooks.mu.Unlock()
-		return len(c.hooks.busy)+len(c.hooks.hosts)+len(c.hooks.holds) == 0
+		return len(c.hooks.pool.Busy())+len(c.hooks.holds) == 0
 	})
 }
 

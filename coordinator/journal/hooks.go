@@ -109,7 +109,7 @@ func (h *hook) shown() Hook {
 	return Hook{h.row.runID(), h.row.session.sessionID(), h.host, h.n, h.tries, h.next}
 }
 
-// Look is what somebody wants who makes tries. Its functions are called with the fold locked.
+// Look is what somebody wants who makes tries. Its functions are called with the fold locked: they look at copies.
 type Look struct {
 	Now  time.Time
 	Most int                   // at most so many
