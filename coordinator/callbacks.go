@@ -35,7 +35,7 @@ type tellings struct {
 }
 
 func newTellings(c *Coordinator) *tellings {
-	return &tellings{c: c, pool: pool.New(pool.Config{Slots: tellers, Backoff: run.Backoff, Idle: c.turns.due})}
+	return &tellings{c: c, pool: pool.New(pool.Config{Slots: tellers, Backoff: run.Backoff, Idle: func() { c.scheduler.Wake(callbackDue) }})}
 }
 
 // Reconcile begins with the parents that can be told: with those of which that is new, and once a second with all.

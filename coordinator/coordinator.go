@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ao/coordinator/audit"
+	"ao/coordinator/control"
 	"ao/coordinator/journal"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
@@ -101,6 +102,8 @@ type Coordinator struct {
 	meters   *meters     // nil: nothing is counted
 	started  atomic.Bool // keys and registries are read
 	full     atomic.Bool // the history has no room for new runs
+
+	scheduler *control.Scheduler
 }
 
 // New wires a coordinator; Run makes it work.
@@ -113,9 +116,10 @@ func New(cfg Config) *Coordinator {
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers, c.versions = newOffers(c), newVersions(c)
+	c.scheduler = control.New(cfg.Log, c.plans()...)
 	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Due: func(journal.Effect) { c.turns.due() }, Measure: measure, Version: cfg.RecordVersion,
+		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: measure, Version: cfg.RecordVersion,
 		Key:     func(run string, attempt int) string { return c.keys.of(run, attempt) },
 		Checked: func(run string, attempt int, mark string) bool { return c.keys.marked(run, attempt, mark) },
 	})
@@ -156,10 +160,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		g.Go(func() error { return serve(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
 		g.Go(func() error { return c.watchRoom(ctx) })
-		g.Go(func() error { defer c.tellings.pool.Wait(); defer c.offers.pool.Wait(); return c.turns.watch(ctx) })
-		g.Go(func() error { return newUnfinished(c).watch(ctx) })
-		g.Go(func() error { return c.trees.watch(ctx) })
-		g.Go(func() error { return c.hooks.watch(ctx) })
+		g.Go(func() error { return c.reconcile(ctx) })
 		g.Go(func() error { return c.tend(ctx) })
 		g.Go(func() error { return c.fleet.closeQueues(ctx) })
 		g.Go(func() error { return c.fleet.announcements(ctx) })

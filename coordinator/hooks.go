@@ -24,11 +24,10 @@ import (
 // restarts; who makes a try has taken it before, so that it is usually made once. Receivers see one webhook-id per run.
 type hooks struct {
 	c    *Coordinator
-	self string // this process, in what it takes
-	wake chan struct{}
+	self string     // this process, in what it takes
 	pool *pool.Pool // of tries by run, in groups by receiver
 
-	pruned time.Time // Reconcile's alone
+	pruned, said time.Time // Reconcile's alone
 
 	mu    sync.Mutex
 	holds map[string]hold // by run
@@ -43,17 +42,9 @@ type hold struct {
 }
 
 func newHooks(c *Coordinator) *hooks {
-	h := &hooks{c: c, self: nonce(), wake: make(chan struct{}, 1), holds: map[string]hold{}}
-	h.pool = pool.New(pool.Config{Slots: tries, Each: hostTries, Idle: h.poke})
+	h := &hooks{c: c, self: nonce(), holds: map[string]hold{}}
+	h.pool = pool.New(pool.Config{Slots: tries, Each: hostTries, Idle: func() { c.scheduler.Wake(webhookDue) }})
 	return h
-}
-
-// poke asks for a look: a run has ended.
-func (h *hooks) poke() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
 }
 
 const (
@@ -67,36 +58,30 @@ const (
 
 // mute says what waits for a coordinator that may tell it.
 func (h *hooks) mute() {
+	if time.Since(h.said) < h.pace() {
+		return
+	}
+	h.said = time.Now()
 	due := h.c.Journal.Hooks(journal.Look{Now: time.Now(), Most: 100, Room: func(string) int { return 100 }, Busy: func(journal.Hook) bool { return false }})
 	if len(due) > 0 {
 		h.c.log.Warn("HTTP callbacks are due, and this coordinator may tell nobody: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
 	}
 }
 
-// watch makes tries until ctx ends. A coordinator that may tell nobody leaves them to those that may.
-func (h *hooks) watch(ctx context.Context) error {
-	if !h.c.Webhooks.Enabled() {
-		h.mute()
-		return every(ctx, 10*time.Minute, func(context.Context) { h.mute() })
+// pace is how often all that is due is looked at. A coordinator that may tell nobody only says so.
+func (h *hooks) pace() time.Duration {
+	if h.c.Webhooks.Enabled() {
+		return time.Second
 	}
-	defer h.pool.Wait()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-h.wake:
-		case <-tick.C:
-		}
-		if h.c.Journal.Sure() {
-			_ = h.Reconcile(ctx)
-		}
-	}
+	return 10 * time.Minute
 }
 
-// Reconcile begins the tries that are due and that there is room for.
+// Reconcile begins the tries that are due and that there is room for. A coordinator that may tell nobody leaves them to those that may.
 func (h *hooks) Reconcile(ctx context.Context) error {
+	if !h.c.Webhooks.Enabled() {
+		h.mute()
+		return nil
+	}
 	if time.Since(h.pruned) >= sweepEvery {
 		h.pruned = time.Now()
 		h.prune()
@@ -355,6 +340,5 @@ func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error)
 	if err := c.caughtUp(ctx); err != nil {
 		return r, err
 	}
-	c.hooks.poke()
 	return c.Show(ctx, id)
 }

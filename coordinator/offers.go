@@ -33,7 +33,7 @@ type offers struct {
 
 func newOffers(c *Coordinator) *offers {
 	pause := func(times int) time.Duration { return run.Backoff(times) / 4 }
-	return &offers{c: c, pool: pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: c.turns.due})}
+	return &offers{c: c, pool: pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: func() { c.scheduler.Wake(offered) }})}
 }
 
 // Reconcile begins to check what is offered: what is new, and once a second all.

@@ -32,6 +32,12 @@ func beginFor(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func())
 	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
 	c = New(cfg)
+	return c, launch(t, c)
+}
+
+// launch runs a coordinator that ends with the test, or before.
+func launch(t testing.TB, c *Coordinator) (end func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	lives.Store(c, ctx)
 	ended := make(chan error, 1)
@@ -44,7 +50,7 @@ func beginFor(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func())
 	})
 	t.Cleanup(end)
 	natstest.Until(t, "the coordinator is ready", func() bool { return c.Ready() == nil })
-	return c, end
+	return end
 }
 
 // lives are the contexts of running coordinators.

@@ -22,11 +22,14 @@ type roster struct {
 	c    *Coordinator
 	read atomic.Bool
 
+	changes atomic.Uint64 // how often a registration has
+
 	mu      sync.RWMutex
 	members map[string]*member
 	queues  *queues
-	matched map[string]bool  // by lane: does an online runner match; forgotten when anything changes
+	matched map[string]bool  // by lane: does an online runner match; forgotten when anything changes, and after a second
 	owned   map[string]known // runner-owned agents by name; likewise
+	forgot  time.Time        // when both were forgotten last
 	looked  time.Time        // the last look for silence
 	since   time.Time        // listening without interruption
 	began   time.Time
@@ -124,7 +127,8 @@ func (r *roster) put(id string, value []byte) {
 	}
 	m.leaveSince(old)
 	r.members[id] = &m
-	r.c.turns.poke()
+	r.changes.Add(1)
+	r.c.scheduler.Wake(registered)
 }
 
 // refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its revision, 0 where there
@@ -159,8 +163,13 @@ func (r *roster) write(ctx context.Context, id string, value []byte, rev uint64)
 // forget drops what is made from members and lanes. The caller holds mu.
 func (r *roster) forget() {
 	clear(r.matched)
-	r.owned = nil
+	r.owned, r.forgot = nil, time.Now()
 }
+
+// remembered is how long it counts what was made of members and lanes: who is silent is online no more without anybody's doing.
+const remembered = time.Second
+
+func stale(forgot time.Time) bool { return time.Since(forgot) >= remembered }
 
 func (r *roster) status(m *member) string {
 	if !m.LeftAt.IsZero() {
@@ -182,12 +191,17 @@ func (r *roster) matches(w fleet.Want) bool { return r.laneMatches(w.Lane(), w) 
 func (r *roster) laneMatches(lane string, w fleet.Want) bool {
 	r.mu.RLock()
 	ok, known := r.matched[lane]
+	known = known && !stale(r.forgot)
 	r.mu.RUnlock()
 	if known {
 		return ok
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if stale(r.forgot) {
+		r.forget()
+	}
+	ok = false
 	for _, m := range r.members {
 		if r.status(m) == fleet.Online && m.Satisfies(w) {
 			ok = true
@@ -209,10 +223,16 @@ func (r *roster) agent(name string) (known, bool) {
 func (r *roster) announced() map[string]known {
 	r.mu.RLock()
 	owned := r.owned
+	if stale(r.forgot) {
+		owned = nil
+	}
 	r.mu.RUnlock()
 	if owned == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		if stale(r.forgot) {
+			r.forget()
+		}
 		owned = r.ownedNow()
 		r.owned = owned
 	}
@@ -271,9 +291,9 @@ func (r *roster) tick(id string, at time.Time) {
 // deaf is how long nobody may have listened before silence proves nothing any more.
 const deaf = 5 * time.Second
 
-// silence drops runners that were silent for too long while somebody listened, what is held of those that left and is over, and what is
-// remembered of who matches. It is called once a second.
-func (r *roster) silence(ctx context.Context) {
+// silence drops runners that were silent for too long while somebody listened, and what is held of those that left and is over. It is
+// called once a second.
+func (r *roster) silence(ctx context.Context) error {
 	gone := map[string]string{}
 	now := time.Now()
 	r.mu.Lock()
@@ -287,7 +307,6 @@ func (r *roster) silence(ctx context.Context) {
 		}
 	}
 	ended, over := r.parted(now.Sub(r.since))
-	r.forget()
 	r.mu.Unlock()
 	r.part(ctx, ended, over)
 	for id, instance := range gone {
@@ -303,6 +322,7 @@ func (r *roster) silence(ctx context.Context) {
 			}
 		}
 	}
+	return nil
 }
 
 // RunnerView is a runner as readers see it.

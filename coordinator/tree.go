@@ -148,30 +148,20 @@ func (c *Coordinator) stopTree(ctx context.Context, session, root, own string) (
 	if err := c.caughtUp(ctx); err != nil {
 		return false, err
 	}
-	c.trees.poke()
 	return c.Journal.TreeStopped(session), nil
 }
 
 // trees does what follows from the stop of a tree: it ends what waits, tells the runners of what they have, and notes of whom no parent
 // is told. It acts on what the fold says, so a record of a racing coordinator, or a restart, changes nothing.
 type trees struct {
-	c    *Coordinator
-	wake chan struct{}
+	c *Coordinator
 
 	mu   sync.Mutex
 	told map[string]bool // by key: attempts whose stop is a record of its own; the leases repeat that to the runner
 }
 
 func newTrees(c *Coordinator) *trees {
-	return &trees{c: c, wake: make(chan struct{}, 1), told: map[string]bool{}}
-}
-
-// poke asks for a look: there is more to be stopped.
-func (t *trees) poke() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	return &trees{c: c, told: map[string]bool{}}
 }
 
 // A look stops so many runs, so many of them at once: others' writes come between them.
@@ -180,19 +170,11 @@ const (
 	stopsALook  = 256
 )
 
-func (t *trees) watch(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.wake:
-		case <-tick.C:
-		}
-		for t.look(ctx) {
-		}
+// Reconcile stops what is to be stopped.
+func (t *trees) Reconcile(ctx context.Context) error {
+	for t.look(ctx) {
 	}
+	return nil
 }
 
 // look stops runs, and reports whether it left some for the next look.

@@ -21,14 +21,14 @@ import (
 // not on messages: no wake-up can be lost, and what several coordinators do at once, compare-and-set decides.
 type turns struct {
 	c       *Coordinator
-	moved   chan struct{} // the journal has something new
-	wake    chan struct{}
+	renew   func(context.Context, run.Spec, known) (run.Spec, error) // with another definition of its agent (Coordinator.renewed)
 	entered atomic.Int64
 
 	mu      sync.Mutex
 	waits   map[string]*wait     // by run
 	unmatch map[string]time.Time // by lane: since when no online runner matches
 	swept   time.Time            // the last look at everything
+	runners uint64               // how often registrations had changed then
 }
 
 // wait is a run that waits for a runner.
@@ -62,7 +62,7 @@ func (w *wait) move(now time.Time) bool {
 }
 
 func newTurns(c *Coordinator) *turns {
-	return &turns{c: c, moved: make(chan struct{}, 1), wake: make(chan struct{}, 1), waits: map[string]*wait{}, unmatch: map[string]time.Time{}}
+	return &turns{c: c, renew: c.renewed, waits: map[string]*wait{}, unmatch: map[string]time.Time{}}
 }
 
 // enter counts a submission under way; inFlight is how many there are.
@@ -73,48 +73,18 @@ func (t *turns) enter() (leave func()) {
 
 func (t *turns) inFlight() int { return int(t.entered.Load()) }
 
-// due asks for a look at what is new in the journal.
-func (t *turns) due() {
-	select {
-	case t.moved <- struct{}{}:
-	default:
+// Reconcile queues the runs whose turn has come since it was called last. Once a second, and when a runner came, it looks at all that wait.
+func (t *turns) Reconcile(ctx context.Context) error {
+	t.queue(ctx, t.c.Journal.Eligible())
+	runners := t.c.fleet.changes.Load()
+	t.mu.Lock()
+	all := runners != t.runners || time.Since(t.swept) >= sweepEvery
+	t.runners = runners
+	t.mu.Unlock()
+	if all {
+		t.sweep(ctx)
 	}
-}
-
-// poke asks for a look at everything that waits: a runner came.
-func (t *turns) poke() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (t *turns) watch(ctx context.Context) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.moved:
-			if t.c.Journal.Sure() { // while history is read, anew, a turn may be long over; the end of that is told, too
-				_ = t.c.offers.Reconcile(ctx)
-				t.queue(ctx, t.c.Journal.Eligible())
-				_ = t.c.tellings.Reconcile(ctx)
-				t.c.hooks.poke()
-				t.c.trees.poke()
-			}
-		case <-t.wake:
-			t.sweep(ctx)
-		case <-tick.C:
-			t.c.fleet.silence(ctx)
-			if t.c.Journal.Sure() {
-				_ = t.c.offers.Reconcile(ctx)
-				t.sweep(ctx)
-				_ = t.c.tellings.Reconcile(ctx)
-			}
-		}
-	}
+	return nil
 }
 
 // demands are the run's; one that resumes goes where its session is, which is sure only when its turn has come.
@@ -194,7 +164,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 	spec := *a.Spec
 	var err error
 	if k, changed := t.successor(a); changed {
-		if spec, err = t.c.renewed(ctx, spec, k); err != nil && fault.KindOf(err) != fault.Unavailable {
+		if spec, err = t.renew(ctx, spec, k); err != nil && fault.KindOf(err) != fault.Unavailable {
 			return e, fault.Of(err), false
 		}
 	}
@@ -270,9 +240,6 @@ func (t *turns) fail(ctx context.Context, all []doomed) {
 // sweep looks at every run that waits for a runner: queues what can be, moves what its lane no longer serves, ends what
 // waited too long.
 func (t *turns) sweep(ctx context.Context) {
-	if !t.c.Journal.Sure() {
-		return
-	}
 	now := time.Now()
 	t.mu.Lock()
 	if now.Sub(t.swept) > deaf { // nobody looked: what is "in a row" begins anew

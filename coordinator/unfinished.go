@@ -42,13 +42,8 @@ func newUnfinished(c *Coordinator) *unfinished {
 	return &unfinished{c: c, seen: map[uint64]trouble{}}
 }
 
-func (u *unfinished) watch(ctx context.Context) error { return every(ctx, unfinishedEvery, u.look) }
-
-// look finishes what has been unfinished for a while.
-func (u *unfinished) look(ctx context.Context) {
-	if !u.c.Journal.Sure() {
-		return
-	}
+// Reconcile finishes what has been unfinished for a while.
+func (u *unfinished) Reconcile(ctx context.Context) error {
 	now := time.Now()
 	seen := map[uint64]trouble{}
 	var g errgroup.Group
@@ -80,6 +75,7 @@ func (u *unfinished) look(ctx context.Context) {
 	}
 	_ = g.Wait()
 	u.seen = seen
+	return nil
 }
 
 // endAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.

@@ -1,0 +1,70 @@
+package coordinator
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/shared/run"
+)
+
+// TestASlowStoreDelaysNoCallback: a waiting run gets its agent's new definition, which reads and writes the object store, and that hangs.
+// Parents are told meanwhile, results checked, silent runners removed, and trees stopped.
+func TestASlowStoreDelaysNoCallback(t *testing.T) {
+	t.Parallel()
+	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour})
+	hangs := make(chan struct{})
+	c.turns.renew = func(ctx context.Context, s run.Spec, _ known) (run.Spec, error) {
+		close(hangs) // once: nobody looks at what waits before this is over
+		<-ctx.Done()
+		return s, ctx.Err()
+	}
+	launch(t, c)
+	f := newFamily(t, c)
+	parent, top := f.start(""), f.start("")
+	f.ends(parent.RunID, said("ok"))
+	f.ends(top.RunID, said("ok"))
+	child, checked, below := f.child(parent.SessionID), f.start(mustBe), f.child(top.SessionID)
+	f.claim(child.RunID)
+	f.claim(checked.RunID)
+	f.claim(below.RunID)
+	silent := register(t, c, elsewhere("silent", echo("b"))).RunnerID
+
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	bye(t, c, one)
+	waits := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	after := echo("a")
+	after.Command = "./other"
+	register(t, c, runner("two", after))
+	select {
+	case <-hangs:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody renews the run")
+	}
+
+	f.end(active(t, c, child.RunID, "is begun", isQueued), said("from below"))
+	natstest.Until(t, "the parent is told", func() bool { return f.call(child.RunID).Status == run.CallDelivered })
+	f.offer(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
+	natstest.Until(t, "the result is checked", func() bool { return c.Journal.Ended(checked.RunID) })
+	natstest.Until(t, "the silent runner is removed", func() bool {
+		c.fleet.mu.Lock()
+		defer c.fleet.mu.Unlock()
+		m := c.fleet.members[silent]
+		if m != nil { // and it has been listened for as long
+			m.heard, c.fleet.since = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
+		}
+		return m == nil
+	})
+	if _, err := c.StopSession(t.Context(), top.SessionID, true); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "what is below is to be stopped", func() bool {
+		r, err := c.Show(t.Context(), below.RunID)
+		return err == nil && r.Status == run.Stopping
+	})
+	if a, ok := c.Journal.Active(waits); !ok || a.QueuedSeq != 0 {
+		t.Errorf("the store does not hang: %+v", a)
+	}
+}

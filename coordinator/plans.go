@@ -1,0 +1,44 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/control"
+	"ao/coordinator/journal"
+)
+
+// What has happened, for controllers to be woken by: the effects of records, and what the registries say.
+const (
+	turnDue     = control.Signal(journal.TurnDue)
+	offered     = control.Signal(journal.Offered)
+	callbackDue = control.Signal(journal.CallbackDue)
+	halted      = control.Signal(journal.Halted)
+	webhookDue  = control.Signal(journal.WebhookDue)
+	certain     = control.Signal(journal.Certain)
+	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
+)
+
+// plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history that is being read,
+// or that NATS has not confirmed.
+func (c *Coordinator) plans() []control.Plan {
+	sure := func() bool { return c.Journal.Sure() }
+	return []control.Plan{
+		{Name: "dispatch", Do: c.turns, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
+		{Name: "result check", Do: c.offers, Wakes: offered | certain, Every: time.Second, Sure: sure},
+		{Name: "callbacks", Do: c.tellings, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
+		{Name: "webhooks", Do: c.hooks, Wakes: webhookDue | certain, Every: c.hooks.pace(), Sure: sure},
+		{Name: "stopping", Do: c.trees, Wakes: halted | certain, Every: time.Second, Sure: sure},
+		{Name: "completion", Do: newUnfinished(c), Every: unfinishedEvery, Sure: sure},
+		{Name: "expiry", Do: control.Func(c.fleet.silence), Every: time.Second},
+	}
+}
+
+// reconcile runs the controllers until ctx ends, and what they have begun is over.
+func (c *Coordinator) reconcile(ctx context.Context) error {
+	c.scheduler.Run(ctx)
+	for _, p := range []interface{ Wait() }{c.offers.pool, c.tellings.pool, c.hooks.pool} {
+		p.Wait()
+	}
+	return nil
+}
