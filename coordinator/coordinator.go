@@ -99,6 +99,7 @@ type Coordinator struct {
 	tellings *tellings
 	offers   *offers
 	versions *versions
+	lanes    *tender
 	meters   *meters     // nil: nothing is counted
 	started  atomic.Bool // keys and registries are read
 	full     atomic.Bool // the history has no room for new runs
@@ -116,6 +117,7 @@ func New(cfg Config) *Coordinator {
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers, c.versions = newOffers(c), newVersions(c)
+	c.lanes = newTender(c)
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
@@ -159,12 +161,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
 		g.Go(func() error { return serve(ctx) })
 		g.Go(func() error { return c.leases.watch(ctx) })
-		g.Go(func() error { return c.watchRoom(ctx) })
 		g.Go(func() error { return c.reconcile(ctx) })
-		g.Go(func() error { return c.tend(ctx) })
-		g.Go(func() error { return c.fleet.closeQueues(ctx) })
-		g.Go(func() error { return c.fleet.announcements(ctx) })
-		g.Go(func() error { return c.versions.watch(ctx) })
 		return nil
 	})
 	return g.Wait()

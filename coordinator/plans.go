@@ -17,6 +17,7 @@ const (
 	webhookDue  = control.Signal(journal.WebhookDue)
 	certain     = control.Signal(journal.Certain)
 	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
+	requeued    = control.Signal(1 << 17) // runners are to be told of their queues
 )
 
 // plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history that is being read,
@@ -31,11 +32,18 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "stopping", Do: c.trees, Wakes: halted | certain, Every: time.Second, Sure: sure},
 		{Name: "completion", Do: newUnfinished(c), Every: unfinishedEvery, Sure: sure},
 		{Name: "expiry", Do: control.Func(c.fleet.silence), Every: time.Second},
+		{Name: "queues", Do: c.lanes, Every: 250 * time.Millisecond, Sure: sure},
+		{Name: "closing", Do: control.Func(c.fleet.closeQueues), Every: grace / 10},
+		{Name: "announcing", Do: control.Func(c.fleet.announcements), Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
+		{Name: "retention", Do: &retention{c: c}, Every: tendEvery, Sure: sure},
+		{Name: "room", Do: control.Func(c.lookForRoom), Every: min(c.beatEvery(), 5*time.Second)},
+		{Name: "versions", Do: c.versions, Every: c.versions.pace()},
 	}
 }
 
 // reconcile runs the controllers until ctx ends, and what they have begun is over.
 func (c *Coordinator) reconcile(ctx context.Context) error {
+	c.lanes.begin()
 	c.scheduler.Run(ctx)
 	for _, p := range []interface{ Wait() }{c.offers.pool, c.tellings.pool, c.hooks.pool} {
 		p.Wait()

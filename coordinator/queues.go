@@ -23,13 +23,12 @@ type queues struct {
 	made    map[string]*atomic.Int64 // whose consumer this process has seen made: when it was asked for last
 	closing map[string]time.Time     // whose entry this process has removed, and whose consumer may yet have to go
 	news    map[string]bool          // runners that are to be told of their queues
-	tell    chan struct{}
 }
 
 func newQueues() *queues {
 	return &queues{
 		all: map[string]queue{}, making: map[string]queue{}, made: map[string]*atomic.Int64{}, closing: map[string]time.Time{},
-		news: map[string]bool{}, tell: make(chan struct{}, 1),
+		news: map[string]bool{},
 	}
 }
 
@@ -179,25 +178,24 @@ func (r *roster) retire(ctx context.Context, lane string) (gone bool, err error)
 
 // closeQueues removes the consumers of queues whose entries this process has removed.
 func (r *roster) closeQueues(ctx context.Context) error {
-	return every(ctx, grace/10, func(ctx context.Context) {
-		var due []string
-		r.mu.RLock()
-		for lane, at := range r.queues.closing {
-			if time.Since(at) >= grace {
-				due = append(due, lane)
-			}
+	var due []string
+	r.mu.RLock()
+	for lane, at := range r.queues.closing {
+		if time.Since(at) >= grace {
+			due = append(due, lane)
 		}
-		r.mu.RUnlock()
-		for _, lane := range due {
-			if err := r.closeQueue(ctx, lane); err != nil {
-				r.c.log.Warn("queue not closed yet; trying again", "lane", lane, "err", err)
-				return
-			}
-			r.mu.Lock()
-			delete(r.queues.closing, lane)
-			r.mu.Unlock()
+	}
+	r.mu.RUnlock()
+	for _, lane := range due {
+		if err := r.closeQueue(ctx, lane); err != nil {
+			r.c.log.Warn("queue not closed yet; trying again", "lane", lane, "err", err)
+			return nil
 		}
-	})
+		r.mu.Lock()
+		delete(r.queues.closing, lane)
+		r.mu.Unlock()
+	}
+	return nil
 }
 
 // closeQueue removes the consumer of a queue without an entry. Who needs the queue again makes the entry first and then the consumer,
@@ -238,10 +236,7 @@ func (r *roster) announce(w fleet.Want) {
 		}
 	}
 	r.mu.Unlock()
-	select {
-	case r.queues.tell <- struct{}{}:
-	default:
-	}
+	r.c.scheduler.Wake(requeued)
 }
 
 // announcing is how many runners are told of their queues at once.
@@ -249,36 +244,25 @@ const announcing = 16
 
 // announcements tells runners of their queues. However many queues are made, a runner is told ten times a second at most.
 func (r *roster) announcements(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.queues.tell:
-		}
-		r.mu.Lock()
-		var told []fleet.Runner
-		for id := range r.queues.news {
-			if m := r.members[id]; m != nil {
-				told = append(told, m.Runner)
-			}
-		}
-		clear(r.queues.news)
-		r.mu.Unlock()
-		var g errgroup.Group
-		g.SetLimit(announcing)
-		for _, m := range told {
-			g.Go(func() error {
-				cmd := fleet.Command{Type: fleet.CommandLanes, Instance: m.Instance, Lanes: r.lanesOf(m)}
-				if _, err := r.c.command(ctx, m.ID(), cmd); err != nil {
-					r.c.log.Debug("lanes not told; the next beat does", "runner", m.ID(), "err", err)
-				}
-				return nil
-			})
-		}
-		_ = g.Wait()
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
+	r.mu.Lock()
+	var told []fleet.Runner
+	for id := range r.queues.news {
+		if m := r.members[id]; m != nil {
+			told = append(told, m.Runner)
 		}
 	}
+	clear(r.queues.news)
+	r.mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(announcing)
+	for _, m := range told {
+		g.Go(func() error {
+			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: m.Instance, Lanes: r.lanesOf(m)}
+			if _, err := r.c.command(ctx, m.ID(), cmd); err != nil {
+				r.c.log.Debug("lanes not told; the next beat does", "runner", m.ID(), "err", err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }

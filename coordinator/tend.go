@@ -17,7 +17,7 @@ import (
 	"ao/shared/run"
 )
 
-// How often lanes are looked after; and after NATS was away, or its history was replaced, for how long how often: it may have lost
+// How often lanes are looked after, and history is let go of; and after NATS was away, or its history was replaced, for how long how often: it may have lost
 // consumers, or got old ones back, and runs wait behind them.
 const (
 	tendEvery   = 30 * time.Second
@@ -25,38 +25,59 @@ const (
 	tendAnewFor = 20 * time.Second
 )
 
-// tend looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run that
-// nobody has, is made again; a lane that nobody serves and nobody needs goes. History and bodies that are too old go with it.
-func (c *Coordinator) tend(ctx context.Context) error {
-	idle, orphans := map[string]idleness{}, map[string]time.Time{}
-	var swept, looked, healed, began time.Time
-	was := c.past()
-	looked = time.Now()
-	return every(ctx, 250*time.Millisecond, func(ctx context.Context) {
-		if !c.Journal.Sure() {
-			return
-		}
-		if now := c.past(); now != was {
-			was, began, healed = now, time.Now(), time.Time{}
-			c.fleet.doubtLanes()
-		}
-		if time.Since(began) < tendAnewFor && time.Since(healed) >= tendAnew {
-			c.heal(ctx, 0)
-			healed = time.Now()
-		}
-		if time.Since(looked) < tendEvery {
-			return
-		}
-		looked = time.Now()
-		c.heal(ctx, tendEvery)
-		c.prune(ctx, idle)
-		c.sweepLanes(ctx, orphans)
-		c.truncate(ctx)
-		if time.Since(swept) > time.Hour { // it lists them all
-			swept = time.Now()
-			c.sweepPayloads(ctx, swept.Add(-time.Hour))
-		}
-	})
+// tender looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run that
+// nobody has, is made again; a lane that nobody serves and nobody needs goes. Its fields are Reconcile's alone.
+type tender struct {
+	c       *Coordinator
+	idle    map[string]idleness
+	orphans map[string]time.Time
+	was     [2]uint64 // what past said last
+	looked  time.Time // after all lanes
+	healed  time.Time // after NATS was away
+	began   time.Time // that it was
+}
+
+func newTender(c *Coordinator) *tender {
+	return &tender{c: c, idle: map[string]idleness{}, orphans: map[string]time.Time{}}
+}
+
+// begin notes where it starts from, before it is asked for the first time whether the history is sure: NATS may go away in between.
+func (t *tender) begin() { t.was, t.looked = t.c.past(), time.Now() }
+
+// Reconcile looks whether NATS was away, and after the lanes where it is time.
+func (t *tender) Reconcile(ctx context.Context) error {
+	if now := t.c.past(); now != t.was {
+		t.was, t.began, t.healed = now, time.Now(), time.Time{}
+		t.c.fleet.doubtLanes()
+	}
+	if time.Since(t.began) < tendAnewFor && time.Since(t.healed) >= tendAnew {
+		t.c.heal(ctx, 0)
+		t.healed = time.Now()
+	}
+	if time.Since(t.looked) < tendEvery {
+		return nil
+	}
+	t.looked = time.Now()
+	t.c.heal(ctx, tendEvery)
+	t.c.prune(ctx, t.idle)
+	t.c.sweepLanes(ctx, t.orphans)
+	return nil
+}
+
+// retention lets go of history, and of bodies, that are too old.
+type retention struct {
+	c     *Coordinator
+	swept time.Time // bodies, last
+}
+
+// Reconcile truncates history, and looks for bodies once an hour: that lists them all.
+func (r *retention) Reconcile(ctx context.Context) error {
+	r.c.truncate(ctx)
+	if time.Since(r.swept) > time.Hour {
+		r.swept = time.Now()
+		r.c.sweepPayloads(ctx, r.swept.Add(-time.Hour))
+	}
+	return nil
 }
 
 // History goes in steps of so many records, so that nothing waits long for the stream.

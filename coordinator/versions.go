@@ -45,7 +45,7 @@ type bound struct {
 	own    int
 	lowest atomic.Int64 // what counts
 
-	// The next one, since when, for watch alone.
+	// The next one, since when, for Reconcile alone.
 	next  int
 	since time.Time
 }
@@ -79,20 +79,21 @@ func (b *bound) told() int {
 	return 0
 }
 
-// watch asks all coordinators again and again.
-func (v *versions) watch(ctx context.Context) error {
-	pace := min(v.c.Patience.Remove/10, 10*time.Second)
-	return every(ctx, pace, func(ctx context.Context) {
-		answers, err := v.c.bus.Survey(ctx, subject.APIPing, min(pace, time.Second))
-		if err != nil {
-			answers = nil
+// pace is how often all coordinators are asked.
+func (v *versions) pace() time.Duration { return min(v.c.Patience.Remove/10, 10*time.Second) }
+
+// Reconcile asks all coordinators.
+func (v *versions) Reconcile(ctx context.Context) error {
+	answers, err := v.c.bus.Survey(ctx, subject.APIPing, min(v.pace(), time.Second))
+	if err != nil {
+		answers = nil
+	}
+	for _, b := range []*bound{&v.records, &v.events} {
+		if before := b.now(); b.heard(answers, time.Now(), v.c.Patience.Remove) != before {
+			v.c.log.Info("what all coordinators read changed", "what", b.name, "before", before, "now", b.now())
 		}
-		for _, b := range []*bound{&v.records, &v.events} {
-			if before := b.now(); b.heard(answers, time.Now(), v.c.Patience.Remove) != before {
-				v.c.log.Info("what all coordinators read changed", "what", b.name, "before", before, "now", b.now())
-			}
-		}
-	})
+	}
+	return nil
 }
 
 // heard is a round of answers; none at all is one of which nothing is known. It gives what counts from now on. What is
