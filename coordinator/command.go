@@ -18,7 +18,7 @@ const back = 1500 * time.Millisecond
 // connections were cut, or the runner registered, just now.
 func (c *Coordinator) insistent(ctx context.Context, runner string, registered time.Time, cmd fleet.Command) (fleet.CommandReply, error) {
 	reply, err := c.command(ctx, runner, cmd)
-	if !errors.Is(err, bus.ErrNobody) || min(c.leases.listening(), time.Since(registered).Abs()) >= 2*back {
+	if !errors.Is(err, bus.ErrNobody) || min(c.leases.hearing.listening(), time.Since(registered).Abs()) >= 2*back {
 		return reply, err
 	}
 	select {

@@ -160,7 +160,6 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		c.started.Store(true)
 		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
 		g.Go(func() error { return serve(ctx) })
-		g.Go(func() error { return c.leases.watch(ctx) })
 		g.Go(func() error { return c.reconcile(ctx) })
 		return nil
 	})

@@ -94,7 +94,7 @@ func (c *Coordinator) obstacle(r run.Run, a journal.Active, inside bool) (o *Obs
 // underway is a run that a runner has.
 func (c *Coordinator) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
-	if heard, lease, ok := c.leases.of1(a.Key); ok {
+	if heard, lease, ok := c.leases.hearing.of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
 	}
 	began := a.Claim.At
@@ -212,18 +212,6 @@ func differs(all []Mismatch) string {
 		say += fmt.Sprintf(", and %d more", n)
 	}
 	return say
-}
-
-// of1 is when a runner named an attempt last, as far as this coordinator heard, and when its lease ends if it stays silent.
-func (l *leases) of1(key string) (heard, ends time.Time, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	heard, ok = l.seen[key]
-	ends = heard.Add(l.c.Lease)
-	if since := l.since.Add(l.c.Lease); since.After(ends) { // it judges after a whole lease of listening only
-		ends = since
-	}
-	return heard.UTC(), ends.UTC(), ok
 }
 
 // unmatchedSince is since when no online runner matches a run that waits for one, without interruption.

@@ -27,14 +27,14 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	for _, who := range []string{id, "rnr_unknown"} {
 		c.leases.beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
 	}
-	c.leases.mu.Lock()
-	kept := len(c.leases.early)
+	c.leases.hearing.mu.Lock()
+	kept := len(c.leases.hearing.early)
 	for _, at := range made {
-		if _, ok := c.leases.seen[at.Key]; ok {
+		if _, ok := c.leases.hearing.seen[at.Key]; ok {
 			kept++
 		}
 	}
-	c.leases.mu.Unlock()
+	c.leases.hearing.mu.Unlock()
 	if kept != 0 {
 		t.Errorf("%d made-up keys are kept", kept)
 	}
@@ -42,9 +42,9 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	c.leases.beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
 		{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
 	}})
-	c.leases.mu.Lock()
-	early, seen := c.leases.early[waits.Key], c.leases.seen[begun.Key]
-	c.leases.mu.Unlock()
+	c.leases.hearing.mu.Lock()
+	early, seen := c.leases.hearing.early[waits.Key], c.leases.hearing.seen[begun.Key]
+	c.leases.hearing.mu.Unlock()
 	if early.Before(sent) || seen.Before(sent) {
 		t.Errorf("the right keys do not count: %v, %v", early, seen)
 	}

@@ -3,10 +3,10 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"time"
 
+	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -15,27 +15,22 @@ import (
 	"ao/shared/run"
 )
 
-// leases knows when each begun attempt was heard of last, and gives up those that are silent for a lease. It judges only
-// after one uninterrupted lease of listening (design section 4.6).
+// leases gives up the attempts that are silent for a lease. It judges only after one uninterrupted lease of listening (design section 4.6).
 type leases struct {
-	c *Coordinator
+	c       *Coordinator
+	hearing *hearing
+	told    map[string]time.Time // stop commands sent, by key: Reconcile's alone
+	pool    *pool.Pool           // of judges, by key: however many attempts a runner had, none waits for another
 
-	mu    sync.Mutex
-	seen  map[string]time.Time // by the attempt's key
-	early map[string]time.Time // likewise, of attempts whose claims are not known
-	since time.Time            // listening without interruption
-	last  time.Time            // the tick before
-	gen   uint64               // the connection's, and what it dropped
-	drops uint64
-	told  map[string]time.Time // stop commands sent, by key
-
+	mu   sync.Mutex
 	life context.Context // of what giveUp began
 	die  context.CancelFunc
 	wg   sync.WaitGroup
 }
 
 func newLeases(c *Coordinator) *leases {
-	l := &leases{c: c, seen: map[string]time.Time{}, early: map[string]time.Time{}, told: map[string]time.Time{}}
+	h := &hearing{connection: c.bus, lease: c.Lease, log: c.log, seen: map[string]time.Time{}, early: map[string]time.Time{}}
+	l := &leases{c: c, hearing: h, told: map[string]time.Time{}, pool: pool.New(pool.Config{})}
 	l.life, l.die = context.WithCancel(context.Background())
 	return l
 }
@@ -87,11 +82,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		case n == 0: // a key that nobody was handed: nothing is kept of it
 		default:
-			l.mu.Lock()
-			if l.seen[at.Key] = now; a.Claim == nil {
-				l.early[at.Key] = now
-			}
-			l.mu.Unlock()
+			l.hearing.heard(at.Key, now, a.Claim == nil)
 			if at.StartedAt != nil {
 				l.c.Journal.Started(at.RunID, at.Key, *at.StartedAt)
 			}
@@ -130,114 +121,68 @@ func (c *Coordinator) attemptOf(a journal.Active, key string) int {
 	return 0
 }
 
-// watch looks at the leases four times a second.
-func (l *leases) watch(ctx context.Context) error {
-	l.restart("start")
-	return every(ctx, 250*time.Millisecond, l.tick)
-}
+// The leases are looked at so often; a look that comes so long after the one before has been late.
+const (
+	lookAtLeases = 250 * time.Millisecond
+	lateLook     = lookAtLeases + time.Second
+)
 
-// restart begins the wait anew: what happened while nobody listened is no sign of death.
-func (l *leases) restart(why string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.since, l.last = time.Now(), time.Now()
-	l.gen, l.drops = l.c.bus.Generation(), l.c.bus.Dropped()
-	l.c.log.Debug("leases: listening anew", "why", why)
-}
-
-// listening is how long everything that is said has been heard without interruption.
-func (l *leases) listening() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.since.IsZero() || l.gen != l.c.bus.Generation() || l.drops != l.c.bus.Dropped() {
-		return 0
+// Reconcile gives up what was silent for a lease, and repeats to runners what they are to stop. It waits for nothing: a look that comes
+// late counts as an interruption.
+func (l *leases) Reconcile(ctx context.Context) error {
+	why := l.hearing.interrupted()
+	if why == "" && !l.c.Journal.Sure() {
+		why = "not connected, or the fold lags"
 	}
-	return time.Since(l.since)
-}
-
-func (l *leases) tick(ctx context.Context) {
-	l.mu.Lock()
-	late := time.Since(l.last) > 1250*time.Millisecond
-	l.last = time.Now()
-	moved := l.gen != l.c.bus.Generation() || l.drops != l.c.bus.Dropped()
-	l.mu.Unlock()
-	switch {
-	case late:
-		l.restart("a tick came late")
-	case moved:
-		l.restart("the connection was renewed or dropped messages")
-	case !l.c.Journal.Sure():
-		l.restart("not connected, or the fold lags")
+	if why != "" {
+		l.hearing.restart(why)
 	}
 	l.c.Journal.Silent(l.c.Lease)
-	var lost, stopping []journal.Active
-	now := time.Now()
-	l.mu.Lock()
-	alive := make(map[string]time.Time, len(l.seen))
+	var underway []journal.Active
 	l.c.Journal.Begun(func(a journal.Active) bool {
-		if a.OfferSeq != 0 || a.EndSeq != 0 { // its worker has done its part, or has none any more
-			return true
-		}
-		at, ok := l.seen[a.Key]
-		if !ok {
-			at = now
-		}
-		alive[a.Key] = at
-		if at.Before(l.since) {
-			at = l.since
-		}
-		if now.Sub(at) >= l.c.Lease {
-			lost = append(lost, a)
-		}
-		if a.Stopping && now.Sub(l.told[a.Key]) > 2*time.Second {
-			l.told[a.Key] = now
-			stopping = append(stopping, a)
+		if a.OfferSeq == 0 && a.EndSeq == 0 { // else its worker has done its part, or has none any more
+			underway = append(underway, a)
 		}
 		return true
 	})
-	maps.DeleteFunc(l.early, func(_ string, at time.Time) bool { return now.Sub(at) >= l.c.Lease })
-	l.seen = alive
-	for key := range l.told {
-		if _, ok := alive[key]; !ok {
-			delete(l.told, key)
-		}
-	}
-	l.mu.Unlock()
-	for _, a := range stopping {
+	lost := l.hearing.lost(underway)
+	for _, a := range l.stopping(underway) {
 		go l.c.tellStop(ctx, a)
 	}
 	for _, a := range lost {
-		go l.judge(ctx, a, "no heartbeat within the lease")
+		l.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return l.judge(ctx, a, "no heartbeat within the lease") })
 	}
+	return nil
+}
+
+// stopping are those of the attempts under way whose runner is to be told again that they are to be stopped.
+func (l *leases) stopping(underway []journal.Active) (all []journal.Active) {
+	told := map[string]time.Time{}
+	for _, a := range underway {
+		if !a.Stopping {
+			continue
+		}
+		if told[a.Key] = l.told[a.Key]; time.Since(told[a.Key]) > 2*time.Second {
+			told[a.Key] = time.Now()
+			all = append(all, a)
+		}
+	}
+	l.told = told
+	return all
 }
 
 // judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
 func (l *leases) judge(ctx context.Context, a journal.Active, why string) error {
-	l.mu.Lock()
-	l.seen[a.Key] = time.Now().Add(2*time.Second - l.c.Lease) // not twice at once; again soon if this fails
-	l.mu.Unlock()
+	l.hearing.heard(a.Key, time.Now().Add(2*time.Second-l.c.Lease), false) // not twice at once; again soon if this fails
 	reply, err := l.c.command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
 	if ctx.Err() != nil { // who asks is ending
 		return ctx.Err()
 	}
 	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && l.c.fleet.proven(a.Claim.RunnerID, reply) {
-		l.mu.Lock()
-		l.seen[a.Key] = time.Now()
-		l.mu.Unlock()
+		l.hearing.heard(a.Key, time.Now(), false)
 		return nil
 	}
 	return l.c.lose(ctx, a, why)
-}
-
-// silent tells whether nobody was heard, for a lease of listening, to have an attempt that nobody has begun by the history.
-func (l *leases) silent(key string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := l.since
-	if heard := l.early[key]; heard.After(at) {
-		at = heard
-	}
-	return time.Since(at) >= l.c.Lease
 }
 
 // outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.

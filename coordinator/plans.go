@@ -25,6 +25,7 @@ const (
 func (c *Coordinator) plans() []control.Plan {
 	sure := func() bool { return c.Journal.Sure() }
 	return []control.Plan{
+		{Name: "leases", Do: c.leases, Every: lookAtLeases}, // also where nothing is sure: it begins to listen anew then
 		{Name: "dispatch", Do: c.turns, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
 		{Name: "result check", Do: c.offers, Wakes: offered | certain, Every: time.Second, Sure: sure},
 		{Name: "callbacks", Do: c.tellings, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
@@ -44,8 +45,9 @@ func (c *Coordinator) plans() []control.Plan {
 // reconcile runs the controllers until ctx ends, and what they have begun is over.
 func (c *Coordinator) reconcile(ctx context.Context) error {
 	c.lanes.begin()
+	c.leases.hearing.restart("start")
 	c.scheduler.Run(ctx)
-	for _, p := range []interface{ Wait() }{c.offers.pool, c.tellings.pool, c.hooks.pool} {
+	for _, p := range []interface{ Wait() }{c.offers.pool, c.tellings.pool, c.hooks.pool, c.leases.pool} {
 		p.Wait()
 	}
 	return nil

@@ -253,7 +253,7 @@ func (c *Coordinator) endOld(ctx context.Context, r fleet.Runner, dead string) {
 	}
 	if dead == "" {
 		_, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing})
-		if !errors.Is(err, bus.ErrNobody) || c.leases.listening() < 2*back {
+		if !errors.Is(err, bus.ErrNobody) || c.leases.hearing.listening() < 2*back {
 			return
 		}
 	}

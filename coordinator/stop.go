@@ -114,7 +114,7 @@ func (c *Coordinator) endIgnored(ctx context.Context, a journal.Active, status r
 	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Next() != a.Next() || !c.Journal.Sure() { // both are read by now
 		return bus.ErrTaken
 	}
-	if claim.Seq != 0 && status != run.Stopped && !c.leases.silent(key) {
+	if claim.Seq != 0 && status != run.Stopped && !c.leases.hearing.silent(key) {
 		return bus.ErrTaken
 	}
 	if word.Seq != 0 {

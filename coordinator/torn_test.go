@@ -203,9 +203,9 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			}
 			look := func(unheard time.Duration) (has bool) {
 				t.Helper()
-				c.leases.mu.Lock()
-				c.leases.since = time.Now().Add(-unheard)
-				c.leases.mu.Unlock()
+				c.leases.hearing.mu.Lock()
+				c.leases.hearing.since = time.Now().Add(-unheard)
+				c.leases.hearing.mu.Unlock()
 				has, err := c.mend(t.Context(), second)
 				if err != nil {
 					t.Error(err)
