@@ -1,0 +1,98 @@
+package serve_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/serve"
+	"ao/coordinator/webhook"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// TestNothingDelaysADeadWorkersFailure: receivers of webhooks hang, and 99,000 runs become due at once. The run of a worker that died
+// fails all the same, as soon as without them but for what a slow machine takes.
+func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
+	t.Parallel()
+	const hanging = 40
+	due := 99_000 // with the others it is as many as may wait
+	if raceDetector {
+		due = 20_000
+	}
+	hold := make(chan struct{})
+	came := make(chan struct{}, hanging)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
+		<-hold
+	}))
+	t.Cleanup(receiver.Close)
+	t.Cleanup(func() { close(hold) })
+	s := start(t, brief, func(c *serve.Config) {
+		c.Callbacks = webhook.Policy{
+			Hosts: []string{"*"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32)),
+		}
+	})
+	dying := s.work(func(q run.Queued) run.Outcome {
+		if q.Agent == "quick" {
+			return done(`"ok"`)
+		}
+		<-t.Context().Done()
+		return done(`"too late"`)
+	}, echo("quick"), echo("endless"))
+	waits := s.submit(`{"agent_name":"quick","additional_demands":{"tags":["later"]}}`)
+	s.waiting(waits, due)
+	for range hanging {
+		s.submit(`{"agent_name":"quick","callback_url":"` + receiver.URL + `"}`)
+	}
+	<-came // four of one host at a time
+	id := s.submit(`{"agent_name":"endless"}`).RunID
+	s.until(id, run.Running)
+	began := time.Now()
+	dying.silence()
+	later := dying.runner
+	later.Hostname, later.Instance, later.Tags = "later", "two", []string{"later"}
+	s.workAs(later, func(run.Queued) run.Outcome { return done(`"ok"`) })
+	s.until(id, run.Failed)
+	if took := time.Since(began); took > 15*time.Second { // a lease is 3 s
+		t.Errorf("it failed after %v", took)
+	}
+	if n := len(came); n > 8 {
+		t.Errorf("%d webhooks are under way, to one host", n)
+	}
+}
+
+// waiting appends so many more runs like one that waits for its runner.
+func (s *stack) waiting(like coordinator.Accepted, n int) {
+	s.t.Helper()
+	m, err := s.bus.Last(s.t.Context(), subject.Accepted(subject.Partition(like.SessionID), like.SessionID, like.RunID))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var a run.Accepted
+	if err := json.Unmarshal(m.Body, &a); err != nil {
+		s.t.Fatal(err)
+	}
+	batch := make([]bus.Entry, 0, 1000)
+	for i := range n {
+		a.ID, a.SessionID = run.NewID(), run.NewSessionID()
+		body, err := json.Marshal(a)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		batch = append(batch, bus.Entry{Subject: subject.Accepted(subject.Partition(a.SessionID), a.SessionID, a.ID), Body: body})
+		if len(batch) < cap(batch) && i < n-1 {
+			continue
+		}
+		if _, err := s.bus.AppendAll(s.t.Context(), batch...); err != nil {
+			s.t.Fatal(err)
+		}
+		batch = batch[:0]
+	}
+}
