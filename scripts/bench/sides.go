@@ -243,6 +243,7 @@ type layout struct {
 	kind    string // "spawn": its runs start programs
 	servers int    // of NATS; 0: one
 	one     bool   // all is one process, as scripts/up has it
+	env     []string
 }
 
 func (l layout) roles() []string {
@@ -266,6 +267,7 @@ func launch(ctx context.Context, l layout) (*side, error) {
 		nats, routes = append(nats, "nats://"+freePort()), append(routes, freePort())
 	}
 	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=" + strings.Join(nats, ","), "AO_BENCH_SYNC=" + l.fsync, "AO_BENCH_KIND=" + l.kind}
+	env = append(env, l.env...)
 	if l.servers > 1 {
 		env = append(env, "AO_BENCH_ROUTES="+strings.Join(routes, ","), "AO_BENCH_AO_NATS_REPLICAS="+strconv.Itoa(l.servers))
 	}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+)
+
+// What burdens the second side of part apart: runs that no runner may take, nearly as many as may wait, and webhooks that hang.
+const (
+	waitingRuns     = 99_000
+	hangingWebhooks = 40
+)
+
+// apart is what one caller who waits sees of that, beside a side that has nothing else to do.
+func (b bench) apart(ctx context.Context, fsync string) error {
+	free, burdened := b.ours(fsync), b.ours(fsync)
+	burdened.env = []string{
+		"AO_BENCH_AO_CALLBACK_HOSTS=*", "AO_BENCH_AO_CALLBACK_NETWORKS=127.0.0.0/8",
+		"AO_BENCH_AO_CALLBACK_SECRET=whsec_" + base64.StdEncoding.EncodeToString([]byte(rand.Text()+rand.Text())),
+	}
+	all, end, err := enter(ctx, []string{"alone", "burdened"}, []layout{free, burdened})
+	if err != nil {
+		return err
+	}
+	defer end()
+	hold := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
+	defer receiver.Close()
+	defer close(hold)
+	for _, l := range []load{
+		burst(ctx, all[1].url, []byte(`{"agent_name":"noop","additional_demands":{"hostname":"nowhere"}}`), 64, waitingRuns),
+		burst(ctx, all[1].url, []byte(`{"agent_name":"noop","callback_url":"`+receiver.URL+`"}`), 8, hangingWebhooks),
+	} {
+		if l.errors > 0 {
+			return fmt.Errorf("%d requests of the burden were refused", l.errors)
+		}
+	}
+	for round := range b.rounds + 1 {
+		for _, e := range all {
+			l, used := e.measure(func() load { return closed(ctx, e.url, body["sync"], 1, b.length) })
+			if round > 0 { // the first one warms
+				e.loads, e.used = append(e.loads, l), append(e.used, used)
+			}
+		}
+	}
+	for _, e := range all {
+		m := median(e.loads)
+		fmt.Printf("%-9s %s  cpu/run %s   p50 ×%.3f   errors %d\n", e.name, m, perRun(e.side, e.used, e.loads), float64(m.p50)/float64(median(all[0].loads).p50), m.errors)
+	}
+	return nil
+}
