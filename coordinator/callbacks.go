@@ -98,7 +98,7 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 		spec.Tells.Children = append(spec.Tells.Children, child.RunID)
 	}
 	span := c.handOn(ctx, &spec, o.Children[:told])
-	if err := c.offload(ctx, &spec); err != nil {
+	if err := c.records.Offload(ctx, &spec); err != nil {
 		return 0, err
 	}
 	together, apart, err := c.telling(spec)
@@ -108,12 +108,9 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	if !still() {
 		return 0, bus.ErrTaken
 	}
-	seq, err := c.bus.AppendAll(ctx, together...)
-	if errors.Is(err, bus.ErrCrowded) {
-		seq, err = c.bus.AppendEach(ctx, apart...)
-	}
+	seq, err := c.records.AppendEither(ctx, together, apart)
 	if err == nil {
-		c.written(seq)
+		c.records.Wrote(seq)
 		span.End()
 	}
 	return told, err
@@ -123,7 +120,7 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 // one by one, and carries the turn. In a batch the turn precedes it, as programs of older versions want, and is not
 // queued before that record stands.
 func (c *Coordinator) telling(spec run.Spec) (together, apart []bus.Entry, err error) {
-	body, err := run.Accepted{V: c.versions.now(), Spec: spec}.Encode()
+	body, err := run.Accepted{V: c.versions.Now(), Spec: spec}.Encode()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,7 +136,7 @@ func (c *Coordinator) telling(spec run.Spec) (together, apart []bus.Entry, err e
 // listing is the callback record of a turn. next is the turn's accepted record where it is to follow.
 func (c *Coordinator) listing(spec run.Spec, next []byte) (bus.Entry, error) {
 	t := spec.Tells
-	body, err := run.Callback{V: c.versions.now(), RunID: spec.ID, Children: t.Children, At: spec.CreatedAt, Next: next}.Encode()
+	body, err := run.Callback{V: c.versions.Now(), RunID: spec.ID, Children: t.Children, At: spec.CreatedAt, Next: next}.Encode()
 	return bus.Entry{Subject: subject.Callback(subject.Partition(spec.SessionID), spec.SessionID, t.Children[0], t.Before), Body: body}, err
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
+	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -17,7 +19,7 @@ const back = 1500 * time.Millisecond
 // insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment later too, where
 // connections were cut, or the runner registered, just now.
 func (c *Coordinator) insistent(ctx context.Context, runner string, registered time.Time, cmd fleet.Command) (fleet.CommandReply, error) {
-	reply, err := c.command(ctx, runner, cmd)
+	reply, err := c.commands.Command(ctx, runner, cmd)
 	if !errors.Is(err, bus.ErrNobody) || min(c.leases.hearing.listening(), time.Since(registered).Abs()) >= 2*back {
 		return reply, err
 	}
@@ -25,12 +27,21 @@ func (c *Coordinator) insistent(ctx context.Context, runner string, registered t
 	case <-ctx.Done():
 		return reply, ctx.Err()
 	case <-time.After(back):
-		return c.command(ctx, runner, cmd)
+		return c.commands.Command(ctx, runner, cmd)
 	}
 }
 
-// command asks something of a runner; it answers within a second or counts as silent.
-func (c *Coordinator) command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
+// commander asks runners.
+type commander struct {
+	bus interface {
+		Request(ctx context.Context, subj string, body []byte) ([]byte, error)
+	}
+	door func(runner string) string // the part of its subject that nobody else listens on
+	log  *slog.Logger
+}
+
+// Command asks something of a runner; it answers within a second or counts as silent.
+func (c *commander) Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var reply fleet.CommandReply
@@ -41,9 +52,17 @@ func (c *Coordinator) command(ctx context.Context, runner string, cmd fleet.Comm
 	if err != nil {
 		return reply, err
 	}
-	raw, err := c.bus.Request(ctx, subject.CommandsAt(c.fleet.door(runner), runner), body)
+	raw, err := c.bus.Request(ctx, subject.CommandsAt(c.door(runner), runner), body)
 	if err != nil {
 		return reply, err
 	}
 	return reply, json.Unmarshal(raw, &reply)
+}
+
+// TellStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
+func (c *commander) TellStop(ctx context.Context, a journal.Active) {
+	_, err := c.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandStop, RunID: a.Spec.ID, Key: a.Key})
+	if err != nil {
+		c.log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"ao/coordinator/journal"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
+	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/metric"
@@ -80,16 +81,18 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// MaxInline is the largest body that a record carries itself; larger ones go through the object store (design section 3).
-const MaxInline = 256 << 10
-
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
 	Journal  *journal.Journal
 	bus      *bus.Bus
 	log      *slog.Logger
-	keys     keys
+	keys     *keys
+	reads    *reads
+	records  *writer
+	ends     *ender
+	torn     *torn
+	commands *commander
 	agents   *agents
 	fleet    *roster
 	leases   *leases
@@ -110,7 +113,7 @@ type Coordinator struct {
 // New wires a coordinator; Run makes it work.
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
-	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: newKeys([]byte(nonce()))} // nobody's, until the deployment's secret is read
+	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: newKeys()}
 	c.fleet = newRoster(c)
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
@@ -122,10 +125,22 @@ func New(cfg Config) *Coordinator {
 	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
 		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: measure, Version: cfg.RecordVersion,
-		Key:     func(run string, attempt int) string { return c.keys.of(run, attempt) },
-		Checked: func(run string, attempt int, mark string) bool { return c.keys.marked(run, attempt, mark) },
+		Key:     c.keys.Of,
+		Checked: c.keys.Marked,
 	})
+	c.recording()
 	return c
+}
+
+// recording wires what writes records.
+func (c *Coordinator) recording() {
+	c.reads = &reads{stream: c.bus, history: c.Journal}
+	c.records = &writer{stream: c.bus, history: c.Journal, keys: c.keys, versions: c.versions}
+	c.commands = &commander{bus: c.bus, door: c.fleet.door, log: c.log}
+	c.torn = &torn{stream: c.bus, history: c.Journal, past: c.reads, log: c.log}
+	c.ends = &ender{
+		records: c.records, stream: c.bus, history: c.Journal, past: c.reads, heard: c.leases.hearing, stopper: c.commands, spans: c.Trace, log: c.log,
+	}
 }
 
 // Run works until ctx ends. It needs the streams: it makes or checks them first.
@@ -133,13 +148,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.bus.Setup(ctx); err != nil {
 		return err
 	}
-	err := c.insist(ctx, "the deployment's secret", func() error {
-		secret, err := c.secret(ctx)
-		if err == nil {
-			c.keys = newKeys(secret)
-		}
-		return err
-	})
+	err := c.insist(ctx, "the deployment's secret", func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	}
 	kept, leftOut := ends(attempts, storyAttempts)
 	for _, at := range kept {
-		key := n.c.keys.of(r.ID, at)
+		key := n.c.keys.Of(r.ID, at)
 		last := func(subj string, say func(int, bus.Message)) {
 			n.read(g, func() (bus.Message, error) { return n.c.bus.Last(ctx, subj) }, func(m bus.Message) {
 				if !overstepped || m.Seq < n.t.End {

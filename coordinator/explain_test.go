@@ -156,7 +156,7 @@ func TestExplainManyAttempts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		key := c.keys.of(acc.RunID, n)
+		key := c.keys.Of(acc.RunID, n)
 		if n > 1 {
 			write(subject.Queued(part, a.Lane, acc.RunID, n), run.Queued{V: run.Version, Attempt: n, Key: key, Spec: *a.Spec})
 		}
@@ -181,7 +181,7 @@ func TestExplainManyAttempts(t *testing.T) {
 	if strings.Count(words, StepLeftOut) != 1 || last[StepLeftOut] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != WaitsForRetry {
 		t.Errorf("%s: %v", words, last)
 	}
-	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") || strings.Contains(string(raw), c.keys.of(acc.RunID, attempts)) {
+	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") || strings.Contains(string(raw), c.keys.Of(acc.RunID, attempts)) {
 		t.Errorf("%s", raw)
 	}
 }

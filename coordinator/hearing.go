@@ -99,8 +99,8 @@ func (h *hearing) lost(underway []journal.Active) (lost []journal.Active) {
 	return lost
 }
 
-// silent tells whether nobody was heard, for a lease of listening, to have an attempt that nobody has begun by the history.
-func (h *hearing) silent(key string) bool {
+// Silent tells whether nobody was heard, for a lease of listening, to have an attempt that nobody has begun by the history.
+func (h *hearing) Silent(key string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.since

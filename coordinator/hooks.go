@@ -281,7 +281,7 @@ func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byt
 
 // record notes how a try went, and has the fold know it: no look finds the same try again.
 func (h *hooks) record(ctx context.Context, d journal.Hook, went webhook.Attempt) error {
-	r := run.Notified{V: h.c.versions.now(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
+	r := run.Notified{V: h.c.versions.Now(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
 	pause, last := webhook.Backoff(d.Tries + 1)
 	switch {
 	case went.Delivered:
@@ -314,12 +314,9 @@ func (h *hooks) append(ctx context.Context, d journal.Hook, r run.Notified) erro
 	if err != nil {
 		return err
 	}
-	seq, err := h.c.bus.Append(ctx, bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
+	err = h.c.records.Append(ctx, bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
 	if errors.Is(err, bus.ErrTaken) {
 		return nil
-	}
-	if err == nil {
-		h.c.written(seq)
 	}
 	return err
 }
@@ -334,7 +331,7 @@ func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error)
 	if !ok {
 		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).With("run_id", id)
 	}
-	if err := c.hooks.append(ctx, d, run.Notified{V: c.versions.now(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
+	if err := c.hooks.append(ctx, d, run.Notified{V: c.versions.Now(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
 		return r, unavailable(err)
 	}
 	if err := c.caughtUp(ctx); err != nil {

@@ -11,61 +11,76 @@ import (
 	"hash"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/fault"
 )
 
 // keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex (design section 3). Two
 // dispatches of one attempt have the same key, and so share one claim; who never received a run cannot claim or end it.
-type keys struct{ spare *sync.Pool } // of hash.Hash: the secret is worked in once
-
-func newKeys(secret []byte) keys {
-	return keys{&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
+type keys struct {
+	spare atomic.Pointer[sync.Pool] // of hash.Hash: the secret is worked in once
 }
 
-func (k keys) of(run string, attempt int) string { return k.sum("", run, attempt) }
+// newKeys makes keys that are nobody's, until the deployment's secret is read.
+func newKeys() *keys {
+	k := &keys{}
+	k.set([]byte(nonce()))
+	return k
+}
 
-// mark proves that a coordinator has checked the result of an attempt against the run's output schema (decision 0015). Its label tells
+func (k *keys) set(secret []byte) {
+	k.spare.Store(&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }})
+}
+
+// Of is the key of an attempt.
+func (k *keys) Of(run string, attempt int) string { return k.sum("", run, attempt) }
+
+// Mark proves that a coordinator has checked the result of an attempt against the run's output schema (decision 0015). Its label tells
 // it apart from the attempt's key, which the worker has.
-func (k keys) mark(run string, attempt int) string {
+func (k *keys) Mark(run string, attempt int) string {
 	return k.sum("checked|", run, attempt)
 }
 
-func (k keys) sum(label, run string, attempt int) string {
-	m := k.spare.Get().(hash.Hash)
-	defer k.spare.Put(m)
+func (k *keys) sum(label, run string, attempt int) string {
+	spare := k.spare.Load()
+	m := spare.Get().(hash.Hash)
+	defer spare.Put(m)
 	m.Reset()
 	var room [128]byte
 	m.Write(strconv.AppendInt(append(append(append(room[:0], label...), run...), '|'), int64(attempt), 10))
 	return hex.EncodeToString(m.Sum(room[:0])[:16])
 }
 
-// marked tells whether a mark is that of an attempt.
-func (k keys) marked(run string, attempt int, mark string) bool {
-	return subtle.ConstantTimeCompare([]byte(k.mark(run, attempt)), []byte(mark)) == 1
+// Marked tells whether a mark is that of an attempt.
+func (k *keys) Marked(run string, attempt int, mark string) bool {
+	return subtle.ConstantTimeCompare([]byte(k.Mark(run, attempt)), []byte(mark)) == 1
 }
 
-func (k keys) check(run string, attempt int, key string) error {
-	if subtle.ConstantTimeCompare([]byte(k.of(run, attempt)), []byte(key)) == 1 {
+// Check refuses a key that is not the attempt's.
+func (k *keys) Check(run string, attempt int, key string) error {
+	if subtle.ConstantTimeCompare([]byte(k.Of(run, attempt)), []byte(key)) == 1 {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "", "The attempt's key does not fit")
 }
 
-// secret reads the deployment's secret; the first coordinator ever makes it.
-func (c *Coordinator) secret(ctx context.Context) ([]byte, error) {
-	b := c.bus.Bucket(subject.Secrets)
-	fresh := make([]byte, 32)
-	rand.Read(fresh)
-	if _, err := b.Create(ctx, "attempts", fresh); err == nil {
-		return fresh, nil
-	} else if !errors.Is(err, bus.ErrTaken) {
-		return nil, err
+// Read makes the keys those of the deployment's secret; the first coordinator ever makes it.
+func (k *keys) Read(ctx context.Context, secrets interface {
+	Create(ctx context.Context, key string, value []byte) (uint64, error)
+	Get(ctx context.Context, key string) ([]byte, uint64, error)
+}) error {
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	_, err := secrets.Create(ctx, "attempts", secret)
+	if errors.Is(err, bus.ErrTaken) {
+		secret, _, err = secrets.Get(ctx, "attempts")
 	}
-	secret, _, err := b.Get(ctx, "attempts")
-	return secret, err
+	if err == nil {
+		k.set(secret)
+	}
+	return err
 }
 
 // nonce tells an own append from another's when it is read back.

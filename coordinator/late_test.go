@@ -28,7 +28,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	}
 	queue := func(a journal.Active) string {
 		t.Helper()
-		e, err := f.c.queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, a.Attempt)
+		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, a.Attempt)
 		if err == nil {
 			_, err = f.c.bus.Append(t.Context(), e)
 		}

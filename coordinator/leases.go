@@ -2,17 +2,12 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
-	"ao/nats/bus"
-	"ao/nats/subject"
-	"ao/shared/fault"
 	"ao/shared/fleet"
-	"ao/shared/run"
 )
 
 // leases gives up the attempts that are silent for a lease. It judges only after one uninterrupted lease of listening (design section 4.6).
@@ -53,7 +48,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error
 		l.c.fleet.tick(b.RunnerID, b.At)
 	}
 	reply := fleet.BeatReply{
-		Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL, RecordVersion: l.c.versions.records.told(), EventVersion: l.c.versions.events.told(),
+		Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL, RecordVersion: l.c.versions.Told(), EventVersion: l.c.versions.events.told(),
 	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
 		reply.Lanes = l.c.fleet.lanesOf(r)
@@ -77,7 +72,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error
 			}
 			continue
 		}
-		switch n := l.c.attemptOf(a, at.Key); {
+		switch n := l.c.ends.AttemptOf(a, at.Key); {
 		case n > 0 && n < a.Next(), l.another(at, b.Instance, current):
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		case n == 0: // a key that nobody was handed: nothing is kept of it
@@ -102,23 +97,6 @@ func (l *leases) another(at fleet.Attempt, instance string, current func() bool)
 		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)
 	}
 	return is() && current() && is() && l.c.Journal.Sure()
-}
-
-// attemptOf is the attempt of a run that this key is of: its own one, an earlier one, or the next, of which the fold may not know
-// yet. 0: it is of none.
-func (c *Coordinator) attemptOf(a journal.Active, key string) int {
-	if key == "" {
-		return 0
-	}
-	if key == a.Key {
-		return a.Next()
-	}
-	for n := a.Next() + 1; n > 0; n-- {
-		if c.keys.of(a.Spec.ID, n) == key {
-			return n
-		}
-	}
-	return 0
 }
 
 // The leases are looked at so often; a look that comes so long after the one before has been late.
@@ -147,7 +125,7 @@ func (l *leases) Reconcile(ctx context.Context) error {
 	})
 	lost := l.hearing.lost(underway)
 	for _, a := range l.stopping(underway) {
-		go l.c.tellStop(ctx, a)
+		go l.c.commands.TellStop(ctx, a)
 	}
 	for _, a := range lost {
 		l.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return l.judge(ctx, a, "no heartbeat within the lease") })
@@ -174,7 +152,7 @@ func (l *leases) stopping(underway []journal.Active) (all []journal.Active) {
 // judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
 func (l *leases) judge(ctx context.Context, a journal.Active, why string) error {
 	l.hearing.heard(a.Key, time.Now().Add(2*time.Second-l.c.Lease), false) // not twice at once; again soon if this fails
-	reply, err := l.c.command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
+	reply, err := l.c.commands.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
 	if ctx.Err() != nil { // who asks is ending
 		return ctx.Err()
 	}
@@ -182,7 +160,7 @@ func (l *leases) judge(ctx context.Context, a journal.Active, why string) error 
 		l.hearing.heard(a.Key, time.Now(), false)
 		return nil
 	}
-	return l.c.lose(ctx, a, why)
+	return l.c.ends.Lose(ctx, a, why)
 }
 
 // outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.
@@ -193,7 +171,7 @@ func (l *leases) outright(ctx context.Context, a journal.Active, why string) {
 			return
 		case <-time.After(time.Second):
 		}
-		if !l.c.goesOn(a) {
+		if !l.c.ends.GoesOn(a) {
 			return
 		}
 	}
@@ -242,149 +220,4 @@ func (l *leases) count() map[string]int {
 		return true
 	})
 	return n
-}
-
-// errUnsure says that nothing follows from the history at the moment.
-var errUnsure = fault.New(fault.Unavailable, "", "The history is not confirmed by NATS at the moment; trying again").After(time.Second)
-
-// codeDisconnected is the code of the error of an attempt whose worker is gone.
-const codeDisconnected = "runner_disconnected"
-
-// lose ends an attempt whose worker is gone (contract section 5). One that was to be stopped is stopped by that (section 1).
-func (c *Coordinator) lose(ctx context.Context, a journal.Active, why string) error {
-	if moot, err := c.moot(a); moot {
-		return err
-	}
-	if now, ok := c.Journal.Active(a.Spec.ID); ok && now.EndSeq != 0 {
-		return c.endAsCarried(ctx, now)
-	}
-	status := run.Failed
-	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
-		With("runner_id", a.Claim.RunnerID).With("detail", why)
-	c.log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
-	if a.Stopping {
-		status = run.Stopped
-		f.Code, f.Message = "stopped", "Stopped; its runner disconnected before it could say so"
-	}
-	err := c.end(ctx, a, status, f)
-	if err != nil {
-		c.log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
-	}
-	return err
-}
-
-// goesOn tells whether an attempt is still under way by the claim that was looked at; NATS may have lost that, and another runner begun
-// the attempt since.
-func (c *Coordinator) goesOn(a journal.Active) bool {
-	now, ok := c.Journal.Active(a.Spec.ID)
-	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
-}
-
-// moot tells whether a last word on an attempt is not to be said: it no longer goes on, or, with an error, nobody can tell at the moment.
-func (c *Coordinator) moot(a journal.Active) (bool, error) {
-	if !c.Journal.Sure() {
-		return true, errUnsure
-	}
-	return !c.goesOn(a), nil
-}
-
-// end says the last word of a begun attempt. Who came first keeps it: that it is taken is no error. One that precedes the attempt's
-// own claim, or what queues it, is not of this attempt, but of one that NATS has lost and that was begun again: it goes. An attempt whose result is
-// offered meanwhile is not given up: its offer is the end of its lease.
-func (c *Coordinator) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
-	e, err := c.ended(ctx, a, status, f)
-	if err != nil {
-		return err
-	}
-	if a.Spec.Contract {
-		return c.endUnoffered(ctx, a, e)
-	}
-	return c.say(ctx, a, e)
-}
-
-// shutting are the records that say a last word if nothing was offered: the first takes the offer's place, and carries
-// that word.
-func shutting(a journal.Active, e bus.Entry) []bus.Entry {
-	return []bus.Entry{{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: e.Body}, e}
-}
-
-// endUnoffered says a last word if nothing was offered, so that no worker can come between.
-func (c *Coordinator) endUnoffered(ctx context.Context, a journal.Active, e bus.Entry) error {
-	all := shutting(a, e)
-	seq, err := c.appendAll(ctx, all...)
-	switch {
-	case err == nil:
-		c.written(seq)
-		c.overFor(a, e)
-		return nil
-	case !errors.Is(err, bus.ErrTaken):
-		return unavailable(err)
-	}
-	if err := c.caughtUp(ctx); err != nil {
-		return err
-	}
-	switch now, ok := c.Journal.Active(a.Spec.ID); {
-	case !ok || now.Key != a.Key || now.OfferSeq != 0:
-		return nil // ended, or offered: then the check decides
-	case now.EndSeq != 0: // by this coordinator or another
-		return c.endAsCarried(ctx, now)
-	}
-	if m, err := c.bus.Last(ctx, all[0].Subject); err == nil && m.Seq < a.FirstSeq {
-		if err := c.bus.Purge(ctx, subject.Runs, m.Subject, a.FirstSeq); err != nil {
-			return unavailable(err)
-		}
-	}
-	return c.say(ctx, a, e) // what stands in the offer's place is none
-}
-
-// say appends the last word of a begun attempt. Who came first keeps it.
-func (c *Coordinator) say(ctx context.Context, a journal.Active, e bus.Entry) error {
-	seq, err := c.bus.Append(ctx, e)
-	if err == nil { // nearly always, and there is nothing more to ask
-		c.written(seq)
-		c.overFor(a, e)
-		return nil
-	}
-	m, readErr := c.bus.Last(ctx, e.Subject)
-	switch taken := errors.Is(err, bus.ErrTaken); {
-	case readErr == nil && m.Seq >= max(a.ClaimSeq, a.QueuedSeq): // somebody's, or this one, and its answer was lost
-		return nil
-	case readErr == nil: // it precedes the claim
-		if err := c.caughtUp(ctx); err != nil {
-			return err
-		}
-		if moot, err := c.moot(a); moot {
-			return err
-		}
-		if err := c.bus.Purge(ctx, subject.Runs, e.Subject, max(a.ClaimSeq, a.QueuedSeq)); err != nil {
-			return unavailable(err)
-		}
-		return c.appendRecord(ctx, e)
-	case taken && errors.Is(readErr, bus.ErrNone):
-		return nil
-	case taken:
-		return unavailable(readErr)
-	}
-	return unavailable(err)
-}
-
-// ended is the coordinator's last word on an attempt. Of a begun one it names the last event, so that readers get all of them
-// first; where that is not to be had the end is told without.
-func (c *Coordinator) ended(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
-	attempt, key := c.attempt(a)
-	var events uint64
-	if a.Claim != nil {
-		var err error
-		if events, err = c.bus.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID)); err != nil {
-			c.log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
-		}
-	}
-	body, err := run.Ended{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
-	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
-}
-
-// attempt is the attempt that is next or under way, with its key; any coordinator can make it, also of a run never queued.
-func (c *Coordinator) attempt(a journal.Active) (int, string) {
-	n := a.Next()
-	return n, c.keys.of(a.Spec.ID, n)
 }

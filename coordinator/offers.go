@@ -92,10 +92,10 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	if err != nil {
 		return err
 	}
-	if moot, err := c.moot(a); moot {
+	if moot, err := c.ends.Moot(a); moot {
 		return err
 	}
-	if err := c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+	if err := c.ends.Say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err
 	}
 	c.meters.checked(word.Status)
@@ -116,7 +116,7 @@ func oversize(word *run.Ended) *run.Ended {
 
 // checked is the last word on an offer. An error says that it cannot be made yet.
 func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
-	word = run.Ended{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
+	word = run.Ended{V: c.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
 	offer, res, err := c.Journal.Offer(ctx, a)
 	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
 	unreadable := func(what string, err error) (run.Ended, error) {
@@ -158,7 +158,7 @@ func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.E
 		word.Status, word.Error, word.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, last(res)), evidence(res, v)
 		return word, nil
 	}
-	word.Checked, word.Result, word.Body = c.keys.mark(a.Spec.ID, a.Attempt), offer.Result, offer.Body
+	word.Checked, word.Result, word.Body = c.keys.Mark(a.Spec.ID, a.Attempt), offer.Result, offer.Body
 	if word.Result != nil {
 		if v := validation(spec.Output, res); !v.said || !v.Valid {
 			v.Valid = true

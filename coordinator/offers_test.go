@@ -157,7 +157,7 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 			t.Fatalf("%+v", act.Spec)
 		}
 		raw, _ := json.Marshal(run.Result{Type: run.Autonomous, Data: []byte(`{"n":` + tt.n + `,"long":"` + long + `"}`)})
-		ref, err := f.c.putPayload(t.Context(), a.RunID+".1.out", raw)
+		ref, err := f.c.records.PutPayload(t.Context(), a.RunID+".1.out", raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestAnOfferEndsTheLease(t *testing.T) {
 	if o := ended(t, f.c, witness.RunID); o.Status != run.Failed || o.Error.Code != "runner_disconnected" {
 		t.Fatalf("the witness: %s %v", o.Status, o.Error)
 	}
-	f.c.lose(t.Context(), before, "who had not seen the offer judges") // as another coordinator might
+	f.c.ends.Lose(t.Context(), before, "who had not seen the offer judges") // as another coordinator might
 	for _, still := range f.c.leases.of(f.r.ID()) {
 		t.Errorf("%s counts as the runner's", still.Spec.ID)
 	}
@@ -231,7 +231,7 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	act := f.claim(a.RunID)
-	f.c.lose(t.Context(), act, "test")
+	f.c.ends.Lose(t.Context(), act, "test")
 	if o := ended(t, f.c, a.RunID); o.Error.Code != "runner_disconnected" {
 		t.Errorf("got %v", o.Error)
 	}
@@ -244,7 +244,7 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 	waiting := active(t, f.c, b.RunID, "is queued", isQueued)
 	f.offer(waiting, data(`{"n":1}`)) // before the claim
 	act = f.claim(b.RunID)
-	f.c.lose(t.Context(), act, "test")
+	f.c.ends.Lose(t.Context(), act, "test")
 	if o := ended(t, f.c, b.RunID); o.Error.Code != "runner_disconnected" {
 		t.Errorf("got %v", o.Error)
 	}
@@ -382,7 +382,7 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 			}
 			act := f.claim(turn.Spec.ID)
 			next := f.child(parent.SessionID)
-			f.c.lose(t.Context(), act, "test")
+			f.c.ends.Lose(t.Context(), act, "test")
 			f.ends(next.RunID, said("done"))
 		}
 	}

@@ -99,74 +99,20 @@ func (c *Coordinator) repeat(ctx context.Context, body []byte, scope string, sum
 		}
 		return Accepted{}, err
 	}
-	if err := c.lateWords(ctx, first); err != nil {
+	if err := c.torn.Unsay(ctx, first.Run, first.Session); err != nil {
 		return Accepted{}, err
 	}
 	return c.bringBack(ctx, p, first)
 }
 
-// bringBack stores a run that is missing under its first ids. What a worker said of its old attempt after lateWords looked, and
+// bringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked, and
 // before the run stood again, is no word on this one either.
 func (c *Coordinator) bringBack(ctx context.Context, p plan, first once) (Accepted, error) {
 	a, err := c.place(ctx, p, first.Run, first.Session)
 	if err == nil {
-		c.unsayEarlier(ctx, first)
+		c.torn.UnsayEarlier(ctx, first.Run, first.Session)
 	}
 	return a, err
-}
-
-// unsayEarlier removes what was said of a run before its first record.
-func (c *Coordinator) unsayEarlier(ctx context.Context, first once) {
-	err := c.caughtUp(ctx)
-	if now, open := c.Journal.Active(first.Run); err == nil && open {
-		err = c.unsay(ctx, first, now.FirstSeq)
-	}
-	if err != nil { // the run stands; who gives it up looks once more
-		c.log.Warn("words on a run that was lost are not removed", "run", first.Run, "err", err)
-	}
-}
-
-// lateWords removes what a worker said of a run whose own records NATS has lost with a crash, before it is stored again: its
-// attempts have the same keys, and would find them taken.
-func (c *Coordinator) lateWords(ctx context.Context, first once) error {
-	s, err := c.bus.State(ctx)
-	if err != nil {
-		return unavailable(err)
-	}
-	if err := c.caughtUp(ctx); err != nil {
-		return err
-	}
-	if stands, err := c.stands(ctx, first); err != nil || stands { // it was stored at this moment
-		return err
-	}
-	return c.unsay(ctx, first, s.Last+1) // what follows is of the run that is there then
-}
-
-// unsay removes what was said of a run before a record.
-func (c *Coordinator) unsay(ctx context.Context, first once, before uint64) error {
-	part := subject.Partition(first.Session)
-	for _, filter := range []string{subject.Claimed(part, first.Run, "*"), subject.Offered(part, first.Run, "*"), subject.Ended(part, first.Run, "*"), subject.Stopping(part, first.Run)} {
-		if err := c.bus.Purge(ctx, subject.Runs, filter, before); err != nil {
-			return unavailable(err)
-		}
-	}
-	return nil
-}
-
-// stands tells whether a run is there: in the fold, or on the stream, since a fold that begins anew has nothing yet.
-func (c *Coordinator) stands(ctx context.Context, first once) (bool, error) {
-	if _, open := c.Journal.Active(first.Run); open || c.Journal.Ended(first.Run) {
-		return true, nil
-	}
-	part := subject.Partition(first.Session)
-	for _, filter := range []string{subject.QueuedOf(part, first.Run), subject.Accepted(part, first.Session, first.Run)} {
-		if found, err := c.bus.Records(ctx, filter, 0, 1); err != nil {
-			return false, unavailable(err)
-		} else if len(found) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // history tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since

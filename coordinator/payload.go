@@ -2,8 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,22 +10,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/fleet"
-	"ao/shared/run"
 )
-
-// putPayload stores a body as numbered parts under a name derived from its run; putting it twice is harmless.
-func (c *Coordinator) putPayload(ctx context.Context, name string, raw []byte) (*run.Payload, error) {
-	sum := sha256.Sum256(raw)
-	ref := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
-	for rest := raw; len(rest) > 0; ref.Parts++ {
-		n := min(len(rest), fleet.PartSize)
-		if err := c.bus.PutPart(ctx, name, ref.Parts, rest[:n]); err != nil {
-			return nil, err
-		}
-		rest = rest[n:]
-	}
-	return ref, nil
-}
 
 // runOf is the run that a payload belongs to: <run>.<hash>.in, <run>.<attempt>.out, and states (fleet.StateName).
 func runOf(name string) string {
@@ -61,7 +44,7 @@ func (c *Coordinator) putPart(ctx context.Context, r fleet.PartRequest) ([]byte,
 // mayTouch: the key proves that the attempt was handed to who asks, and a payload's name begins with its run's id. What is written is
 // the attempt's own result or state, while it is under way; a state of any run of its session is read then.
 func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write bool) error {
-	if err := c.keys.check(r.RunID, r.Attempt, r.Key); err != nil {
+	if err := c.keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return err
 	}
 	pointer, state := fleet.StateOf(r.Name)
@@ -97,7 +80,7 @@ func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write b
 
 // dropState removes a state that its session is no longer bound to, for a run that came after it. Doing it twice is harmless.
 func (c *Coordinator) dropState(ctx context.Context, r fleet.PartRequest) ([]byte, error) {
-	if err := c.keys.check(r.RunID, r.Attempt, r.Key); err != nil {
+	if err := c.keys.Check(r.RunID, r.Attempt, r.Key); err != nil {
 		return nil, err
 	}
 	pointer, ok := fleet.StateOf(r.Name)

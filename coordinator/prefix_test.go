@@ -110,7 +110,7 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 				}
 				id := p.start(more).RunID
 				a := active(t, p.c, id, "is known", func(a journal.Active) bool { return isQueued(a) == tt.queued })
-				all, err := p.c.ending(t.Context(), a, tt.status, tt.f)
+				all, err := p.c.ends.ending(t.Context(), a, tt.status, tt.f)
 				p.write(all, err)
 				p.endsOnce(id, tt.status, tt.f.Code)
 			})
@@ -124,7 +124,7 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start("").RunID
 		a := active(t, p.c, id, "is queued", isQueued)
-		all, err := p.c.ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
+		all, err := p.c.ends.ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
 		p.write(all, err)
 		natstest.Until(t, "the claim is read", func() bool { a, ok := p.c.Journal.Active(id); return !ok || a.Claim != nil })
 		if _, err := p.c.Stop(t.Context(), id); fault.KindOf(err) != fault.Conflict {
@@ -142,7 +142,7 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := p.start(fmt.Sprintf(`%s,"max_attempts":%d`, mustBe, attempts)).RunID
 				a := p.claim(id)
-				last, err := p.c.ended(t.Context(), a, run.Failed, fault.New(fault.Internal, codeDisconnected, "gone"))
+				last, err := p.c.ends.ended(t.Context(), a, run.Failed, fault.New(fault.Internal, codeDisconnected, "gone"))
 				p.write(shutting(a, last), err)
 				if attempts == 1 {
 					p.endsOnce(id, run.Failed, codeDisconnected)
@@ -167,7 +167,7 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start(mustBe).RunID
 		a := p.claim(id)
-		last, err := p.c.ended(t.Context(), a, run.Failed, fault.New(fault.Internal, codeDisconnected, "gone"))
+		last, err := p.c.ends.ended(t.Context(), a, run.Failed, fault.New(fault.Internal, codeDisconnected, "gone"))
 		p.write(shutting(a, last), err)
 		put(t, p.c.bus, last.Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
 		p.endsOnce(id, run.Failed, "exit")
@@ -220,7 +220,7 @@ func (p *prefix) beginning(body string) run.Spec {
 		p.Fatal(err)
 	}
 	plan.spec.ID = run.NewID()
-	if err := p.c.offload(p.Context(), &plan.spec); err != nil {
+	if err := p.c.records.Offload(p.Context(), &plan.spec); err != nil {
 		p.Fatal(err)
 	}
 	part := subject.Partition(plan.spec.SessionID)
@@ -273,7 +273,7 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 func TestALateWordOnASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
-		put(t, p.c.bus, subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.of(spec.ID, 1)),
+		put(t, p.c.bus, subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.Of(spec.ID, 1)),
 			run.Ended{V: run.Version, SessionID: spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
 		p.ends(spec.ID, said("ok"))
 		if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.Status != run.Completed {
@@ -454,7 +454,7 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 			a := p.start(`,"additional_demands":{"hostname":"late"}`)
 			waits := active(t, p.c, a.RunID, "waits", func(a journal.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
-			e, err := p.c.queued(subject.Partition(a.SessionID), p.c.turns.want(waits).Lane(), *waits.Spec, 1)
+			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.turns.want(waits).Lane(), *waits.Spec, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ import (
 // anew is a journal that reads what the stream holds now.
 func anew(t testing.TB, c *Coordinator) *journal.Journal {
 	t.Helper()
-	j := journal.New(c.bus, journal.Config{Log: natstest.Log(t), Key: c.keys.of})
+	j := journal.New(c.bus, journal.Config{Log: natstest.Log(t), Key: c.keys.Of})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { j.Run(ctx) })

@@ -258,7 +258,7 @@ func (r *roster) announcements(ctx context.Context) error {
 	for _, m := range told {
 		g.Go(func() error {
 			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: m.Instance, Lanes: r.lanesOf(m)}
-			if _, err := r.c.command(ctx, m.ID(), cmd); err != nil {
+			if _, err := r.c.commands.Command(ctx, m.ID(), cmd); err != nil {
 				r.c.log.Debug("lanes not told; the next beat does", "runner", m.ID(), "err", err)
 			}
 			return nil

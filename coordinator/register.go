@@ -70,7 +70,7 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	c.fleet.heard(id, r.Instance) // it is there
 	c.endOld(ctx, r, dead)
 	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
-	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.fleet.lanesOf(r), APIURL: c.PublicURL, RecordVersion: c.versions.records.told(), EventVersion: c.versions.events.told()}, nil
+	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.fleet.lanesOf(r), APIURL: c.PublicURL, RecordVersion: c.versions.Told(), EventVersion: c.versions.events.told()}, nil
 }
 
 // beatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.
@@ -252,7 +252,7 @@ func (c *Coordinator) endOld(ctx context.Context, r fleet.Runner, dead string) {
 		return
 	}
 	if dead == "" {
-		_, err := c.command(ctx, id, fleet.Command{Type: fleet.CommandPing})
+		_, err := c.commands.Command(ctx, id, fleet.Command{Type: fleet.CommandPing})
 		if !errors.Is(err, bus.ErrNobody) || c.leases.hearing.listening() < 2*back {
 			return
 		}

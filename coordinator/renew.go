@@ -83,7 +83,7 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spe
 	if err := c.tooLarge(&in); err != nil {
 		return s, err
 	}
-	return s, c.offload(ctx, &s)
+	return s, c.records.Offload(ctx, &s)
 }
 
 // parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.

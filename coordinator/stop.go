@@ -12,7 +12,6 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -27,7 +26,7 @@ func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
 		a, ok := c.Journal.Active(id)
 		switch {
 		case ok && a.EndSeq != 0: // it is being ended
-			if err = c.endAsCarried(ctx, a); err == nil {
+			if err = c.ends.EndAsCarried(ctx, a); err == nil {
 				err = c.caughtUp(ctx)
 			}
 		case r.Status == run.Stopped || ok && a.Stopping && a.Claim != nil:
@@ -37,7 +36,7 @@ func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
 		case !ok: // it ended between the two looks
 			continue
 		case a.Claim == nil:
-			err = c.endWaiting(ctx, a, run.Stopped, unbegun(a))
+			err = c.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a))
 			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
 				err = c.caughtUp(ctx)
 			}
@@ -62,119 +61,12 @@ func unbegun(a journal.Active) *fault.Fault {
 	return fault.New(fault.Internal, "stopped", "Stopped before it began")
 }
 
-// ending are the records that end a run that nobody has begun: the claim, which carries the last word, and that.
-func (c *Coordinator) ending(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
-	last, err := c.ended(ctx, a, status, f)
-	if err != nil {
-		return nil, err
-	}
-	attempt, key := c.attempt(a)
-	claim, err := run.Claim{V: c.versions.of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, At: time.Now().UTC(), Next: last.Body}.Encode()
-	return []bus.Entry{{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim}, last}, err
-}
-
-// endWaiting ends a run that nobody has begun, so that no worker can come between. ErrTaken: somebody has begun it, or
-// is ending it.
-func (c *Coordinator) endWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
-	all, err := c.ending(ctx, a, status, f)
-	if err != nil {
-		return err
-	}
-	last := all[1]
-	seq, err := c.appendAll(ctx, all...)
-	if errors.Is(err, bus.ErrTaken) {
-		return c.endIgnored(ctx, a, status, last)
-	}
-	if err != nil {
-		return unavailable(err)
-	}
-	c.overFor(a, last)
-	return c.reached(ctx, seq)
-}
-
-// endIgnored ends a waiting run whose claim, or last word, is taken by one that counts for nothing: it was on its way when NATS lost what
-// had queued the attempt. Whose claim it is, is told to stop; that it fails, only where nobody was heard to have it. ErrTaken: it is not
-// so, a runner has begun it; or nothing is in the way any more.
-func (c *Coordinator) endIgnored(ctx context.Context, a journal.Active, status run.Status, last bus.Entry) error {
-	if err := c.caughtUp(ctx); err != nil {
-		return err
-	}
-	_, key := c.attempt(a)
-	claim, err := c.lastOr(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key))
-	if err != nil {
-		return err
-	}
-	word, err := c.lastOr(ctx, last.Subject)
-	if err != nil {
-		return err
-	}
-	if max(claim.Seq, word.Seq) > c.Journal.Seq() {
-		return bus.ErrTaken
-	}
-	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.Claim != nil || now.Next() != a.Next() || !c.Journal.Sure() { // both are read by now
-		return bus.ErrTaken
-	}
-	if claim.Seq != 0 && status != run.Stopped && !c.leases.hearing.silent(key) {
-		return bus.ErrTaken
-	}
-	if word.Seq != 0 {
-		if err := c.bus.Purge(ctx, subject.Runs, last.Subject, word.Seq+1); err != nil {
-			return unavailable(err)
-		}
-	}
-	if claim.Seq == 0 {
-		return bus.ErrTaken
-	}
-	if err := c.say(ctx, a, last); err != nil {
-		return err
-	}
-	var early run.Claim
-	if json.Unmarshal(claim.Body, &early) == nil {
-		a.Claim, a.Key = &early, key
-		go c.tellStop(context.WithoutCancel(ctx), a)
-	}
-	return c.caughtUp(ctx)
-}
-
-// lastOr gives the message of a subject; one of sequence 0 where there is none.
-func (c *Coordinator) lastOr(ctx context.Context, subj string) (bus.Message, error) {
-	m, err := c.bus.Last(ctx, subj)
-	if errors.Is(err, bus.ErrNone) {
-		return bus.Message{}, nil
-	} else if err != nil {
-		return m, unavailable(err)
-	}
-	return m, nil
-}
-
-// wishStop makes the wish durable and tells the runner; the leases repeat it until the end comes.
+// wishStop has an attempt stopped, and the fold know it.
 func (c *Coordinator) wishStop(ctx context.Context, a journal.Active) error {
-	if err := c.appendStop(ctx, a); err != nil {
+	if err := c.ends.Stop(ctx, a); err != nil {
 		return err
 	}
 	return c.caughtUp(ctx)
-}
-
-// appendStop is wishStop for who needs not see it in the fold.
-func (c *Coordinator) appendStop(ctx context.Context, a journal.Active) error {
-	body, err := json.Marshal(run.Stop{V: c.versions.now(), SessionID: a.Spec.SessionID, With: a.Halt.Session, At: time.Now().UTC()})
-	if err != nil {
-		return err
-	}
-	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID), Body: body}); err != nil {
-		return err
-	}
-	if a.OfferSeq == 0 { // else its worker has done its part, and what becomes of the offer decides
-		go c.tellStop(context.WithoutCancel(ctx), a)
-	}
-	return nil
-}
-
-func (c *Coordinator) tellStop(ctx context.Context, a journal.Active) {
-	_, err := c.command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandStop, RunID: a.Spec.ID, Key: a.Key})
-	if err != nil {
-		c.log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
-	}
 }
 
 // DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
@@ -201,11 +93,11 @@ func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
 	if err := c.undelete(ctx, part, id); err != nil {
 		return err
 	}
-	body, err := json.Marshal(run.Deleted{V: c.versions.now(), At: time.Now().UTC()})
+	body, err := json.Marshal(run.Deleted{V: c.versions.Now(), At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
-	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
+	if err := c.records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
 		return unsure(ctx, err)
 	}
 	return c.deleted(ctx, part, id, runs)

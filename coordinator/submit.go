@@ -2,9 +2,7 @@ package coordinator
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -302,7 +300,7 @@ func timeout(req run.Request, a known) (seconds int, by string) {
 
 // store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
 func (c *Coordinator) store(ctx context.Context, p plan) error {
-	if err := c.offload(ctx, &p.spec); err != nil {
+	if err := c.records.Offload(ctx, &p.spec); err != nil {
 		return err
 	}
 	part := subject.Partition(p.spec.SessionID)
@@ -311,19 +309,16 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 		return err
 	}
 	if !p.ownID {
-		return c.appendRecord(ctx, entry)
+		return c.records.Put(ctx, entry)
 	}
 	together, apart, err := c.beginning(part, p.spec, entry)
 	if err != nil {
 		return err
 	}
 	session := together[0]
-	seq, err := c.bus.AppendAll(ctx, together...)
-	if errors.Is(err, bus.ErrCrowded) {
-		seq, err = c.bus.AppendEach(ctx, apart...)
-	}
+	seq, err := c.records.AppendEither(ctx, together, apart)
 	if err == nil {
-		c.written(seq)
+		c.records.Wrote(seq)
 		return nil
 	}
 	// Refused, or not answered: whose session is it? Its record names the run it began with.
@@ -339,10 +334,10 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 		return err
 	}
 	// The other one may not have been written, or be lost with a crash of NATS.
-	if stands, err := c.stands(ctx, once{Run: p.spec.ID, Session: p.spec.SessionID}); err != nil || stands {
+	if stands, err := c.torn.Stands(ctx, p.spec.ID, p.spec.SessionID); err != nil || stands {
 		return err
 	}
-	return c.appendRecord(ctx, apart[1])
+	return c.records.Put(ctx, apart[1])
 }
 
 // beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it
@@ -350,11 +345,11 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 // taken. Written one by one the run is accepted, not queued: its writer may be so slow that it comes behind the run's
 // end and the session's deletion, and what is queued a worker may begin.
 func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
-	accepted, err := run.Accepted{V: c.versions.now(), Spec: s}.Encode()
+	accepted, err := run.Accepted{V: c.versions.Now(), Spec: s}.Encode()
 	if err != nil {
 		return nil, nil, err
 	}
-	begun, err := run.Begun{V: c.versions.now(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
+	begun, err := run.Begun{V: c.versions.Now(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
 	session := bus.Entry{Subject: subject.Session(part, s.SessionID), Body: begun}
 	last := bus.Entry{Subject: subject.Accepted(part, s.SessionID, s.ID), Body: accepted}
 	return []bus.Entry{session, first}, []bus.Entry{session, last}, err
@@ -367,62 +362,8 @@ func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry
 		if err != nil {
 			return bus.Entry{}, err
 		}
-		return c.queued(part, lane, p.spec, 1)
+		return c.records.Queued(part, lane, p.spec, 1)
 	}
-	body, err := run.Accepted{V: c.versions.now(), Spec: p.spec}.Encode()
+	body, err := run.Accepted{V: c.versions.Now(), Spec: p.spec}.Encode()
 	return bus.Entry{Subject: subject.Accepted(part, p.spec.SessionID, p.spec.ID), Body: body}, err
-}
-
-// queued is the record that lets a worker take the attempt.
-func (c *Coordinator) queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
-	body, err := run.Queued{V: c.versions.now(), Attempt: attempt, Key: c.keys.of(s.ID, attempt), RecordVersion: c.versions.records.told(), Spec: s}.Encode()
-	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
-}
-
-// appendRecord writes a record whose subject is this run's own, so that "taken" can only mean that it stands already.
-func (c *Coordinator) appendRecord(ctx context.Context, e bus.Entry) error {
-	seq, err := c.bus.Append(ctx, e)
-	if err == nil || errors.Is(err, bus.ErrTaken) {
-		c.written(seq)
-		return nil
-	}
-	if _, readErr := c.bus.Last(ctx, e.Subject); readErr == nil { // the answer was lost, not the record
-		return nil
-	}
-	return unavailable(err)
-}
-
-// written notes a record of this process; own waits until the fold has them all, for a moment at most: a list that this
-// coordinator gives after an answer shows what it answered.
-func (c *Coordinator) written(seq uint64) { c.Journal.Wrote(seq) }
-
-func (c *Coordinator) own(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	_ = c.Journal.Own(ctx) // a list that lags is better than none
-}
-
-func unavailable(err error) error {
-	if fault.KindOf(err) == fault.Unavailable {
-		return err
-	}
-	return fault.Wrap(fault.Unavailable, "", "The run could not be stored: NATS does not answer; try again (an Idempotency-Key makes that safe)", err).After(time.Second)
-}
-
-// offload moves a body that is too large for a record into the object store, before the record that names it.
-func (c *Coordinator) offload(ctx context.Context, s *run.Spec) error {
-	if inputSize(s.Input) <= MaxInline {
-		return nil
-	}
-	raw, err := json.Marshal(s.Input)
-	if err != nil {
-		return err
-	}
-	// Named by what it holds: another coordinator may be storing the same run with another look of its agent.
-	ref, err := c.putPayload(ctx, fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw)), raw)
-	if err != nil {
-		return unavailable(err)
-	}
-	s.Body, s.Input = ref, nil
-	return nil
 }

@@ -210,7 +210,7 @@ func (c *Coordinator) forestalled(ctx context.Context, a journal.Active) (bool, 
 	switch {
 	case errors.Is(err, bus.ErrNone):
 		return false, nil
-	case err != nil, m.Seq > a.QueuedSeq, !c.leases.hearing.silent(a.Key):
+	case err != nil, m.Seq > a.QueuedSeq, !c.leases.hearing.Silent(a.Key):
 		return true, err
 	}
 	var early run.Claim

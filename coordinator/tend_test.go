@@ -140,7 +140,7 @@ func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
 	}
 	blank := New(Config{Bus: b, Log: natstest.Log(t)})
 	name := run.NewID() + ".hash.in"
-	if _, err := blank.putPayload(t.Context(), name, []byte("a body")); err != nil {
+	if _, err := blank.records.PutPayload(t.Context(), name, []byte("a body")); err != nil {
 		t.Fatal(err)
 	}
 	blank.sweepPayloads(t.Context(), time.Now().Add(time.Hour))

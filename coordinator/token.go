@@ -20,7 +20,7 @@ func (c *Coordinator) SessionOf(ctx context.Context, token string) (session stri
 		return "", fault.Wrap(fault.Unavailable, "", "Not ready to check who asks", c.Ready())
 	}
 	id, attempt, ok := fleet.ReadSessionToken(token)
-	if !ok || subtle.ConstantTimeCompare([]byte(fleet.SessionToken(id, attempt, c.keys.of(id, attempt))), []byte(token)) != 1 {
+	if !ok || subtle.ConstantTimeCompare([]byte(fleet.SessionToken(id, attempt, c.keys.Of(id, attempt))), []byte(token)) != 1 {
 		return "", fault.New(fault.Unauthorized, "", "This session token is none of this deployment's")
 	}
 	if session, ok = c.underWay(id, attempt); ok {

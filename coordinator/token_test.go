@@ -15,7 +15,7 @@ func TestATokenWhileHistoryIsRead(t *testing.T) {
 	c := New(Config{Bus: natstest.Bus(t)})
 	c.started.Store(true)
 	id := run.NewID()
-	if _, err := c.SessionOf(t.Context(), fleet.SessionToken(id, 1, c.keys.of(id, 1))); fault.KindOf(err) != fault.Unavailable {
+	if _, err := c.SessionOf(t.Context(), fleet.SessionToken(id, 1, c.keys.Of(id, 1))); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
 }

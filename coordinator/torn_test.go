@@ -97,7 +97,7 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		lost := once{Run: run.NewID(), Session: run.NewSessionID()}
-		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.of(lost.Run, 1)),
+		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.Of(lost.Run, 1)),
 			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
 		return p, lost
 	}
@@ -113,7 +113,7 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	}
 	act := f.claim(lost.Run)
 	natstest.Until(t, "the run is given up", func() bool {
-		return f.c.lose(t.Context(), act, "test") == nil && f.c.Journal.Ended(lost.Run)
+		return f.c.ends.Lose(t.Context(), act, "test") == nil && f.c.Journal.Ended(lost.Run)
 	})
 }
 
@@ -124,7 +124,7 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	id := f.start(`,"max_attempts":2`).RunID
 	first := f.claim(id)
 	word := func(n int, status run.Status) {
-		put(t, f.c.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, f.c.keys.of(id, n)),
+		put(t, f.c.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, f.c.keys.Of(id, n)),
 			run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 	}
 	word(2, run.Completed)
@@ -132,7 +132,7 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	active(t, f.c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	second := f.claim(id)
 	natstest.Until(t, "the run is given up", func() bool {
-		return f.c.lose(t.Context(), second, "test") == nil && f.c.Journal.Ended(id)
+		return f.c.ends.Lose(t.Context(), second, "test") == nil && f.c.Journal.Ended(id)
 	})
 	if r, err := f.c.Show(t.Context(), id); err != nil || r.Status != run.Failed || r.Attempt != 2 {
 		t.Errorf("%+v %v", r, err)
@@ -148,7 +148,7 @@ func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
 			register(t, c, r)
 			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
 			first := claim(t, c, id, r)
-			part, key := subject.Partition(first.Spec.SessionID), c.keys.of(id, 2)
+			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
 			word := func(key string, n int, status run.Status) {
 				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 			}
@@ -184,7 +184,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			replies(t, c.bus, r, fleet.CommandReply{Instance: r.Instance, Has: tt.has})
 			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
 			first := claim(t, c, id, r)
-			part, key := subject.Partition(first.Spec.SessionID), c.keys.of(id, 2)
+			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
 			word := func(key string, n int, status run.Status) {
 				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 			}
@@ -246,7 +246,7 @@ func TestAFoldThatKnowsNothingRemovesNothing(t *testing.T) {
 	put(t, b, subject.Queued(part, subject.Lane("x", "y", "z"), queued, 1), run.Queued{})
 	put(t, b, subject.Accepted(part, session, accepted), run.Accepted{})
 	for id, want := range map[string]bool{queued: true, accepted: true, none: false} {
-		if got, err := blank.stands(t.Context(), once{Run: id, Session: session}); got != want || err != nil {
+		if got, err := blank.torn.Stands(t.Context(), id, session); got != want || err != nil {
 			t.Errorf("%s stands: %t %v", id, got, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"ao/coordinator/journal"
-	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/trace"
@@ -27,33 +26,6 @@ func codeOf(f *fault.Fault) string {
 		return "failed"
 	}
 	return f.Code
-}
-
-// overFor makes the span of an attempt that is over by a coordinator's last word, of the times in its records: of a run that nobody
-// began its waiting, of a begun one all that is known of what its worker did, who is gone and tells nothing.
-func (c *Coordinator) overFor(a journal.Active, last bus.Entry) {
-	if c.Trace == nil || a.OfferSeq != 0 { // its worker has told
-		return
-	}
-	e, err := run.DecodeEnded(last.Body)
-	if err != nil {
-		return
-	}
-	name, from := "queue", a.Spec.CreatedAt
-	if a.Claim != nil && a.Claim.RunnerID != "" {
-		name, from = "attempt", a.Claim.At
-	}
-	s := c.Trace.Past(trace.With(context.Background(), a.Spec.Trace), name, from, e.At)
-	defer s.End()
-	s.Of(a.Spec)
-	s.SetInt(trace.Attempt, e.Attempt)
-	s.Set(trace.Status, string(e.Status))
-	if a.Claim != nil {
-		s.Set(trace.Runner, a.Claim.RunnerID)
-	}
-	if e.Status == run.Failed {
-		s.Fail(codeOf(e.Error))
-	}
 }
 
 // mostLinks is how many children a callback's span names.

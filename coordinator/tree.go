@@ -137,12 +137,12 @@ func (c *Coordinator) stopTree(ctx context.Context, session, root, own string) (
 	if root == "" { // the session is gone
 		return true, nil
 	}
-	body, err := json.Marshal(run.TreeStop{V: c.versions.now(), SessionID: session, RunID: own, At: time.Now().UTC()})
+	body, err := json.Marshal(run.TreeStop{V: c.versions.Now(), SessionID: session, RunID: own, At: time.Now().UTC()})
 	if err != nil {
 		return false, err
 	}
 	e := bus.Entry{Subject: subject.Tree(subject.Partition(session), session, root), Body: body}
-	if err := c.appendRecord(ctx, e); err != nil {
+	if err := c.records.Put(ctx, e); err != nil {
 		return false, unsure(ctx, err)
 	}
 	if err := c.caughtUp(ctx); err != nil {
@@ -235,9 +235,9 @@ func (t *trees) due() []journal.Active {
 // stop ends a run that waits, and has the runner of one that was begun stop it.
 func (t *trees) stop(ctx context.Context, a journal.Active) error {
 	if a.Claim == nil {
-		return t.c.endWaiting(ctx, a, run.Stopped, unbegun(a))
+		return t.c.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a))
 	}
-	if err := t.c.appendStop(ctx, a); err != nil {
+	if err := t.c.ends.Stop(ctx, a); err != nil {
 		return err
 	}
 	t.mu.Lock()
@@ -248,7 +248,7 @@ func (t *trees) stop(ctx context.Context, a journal.Active) error {
 
 // suppress notes of whom a session is not told.
 func (t *trees) suppress(ctx context.Context, o journal.Owing) error {
-	record := run.Callback{V: t.c.versions.now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
+	record := run.Callback{V: t.c.versions.Now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)
 	}
@@ -256,7 +256,7 @@ func (t *trees) suppress(ctx context.Context, o journal.Owing) error {
 	if err != nil {
 		return err
 	}
-	return t.c.appendRecord(ctx, bus.Entry{Subject: subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Told), Body: body})
+	return t.c.records.Put(ctx, bus.Entry{Subject: subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Told), Body: body})
 }
 
 // stopped tells whether what a session starts is stopped at once, as far as the fold knows.

@@ -135,7 +135,7 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 		return
 	}
 	if len(batch) > 1 {
-		switch _, err := t.c.appendAll(ctx, batch...); {
+		switch _, err := t.c.records.AppendAll(ctx, batch...); {
 		case err == nil:
 			return
 		case fault.KindOf(err) == fault.Unavailable:
@@ -144,7 +144,7 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 		}
 	}
 	for _, e := range batch {
-		if err := t.c.appendRecord(ctx, e); err != nil {
+		if err := t.c.records.Put(ctx, e); err != nil {
 			t.c.log.Warn("run not queued yet; trying again", "subject", e.Subject, "err", err)
 		}
 	}
@@ -178,7 +178,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 			spec.After = t.c.Journal.LastBegun(spec.SessionID, spec.ID)
 		}
 		spec.Tells = nil // its callback record stands
-		e, err = t.c.queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
+		e, err = t.c.records.Queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
 	}
 	if err != nil {
 		t.c.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
@@ -191,7 +191,7 @@ func (t *turns) stopped(ctx context.Context, a journal.Active) bool {
 	if !a.Stopping {
 		return false
 	}
-	if err := t.c.endWaiting(ctx, a, run.Stopped, unbegun(a)); err != nil {
+	if err := t.c.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a)); err != nil {
 		t.c.log.Info("run not stopped yet", "run", a.Spec.ID, "err", err)
 	}
 	return true
@@ -228,7 +228,7 @@ func (t *turns) fail(ctx context.Context, all []doomed) {
 	g.SetLimit(16)
 	for _, v := range all {
 		g.Go(func() error {
-			if err := t.c.endWaiting(ctx, v.Active, run.Failed, v.why); err != nil {
+			if err := t.c.ends.EndWaiting(ctx, v.Active, run.Failed, v.why); err != nil {
 				t.c.log.Info("waiting run not ended", "run", v.Spec.ID, "code", v.why.Code, "err", err)
 			}
 			return nil

@@ -14,17 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// appendAll writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may
-// come to no more than the first of them, and others write meanwhile: each record says what has to follow, and whoever
-// finds that missing writes it (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
-func (c *Coordinator) appendAll(ctx context.Context, entries ...bus.Entry) (uint64, error) {
-	seq, err := c.bus.AppendAll(ctx, entries...)
-	if errors.Is(err, bus.ErrCrowded) {
-		return c.bus.AppendEach(ctx, entries...)
-	}
-	return seq, err
-}
-
 // How often a look is taken at what another record is to follow, and how long its writer has to write it.
 const (
 	unfinishedEvery = 500 * time.Millisecond
@@ -71,40 +60,27 @@ func (u *unfinished) Reconcile(ctx context.Context) error {
 		finish(a.FirstSeq, a.Spec.ID, func() error { return u.c.list(ctx, a) })
 	}
 	for _, a := range u.c.Journal.Ending() {
-		finish(a.EndSeq, a.Spec.ID, func() error { return u.c.endAsCarried(ctx, a) })
+		finish(a.EndSeq, a.Spec.ID, func() error { return u.c.ends.EndAsCarried(ctx, a) })
 	}
 	_ = g.Wait()
 	u.seen = seen
 	return nil
 }
 
-// endAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.
-func (c *Coordinator) endAsCarried(ctx context.Context, a journal.Active) error {
-	if moot, err := c.moot(a); moot {
-		return err
-	}
-	word, err := c.Journal.Carried(ctx, a)
-	if err != nil {
-		return err
-	}
-	return c.say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word})
-}
-
 // keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's
 // own records with a crash, and kept what its worker said of it.
 func (c *Coordinator) keepPromise(ctx context.Context, p journal.Promised) error {
-	first := once{Run: p.RunID, Session: p.SessionID}
-	if err := c.lateWords(ctx, first); err != nil {
+	if err := c.torn.Unsay(ctx, p.RunID, p.SessionID); err != nil {
 		return err
 	}
 	body, err := c.Journal.Promise(ctx, p)
 	if err != nil || !c.Journal.IsPromised(p.RunID) || !c.Journal.Sure() {
 		return err
 	}
-	if err := c.appendRecord(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
+	if err := c.records.Put(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
 		return err
 	}
-	c.unsayEarlier(ctx, first)
+	c.torn.UnsayEarlier(ctx, p.RunID, p.SessionID)
 	c.log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
 	return nil
 }
@@ -119,12 +95,11 @@ func (c *Coordinator) list(ctx context.Context, a journal.Active) error {
 	if !c.Journal.IsUnlisted(a.Spec.ID) || !c.Journal.Sure() {
 		return nil
 	}
-	seq, err := c.bus.Append(ctx, e)
-	if !errors.Is(err, bus.ErrTaken) {
-		if c.written(seq); err != nil {
-			return unavailable(err)
-		}
+	switch err := c.records.Append(ctx, e); {
+	case err == nil:
 		return nil
+	case !errors.Is(err, bus.ErrTaken):
+		return unavailable(err)
 	}
 	if err := c.caughtUp(ctx); err != nil {
 		return err
@@ -133,5 +108,5 @@ func (c *Coordinator) list(ctx context.Context, a journal.Active) error {
 	if !ok || now.Claim != nil || !c.Journal.IsUnlisted(a.Spec.ID) || !c.Journal.Sure() {
 		return nil
 	}
-	return c.endWaiting(ctx, now, run.Failed, fault.New(fault.Internal, "callback_superseded", "Another turn of the session tells of these runs: NATS crashed while this one was written"))
+	return c.ends.EndWaiting(ctx, now, run.Failed, fault.New(fault.Internal, "callback_superseded", "Another turn of the session tells of these runs: NATS crashed while this one was written"))
 }

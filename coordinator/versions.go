@@ -62,11 +62,14 @@ func (b *bound) begin(name string, own int) {
 	b.lowest.Store(1)
 }
 
-// now is the version of records that do not stand under an attempt's key.
-func (v *versions) now() int { return v.records.now() }
+// Now is the version of records that do not stand under an attempt's key.
+func (v *versions) Now() int { return v.records.now() }
 
-// of is the version of records under an attempt's key, coordinators' as workers'.
-func (v *versions) of(a journal.Active) int { return min(v.now(), a.MostVersion()) }
+// Of is the version of records under an attempt's key, coordinators' as workers'.
+func (v *versions) Of(a journal.Active) int { return min(v.Now(), a.MostVersion()) }
+
+// Told is what attempts, and their workers, are told of the version of records; 0: 1.
+func (v *versions) Told() int { return v.records.told() }
 
 // now is what counts.
 func (b *bound) now() int { return min(int(b.lowest.Load()), b.own) }

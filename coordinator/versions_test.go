@@ -46,7 +46,7 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 		{"until it is sure", 39 * time.Minute, []int{3, 3}, 3},
 		{"nonsense is 1", 40 * time.Minute, []int{3, -7}, 1},
 	} {
-		if got := records.heard(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want || c.versions.now() != tt.want {
+		if got := records.heard(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want || c.versions.Now() != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
 	c := New(Config{RecordVersion: 3})
 	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3}, {3, 2, 2, 3}} {
 		c.versions.records.lowest.Store(int64(tt.all))
-		if of, told := c.versions.of(journal.Active{RecordVersion: tt.bound}), c.versions.records.told(); of != tt.of || told != tt.told {
+		if of, told := c.versions.Of(journal.Active{RecordVersion: tt.bound}), c.versions.records.told(); of != tt.of || told != tt.told {
 			t.Errorf("%+v: got %d, told %d", tt, of, told)
 		}
 	}

@@ -102,7 +102,7 @@ func TestRulesBite(t *testing.T) {
 		{"a secret that is only used", "README.md", file("    nats --nkey publisher/nats.nk request x >/dev/null; AO_TOKEN=\"$(cat /etc/ao/client/admin.token)\" ao\n"), ""},
 
 		{"several records at once", "coordinator/x.go", file("package coordinator\nfunc f() { b.AppendAll() }\n"), "f writes several records at once"},
-		{"by another name", "coordinator/x.go", file("package coordinator\nfunc (c C) f() { c.appendAll() }\n"), "f writes several records at once"},
+		{"by another name", "coordinator/x.go", file("package coordinator\nfunc (c C) f() { c.AppendEither() }\n"), "f writes several records at once"},
 		{"a use whose test is gone", "coordinator/submit.go", file("package coordinator\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator.TestAPrefixOfASessionAndItsRun"},
 		{"a use that is gone", "coordinator/submit.go", file("package coordinator\n"), "coordinator/submit.go:store writes no batch any more"},
 		{"a measurement", "scripts/bench/x.go", file("package main\nfunc f() { b.AppendAll() }\n"), ""},

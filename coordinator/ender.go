@@ -1,0 +1,282 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/trace"
+)
+
+// past waits for what is on the stream. Errors say that NATS did not answer.
+type past interface {
+	CaughtUp(ctx context.Context) error            // until the fold has what was written before
+	Reached(ctx context.Context, seq uint64) error // until it has that record
+}
+
+// ender says the last words of coordinators on attempts. Who came first keeps the word: that it is taken is no error.
+type ender struct {
+	records *writer
+	stream  interface {
+		Last(ctx context.Context, subj string) (bus.Message, error)
+		LastEvent(ctx context.Context, filter string) (uint64, error)
+		Purge(ctx context.Context, stream, filter string, before uint64) error
+	}
+	history interface {
+		Active(id string) (journal.Active, bool)
+		Carried(ctx context.Context, a journal.Active) ([]byte, error)
+		Seq() uint64
+		Sure() bool
+	}
+	past  past
+	heard interface {
+		Silent(key string) bool // nobody was heard, for a lease of listening, to have an attempt whose claim is not known
+	}
+	stopper interface {
+		TellStop(ctx context.Context, a journal.Active) // once; the leases repeat it
+	}
+	spans *trace.Tracer
+	log   *slog.Logger
+}
+
+// attempt is the attempt that is next or under way, with its key; any coordinator can make it, also of a run never queued.
+func (e *ender) attempt(a journal.Active) (int, string) {
+	n := a.Next()
+	return n, e.records.keys.Of(a.Spec.ID, n)
+}
+
+// AttemptOf is the attempt of a run that this key is of: its own one, an earlier one, or the next, of which the fold may not know
+// yet. 0: it is of none.
+func (e *ender) AttemptOf(a journal.Active, key string) int {
+	if key == "" {
+		return 0
+	}
+	if key == a.Key {
+		return a.Next()
+	}
+	for n := a.Next() + 1; n > 0; n-- {
+		if e.records.keys.Of(a.Spec.ID, n) == key {
+			return n
+		}
+	}
+	return 0
+}
+
+// GoesOn tells whether an attempt is still under way by the claim that was looked at; NATS may have lost that, and another runner begun
+// the attempt since.
+func (e *ender) GoesOn(a journal.Active) bool {
+	now, ok := e.history.Active(a.Spec.ID)
+	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
+}
+
+// errUnsure says that nothing follows from the history at the moment.
+var errUnsure = fault.New(fault.Unavailable, "", "The history is not confirmed by NATS at the moment; trying again").After(time.Second)
+
+// Moot tells whether a last word on an attempt is not to be said: it no longer goes on, or, with an error, nobody can tell at the moment.
+func (e *ender) Moot(a journal.Active) (bool, error) {
+	if !e.history.Sure() {
+		return true, errUnsure
+	}
+	return !e.GoesOn(a), nil
+}
+
+// codeDisconnected is the code of the error of an attempt whose worker is gone.
+const codeDisconnected = "runner_disconnected"
+
+// Lose ends an attempt whose worker is gone. One that was to be stopped is stopped by that.
+func (e *ender) Lose(ctx context.Context, a journal.Active, why string) error {
+	if moot, err := e.Moot(a); moot {
+		return err
+	}
+	if now, ok := e.history.Active(a.Spec.ID); ok && now.EndSeq != 0 {
+		return e.EndAsCarried(ctx, now)
+	}
+	status := run.Failed
+	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
+		With("runner_id", a.Claim.RunnerID).With("detail", why)
+	e.log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
+	if a.Stopping {
+		status = run.Stopped
+		f.Code, f.Message = "stopped", "Stopped; its runner disconnected before it could say so"
+	}
+	err := e.end(ctx, a, status, f)
+	if err != nil {
+		e.log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
+	}
+	return err
+}
+
+// end says the last word of a begun attempt. An attempt whose result is offered meanwhile is not given up: its offer is the end of its
+// lease.
+func (e *ender) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
+	word, err := e.ended(ctx, a, status, f)
+	if err != nil {
+		return err
+	}
+	if a.Spec.Contract {
+		return e.endUnoffered(ctx, a, word)
+	}
+	return e.Say(ctx, a, word)
+}
+
+// shutting are the records that say a last word if nothing was offered: the first takes the offer's place, and carries
+// that word.
+func shutting(a journal.Active, word bus.Entry) []bus.Entry {
+	return []bus.Entry{{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word.Body}, word}
+}
+
+// endUnoffered says a last word if nothing was offered, so that no worker can come between.
+func (e *ender) endUnoffered(ctx context.Context, a journal.Active, word bus.Entry) error {
+	all := shutting(a, word)
+	seq, err := e.records.AppendAll(ctx, all...)
+	switch {
+	case err == nil:
+		e.records.Wrote(seq)
+		e.over(a, word)
+		return nil
+	case !errors.Is(err, bus.ErrTaken):
+		return unavailable(err)
+	}
+	if err := e.past.CaughtUp(ctx); err != nil {
+		return err
+	}
+	switch now, ok := e.history.Active(a.Spec.ID); {
+	case !ok || now.Key != a.Key || now.OfferSeq != 0:
+		return nil // ended, or offered: then the check decides
+	case now.EndSeq != 0: // by this coordinator or another
+		return e.EndAsCarried(ctx, now)
+	}
+	if m, err := e.stream.Last(ctx, all[0].Subject); err == nil && m.Seq < a.FirstSeq {
+		if err := e.purge(ctx, m.Subject, a.FirstSeq); err != nil {
+			return err
+		}
+	}
+	return e.Say(ctx, a, word) // what stands in the offer's place is none
+}
+
+// EndAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.
+func (e *ender) EndAsCarried(ctx context.Context, a journal.Active) error {
+	if moot, err := e.Moot(a); moot {
+		return err
+	}
+	word, err := e.history.Carried(ctx, a)
+	if err != nil {
+		return err
+	}
+	return e.Say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word})
+}
+
+// Say appends the last word of a begun attempt. Who came first keeps it. One that precedes the attempt's own claim, or what queues it,
+// is not of this attempt, but of one that NATS has lost and that was begun again: it goes.
+func (e *ender) Say(ctx context.Context, a journal.Active, word bus.Entry) error {
+	err := e.records.Append(ctx, word)
+	if err == nil { // nearly always, and there is nothing more to ask
+		e.over(a, word)
+		return nil
+	}
+	since, taken := max(a.ClaimSeq, a.QueuedSeq), errors.Is(err, bus.ErrTaken)
+	switch stands, readErr := e.standing(ctx, word.Subject, since); {
+	case stands == ownWord: // somebody's, or this one, and its answer was lost
+		return nil
+	case stands == earlierWord:
+		return e.sayInstead(ctx, a, word, since)
+	case taken && stands == noWord: // it was, and is gone: who removed it goes on
+		return nil
+	case taken:
+		return unavailable(readErr)
+	}
+	return unavailable(err)
+}
+
+// lastWord is what stands in the place of an attempt's last word.
+type lastWord int
+
+const (
+	unknownWord lastWord = iota // NATS did not say
+	noWord                      // nothing
+	ownWord                     // a last word of the attempt
+	earlierWord                 // one that precedes what began the attempt
+)
+
+// standing is which word stands under a subject, of an attempt that was begun or queued by a record.
+func (e *ender) standing(ctx context.Context, subj string, since uint64) (lastWord, error) {
+	switch m, err := e.stream.Last(ctx, subj); {
+	case errors.Is(err, bus.ErrNone):
+		return noWord, nil
+	case err != nil:
+		return unknownWord, err
+	case m.Seq >= since:
+		return ownWord, nil
+	}
+	return earlierWord, nil
+}
+
+// sayInstead says a last word in the place of one that precedes what began the attempt.
+func (e *ender) sayInstead(ctx context.Context, a journal.Active, word bus.Entry, since uint64) error {
+	if err := e.past.CaughtUp(ctx); err != nil {
+		return err
+	}
+	if moot, err := e.Moot(a); moot {
+		return err
+	}
+	if err := e.purge(ctx, word.Subject, since); err != nil {
+		return err
+	}
+	return e.records.Put(ctx, word)
+}
+
+// purge removes what a subject holds before a record.
+func (e *ender) purge(ctx context.Context, subj string, before uint64) error {
+	if err := e.stream.Purge(ctx, subject.Runs, subj, before); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// ended is the coordinator's last word on an attempt. Of a begun one it names the last event, so that readers get all of them
+// first; where that is not to be had the end is told without.
+func (e *ender) ended(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
+	attempt, key := e.attempt(a)
+	var events uint64
+	if a.Claim != nil {
+		var err error
+		if events, err = e.stream.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID)); err != nil {
+			e.log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
+		}
+	}
+	body, err := run.Ended{V: e.records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
+	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
+}
+
+// over makes the span of an attempt that is over by a coordinator's last word, of the times in its records: of a run that nobody
+// began its waiting, of a begun one all that is known of what its worker did, who is gone and tells nothing.
+func (e *ender) over(a journal.Active, last bus.Entry) {
+	if e.spans == nil || a.OfferSeq != 0 { // its worker has told
+		return
+	}
+	end, err := run.DecodeEnded(last.Body)
+	if err != nil {
+		return
+	}
+	name, from := "queue", a.Spec.CreatedAt
+	if a.Claim != nil && a.Claim.RunnerID != "" {
+		name, from = "attempt", a.Claim.At
+	}
+	s := e.spans.Past(trace.With(context.Background(), a.Spec.Trace), name, from, end.At)
+	defer s.End()
+	s.Of(a.Spec)
+	s.SetInt(trace.Attempt, end.Attempt)
+	s.Set(trace.Status, string(end.Status))
+	if a.Claim != nil {
+		s.Set(trace.Runner, a.Claim.RunnerID)
+	}
+	if end.Status == run.Failed {
+		s.Fail(codeOf(end.Error))
+	}
+}

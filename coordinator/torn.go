@@ -1,0 +1,80 @@
+package coordinator
+
+import (
+	"context"
+	"log/slog"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+)
+
+// torn mends what a crash of NATS leaves: the run's own records may be lost, and what its worker said of it kept. A run that is
+// stored again has attempts of the same keys, and would find them taken.
+type torn struct {
+	stream interface {
+		State(ctx context.Context) (bus.State, error)
+		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+		Purge(ctx context.Context, stream, filter string, before uint64) error
+	}
+	history interface {
+		Active(id string) (journal.Active, bool)
+		Ended(id string) bool
+	}
+	past past
+	log  *slog.Logger
+}
+
+// Stands tells whether a run is there: in the fold, or on the stream, since a fold that begins anew has nothing yet.
+func (t *torn) Stands(ctx context.Context, run, session string) (bool, error) {
+	if _, open := t.history.Active(run); open || t.history.Ended(run) {
+		return true, nil
+	}
+	part := subject.Partition(session)
+	for _, filter := range []string{subject.QueuedOf(part, run), subject.Accepted(part, session, run)} {
+		if found, err := t.stream.Records(ctx, filter, 0, 1); err != nil {
+			return false, unavailable(err)
+		} else if len(found) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Unsay removes what a worker said of a run whose own records NATS has lost with a crash, before it is stored again.
+func (t *torn) Unsay(ctx context.Context, run, session string) error {
+	s, err := t.stream.State(ctx)
+	if err != nil {
+		return unavailable(err)
+	}
+	if err := t.past.CaughtUp(ctx); err != nil {
+		return err
+	}
+	if stands, err := t.Stands(ctx, run, session); err != nil || stands { // it was stored at this moment
+		return err
+	}
+	return t.unsay(ctx, run, session, s.Last+1) // what follows is of the run that is there then
+}
+
+// UnsayEarlier removes what was said of a run before its first record: what a worker said of its old attempt after Unsay looked, and
+// before the run stood again, is no word on this one either.
+func (t *torn) UnsayEarlier(ctx context.Context, run, session string) {
+	err := t.past.CaughtUp(ctx)
+	if now, open := t.history.Active(run); err == nil && open {
+		err = t.unsay(ctx, run, session, now.FirstSeq)
+	}
+	if err != nil { // the run stands; who gives it up looks once more
+		t.log.Warn("words on a run that was lost are not removed", "run", run, "err", err)
+	}
+}
+
+// unsay removes what was said of a run before a record.
+func (t *torn) unsay(ctx context.Context, run, session string, before uint64) error {
+	part := subject.Partition(session)
+	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Offered(part, run, "*"), subject.Ended(part, run, "*"), subject.Stopping(part, run)} {
+		if err := t.stream.Purge(ctx, subject.Runs, filter, before); err != nil {
+			return unavailable(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// MaxInline is the largest body that a record carries itself; larger ones go through the object store.
+const MaxInline = 256 << 10
+
+// recordVersions is in which version records are written.
+type recordVersions interface {
+	Now() int                // of records that stand under no attempt's key
+	Of(a journal.Active) int // of those under an attempt's
+	Told() int               // to attempts that are queued; 0: 1
+}
+
+// writer writes records, and what is too large for one.
+type writer struct {
+	stream interface {
+		Append(ctx context.Context, e bus.Entry) (uint64, error)
+		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
+		AppendEach(ctx context.Context, entries ...bus.Entry) (uint64, error)
+		Last(ctx context.Context, subj string) (bus.Message, error)
+		PutPart(ctx context.Context, name string, n int, body []byte) error
+	}
+	history interface {
+		Wrote(seq uint64) // a list that this coordinator gives after an answer shows what it answered
+	}
+	keys     *keys
+	versions recordVersions
+}
+
+// Append writes a record, and notes that this process did. Errors are the stream's.
+func (w *writer) Append(ctx context.Context, e bus.Entry) error {
+	seq, err := w.stream.Append(ctx, e)
+	if err == nil {
+		w.history.Wrote(seq)
+	}
+	return err
+}
+
+// Put has a record stand whose subject is this run's own, so that "taken" can only mean that it stands already.
+func (w *writer) Put(ctx context.Context, e bus.Entry) error {
+	err := w.Append(ctx, e)
+	if err == nil || errors.Is(err, bus.ErrTaken) {
+		return nil
+	}
+	if _, readErr := w.stream.Last(ctx, e.Subject); readErr == nil { // the answer was lost, not the record
+		return nil
+	}
+	return unavailable(err)
+}
+
+// AppendAll writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may
+// come to no more than the first of them, and others write meanwhile: each record says what has to follow, and whoever
+// finds that missing writes it (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
+func (w *writer) AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error) {
+	return w.AppendEither(ctx, entries, entries)
+}
+
+// AppendEither is AppendAll of records that are others where they are written one after the other.
+func (w *writer) AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error) {
+	seq, err := w.stream.AppendAll(ctx, together...)
+	if errors.Is(err, bus.ErrCrowded) {
+		return w.stream.AppendEach(ctx, apart...)
+	}
+	return seq, err
+}
+
+// Wrote notes records that were written as one.
+func (w *writer) Wrote(seq uint64) { w.history.Wrote(seq) }
+
+// Queued is the record that lets a worker take the attempt.
+func (w *writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
+	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt), RecordVersion: w.versions.Told(), Spec: s}.Encode()
+	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
+}
+
+// Offload moves a body that is too large for a record into the object store, before the record that names it.
+func (w *writer) Offload(ctx context.Context, s *run.Spec) error {
+	if inputSize(s.Input) <= MaxInline {
+		return nil
+	}
+	raw, err := json.Marshal(s.Input)
+	if err != nil {
+		return err
+	}
+	// Named by what it holds: another coordinator may be storing the same run with another look of its agent.
+	ref, err := w.PutPayload(ctx, fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw)), raw)
+	if err != nil {
+		return unavailable(err)
+	}
+	s.Body, s.Input = ref, nil
+	return nil
+}
+
+// PutPayload stores a body as numbered parts under a name derived from its run; putting it twice is harmless.
+func (w *writer) PutPayload(ctx context.Context, name string, raw []byte) (*run.Payload, error) {
+	sum := sha256.Sum256(raw)
+	ref := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
+	for rest := raw; len(rest) > 0; ref.Parts++ {
+		n := min(len(rest), fleet.PartSize)
+		if err := w.stream.PutPart(ctx, name, ref.Parts, rest[:n]); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	return ref, nil
+}
+
+// unavailable is the fault of a write that NATS did not answer.
+func unavailable(err error) error {
+	if fault.KindOf(err) == fault.Unavailable {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, "", "The run could not be stored: NATS does not answer; try again (an Idempotency-Key makes that safe)", err).After(time.Second)
+}
