@@ -85,7 +85,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	a.seats = newSeats(cfg.Streams)
 	a.streaming, a.endStreams = context.WithCancel(context.Background())
 	a.waiting, a.endTheWaits = context.WithCancel(context.Background())
-	a.mcp = mcpapi.New(c, mcpapi.Config{Waiting: a.waiting, Seat: a.seats.take, Beat: cfg.Beat, Audit: cfg.Audit, Log: a.log})
+	a.mcp = mcpapi.New(mcpapi.Config{Runs: c, Sessions: c, Agents: c, Schemas: c, History: c.Journal, Waiting: a.waiting, Seat: a.seats.take, Beat: cfg.Beat, Audit: cfg.Audit, Log: a.log})
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false

@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
 	"ao/shared/fault"
@@ -26,8 +25,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Config is how the side behaves; its zero value works.
+// Config is whom the side asks, all required, and how it behaves: zero works.
 type Config struct {
+	Runs     Runs
+	Sessions Sessions
+	Agents   Agents
+	Schemas  Schemas
+	History  History
+
 	Waiting context.Context // its end ends every wait for a run, never a run; default: nothing does
 	Beat    time.Duration   // default 15 s: rhythm of signs of life while a call waits
 	Audit   *audit.Log      // who changed what; nil: it is not recorded
@@ -39,7 +44,6 @@ type Config struct {
 
 // API answers MCP requests for one coordinator.
 type API struct {
-	c       *coordinator.Coordinator
 	cfg     Config
 	log     *slog.Logger
 	handler http.Handler
@@ -49,7 +53,7 @@ type API struct {
 const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says which there are and what input each takes; start_agent_session starts one and by default waits for its result. A call that waits too long gives the session's id: ask get_agent_session_result for the rest. A refused call says what to mend: mend it and call again.`
 
 // New makes the MCP side of a coordinator.
-func New(c *coordinator.Coordinator, cfg Config) *API {
+func New(cfg Config) *API {
 	cfg.Beat = cmp.Or(cfg.Beat, 15*time.Second)
 	if cfg.Waiting == nil {
 		cfg.Waiting = context.Background()
@@ -57,7 +61,7 @@ func New(c *coordinator.Coordinator, cfg Config) *API {
 	if cfg.Seat == nil {
 		cfg.Seat = func(access.Caller) (func(), error) { return func() {}, nil }
 	}
-	a := &API{c: c, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
+	a := &API{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
 	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator", Version: "1.0.0"}, &mcp.ServerOptions{
 		Instructions: instructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},

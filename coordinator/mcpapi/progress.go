@@ -69,15 +69,15 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 
 // follow says the events of a run, and how it stands, as lines.
 func (a *API) follow(ctx context.Context, session, id string, say func(string) error) error {
-	if _, err := a.c.Journal.Get(ctx, id); err != nil { // known from here on
+	if _, err := a.cfg.History.Get(ctx, id); err != nil { // known from here on
 		return err
 	}
-	active, ok := a.c.Journal.Active(id)
+	active, ok := a.cfg.History.Active(id)
 	if !ok { // ended
 		return nil
 	}
 	stood := "" // a run is told of also where only its times have changed, and a failure once more
-	return a.c.Journal.Stream(ctx, session, journal.Before(active.FirstSeq), func(i journal.Item) error {
+	return a.cfg.History.Stream(ctx, session, journal.Before(active.FirstSeq), func(i journal.Item) error {
 		defer budget.Sent(ctx)
 		switch v := i.Data.(type) {
 		case run.Event:

@@ -35,7 +35,7 @@ func (a *API) mayUse(x *call, session string, itself bool) error {
 		return err
 	}
 	if own := x.who.Session; own != "" {
-		return a.c.Within(x.ctx, session, own, itself)
+		return a.cfg.Sessions.Within(x.ctx, session, own, itself)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (a *API) status(x *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.c.Session(x.ctx, in.SessionID)
+	s, err := a.cfg.Sessions.Session(x.ctx, in.SessionID)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (a *API) standing(ctx context.Context, s run.Session) (any, error) {
 	if s.LastRun == "" {
 		return doc, nil
 	}
-	r, err := a.c.Show(ctx, s.LastRun)
+	r, err := a.cfg.Runs.Show(ctx, s.LastRun)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return nil, err
 	}
@@ -96,12 +96,12 @@ func (a *API) resultOf(x *call) (any, error) {
 			return nil, fault.Newf(fault.Invalid, "wait_seconds must be from 0 to %d; ask again for a run that takes longer", maxWait).With("field", "wait_seconds")
 		}
 	}
-	s, err := a.c.Session(x.ctx, in.SessionID)
+	s, err := a.cfg.Sessions.Session(x.ctx, in.SessionID)
 	if err != nil {
 		return nil, err
 	}
 	if wait > 0 && s.ID != x.who.Session { // whoever waits for its own run waits for ever
-		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Await(ctx, s.LastRun) })
+		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.cfg.Runs.Await(ctx, s.LastRun) })
 		switch {
 		case err != nil:
 			return nil, err
@@ -110,14 +110,14 @@ func (a *API) resultOf(x *call) (any, error) {
 		}
 		return told(out), nil
 	}
-	_, r, err := a.c.SessionResult(x.ctx, s.ID)
+	_, r, err := a.cfg.Sessions.SessionResult(x.ctx, s.ID)
 	if fault.KindOf(err) == fault.Conflict && r.ID == "" {
 		return nil, fault.Of(err).With("status", s.Status).With("next", later(s.ID))
 	}
 	if err != nil && fault.KindOf(err) != fault.Conflict {
 		return nil, err
 	}
-	out, err := a.c.Outcome(x.ctx, r.ID)
+	out, err := a.cfg.Runs.Outcome(x.ctx, r.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (a *API) stop(x *call) (any, error) {
 	if err := a.mayUse(x, in.SessionID, false); err != nil {
 		return nil, err
 	}
-	return a.c.StopSession(x.lasting(), in.SessionID, in.Tree)
+	return a.cfg.Sessions.StopSession(x.lasting(), in.SessionID, in.Tree)
 }
 
 // list are the arguments of list_agent_sessions.
@@ -175,7 +175,7 @@ func (a *API) sessions(x *call) (any, error) {
 		if in.Parent == "" {
 			in.Parent = own
 		}
-		if err := a.c.Within(x.ctx, in.Parent, own, true); err != nil {
+		if err := a.cfg.Sessions.Within(x.ctx, in.Parent, own, true); err != nil {
 			return nil, err
 		}
 	}
@@ -186,7 +186,7 @@ func (a *API) sessions(x *call) (any, error) {
 	if in.Status != "" {
 		q.Statuses = []string{in.Status}
 	}
-	return a.c.Sessions(x.ctx, q)
+	return a.cfg.Sessions.Sessions(x.ctx, q)
 }
 
 // blueprint is what a model must know to start an agent.
@@ -206,7 +206,7 @@ func (a *API) agents(x *call) (any, error) {
 	if err := wire.Decode(x.args, &struct{}{}); err != nil {
 		return nil, err
 	}
-	all, err := a.c.Agents(agent.Active)
+	all, err := a.cfg.Agents.Agents(agent.Active)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (a *API) schemas(x *call) (any, error) {
 	if err := wire.Decode(x.args, &struct{}{}); err != nil {
 		return nil, err
 	}
-	all, err := a.c.Schemas(x.ctx)
+	all, err := a.cfg.Schemas.Schemas(x.ctx)
 	if all == nil {
 		all = []coordinator.Schema{}
 	}
@@ -238,7 +238,7 @@ func (a *API) schemas(x *call) (any, error) {
 }
 
 func (a *API) register(x *call) (any, error) {
-	s, err := a.c.CreateSchema(x.lasting(), x.args)
+	s, err := a.cfg.Schemas.CreateSchema(x.lasting(), x.args)
 	x.targets.Schema = s.Name
 	return s, err
 }

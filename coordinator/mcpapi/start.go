@@ -130,11 +130,11 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 		return nil, err
 	}
 	if own := x.who.Session; own != "" {
-		if body, err = a.c.AsSession(x.ctx, own, body); err != nil {
+		if body, err = a.cfg.Sessions.AsSession(x.ctx, own, body); err != nil {
 			return nil, err
 		}
 	}
-	acc, err := a.c.Submit(x.lasting(), body, x.who.Keys(), "")
+	acc, err := a.cfg.Runs.Submit(x.lasting(), body, x.who.Keys(), "")
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func later(session string) string {
 
 // await waits for a run's end, at most so long, saying meanwhile what it does. Whoever does not wait any longer ends no run.
 func (a *API) await(x *call, acc coordinator.Accepted, most time.Duration) (any, error) {
-	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })
+	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.cfg.Runs.Finish(ctx, acc) })
 	switch {
 	case err != nil && fault.KindOf(err) != fault.Unavailable: // what was accepted goes on, whether NATS can be read or not
 		return nil, err
@@ -218,12 +218,12 @@ func (a *API) end(x *call, session, id string, most time.Duration, wait func(con
 	defer a.progress(ctx, x, session, id)()
 	out, ended, err := wait(ctx)
 	if err == nil && !ended && out.ID == "" {
-		out.Run, err = a.c.Show(x.lasting(), id)
+		out.Run, err = a.cfg.Runs.Show(x.lasting(), id)
 		if err != nil {
 			return out, false, err
 		}
 		if out.Status.Final() { // at this moment
-			out, err = a.c.Outcome(x.lasting(), id)
+			out, err = a.cfg.Runs.Outcome(x.lasting(), id)
 			return out, err == nil, err
 		}
 	}

@@ -41,7 +41,7 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	own, err := key(r.header)
 	var acc coordinator.Accepted
 	if err == nil {
-		acc, err = s.c.Submit(ctx, r.body, "nats", own)
+		acc, err = s.cfg.Runs.Submit(ctx, r.body, "nats", own)
 	}
 	s.record(audit.NATS, audit.RunCreate, audit.Targets{Run: acc.RunID, Session: acc.SessionID}, 201, err)
 	if err != nil || acc.Mode != run.Sync {
@@ -62,7 +62,7 @@ func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	defer func() { r.waited = time.Since(began) }()
 	waiting, cancel := context.WithTimeout(s.ended, wait)
 	defer cancel()
-	v, ended, err := s.c.Finish(waiting, acc)
+	v, ended, err := s.cfg.Runs.Finish(waiting, acc)
 	switch {
 	case err != nil:
 		return reply{}, err
@@ -80,7 +80,7 @@ func (s *service) get(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	v, err := s.c.Outcome(ctx, id)
+	v, err := s.cfg.Runs.Outcome(ctx, id)
 	return reply{200, v}, err
 }
 
@@ -93,7 +93,7 @@ func (s *service) stop(ctx context.Context, ask *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	r, err := s.c.StopRun(ctx, id, in.Tree)
+	r, err := s.cfg.Runs.StopRun(ctx, id, in.Tree)
 	s.record(audit.NATS, audit.RunStop, audit.Targets{Run: id, Tree: in.Tree}, 200, err)
 	return reply{200, r}, err
 }
@@ -129,9 +129,9 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 		}
 	}
 	if in.Status == agent.Broken {
-		return reply{200, map[string]any{"agents": s.c.BrokenAgents()}}, nil
+		return reply{200, map[string]any{"agents": s.cfg.Agents.BrokenAgents()}}, nil
 	}
-	list, err := s.c.Agents(in.Status)
+	list, err := s.cfg.Agents.Agents(in.Status)
 	return reply{200, map[string]any{"agents": list}}, err
 }
 
@@ -152,7 +152,7 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 		}
 	}
 	acc, err := s.leave(ctx, h, m)
-	if s.c.MayCome(err) {
+	if s.cfg.Agents.MayCome(err) {
 		return fault.Wrap(fault.Unavailable, "", "The agent is not there yet", err)
 	}
 	switch fault.KindOf(err) {
@@ -173,7 +173,7 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 // leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it is
 // delivered, one run comes of it.
 func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc coordinator.Accepted, err error) {
-	ctx, span := s.c.Trace.Begin(trace.Arrived(ctx, h), trace.Consumer, subject.InboxRuns)
+	ctx, span := s.cfg.Trace.Begin(trace.Arrived(ctx, h), trace.Consumer, subject.InboxRuns)
 	defer func() { answered(span, reply{status: 201}, err) }()
 	if m.Subject != subject.InboxRuns {
 		return coordinator.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject, subject.InboxRuns)
@@ -190,9 +190,9 @@ func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) 
 		return coordinator.Accepted{}, err
 	}
 	if own != "" {
-		return s.c.Submit(ctx, m.Body, "nats", own)
+		return s.cfg.Runs.Submit(ctx, m.Body, "nats", own)
 	}
-	return s.c.Submit(ctx, m.Body, "inbox", m.Key)
+	return s.cfg.Runs.Submit(ctx, m.Body, "inbox", m.Key)
 }
 
 // record writes a line of the audit log. NATS does not tell who published: its own users and permissions say who may.

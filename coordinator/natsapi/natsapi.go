@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
 	"ao/nats/bus"
@@ -34,16 +33,21 @@ var status = map[fault.Kind]int{
 	fault.Conflict: 409, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
 }
 
-// Config is how the service behaves; its zero value works.
+// Config is whom the service asks, both required, and how it behaves: zero works.
 type Config struct {
+	Runs   Runs
+	Agents Agents
+
 	Wait    time.Duration  // default 30 s: how long mode sync waits where a request does not say
 	Version string         // default 1.0.0: shown by nats micro
 	Serving func()         // called once when requests are answered
 	Audit   *audit.Log     // who changed what; nil: it is not recorded
 	Memory  *budget.Memory // for large bodies; nil: without limits
+	Trace   *trace.Tracer  // makes spans; default none
 	Log     *slog.Logger   // default slog.Default()
 
-	Metrics *metric.Registry // default nil: nothing is counted
+	Metadata map[string]string // what others read of this coordinator in its service
+	Metrics  *metric.Registry  // default nil: nothing is counted
 }
 
 // atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.
@@ -53,7 +57,6 @@ const atOnce = 256
 const maxWaiting = 4096
 
 type service struct {
-	c     *coordinator.Coordinator
 	nc    *nats.Conn
 	cfg   Config
 	log   *slog.Logger
@@ -104,10 +107,10 @@ type counts struct {
 }
 
 // Run serves until ctx ends, and then until what is under way is answered.
-func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordinator, cfg Config) error {
+func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
 	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
 	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
-	s := &service{c: c, nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx, waits: make(chan struct{}, maxWaiting)}
+	s := &service{nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx, waits: make(chan struct{}, maxWaiting)}
 	endpoints := []*endpoint{
 		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
 		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true, say: `{"run_id":"run_…"}, or the id alone`},
@@ -123,7 +126,7 @@ func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, c *coordinator.Coordina
 		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
 	}
 	svc, err := micro.AddService(nc, micro.Config{
-		Name: subject.APIService, Metadata: c.Metadata(), Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
+		Name: subject.APIService, Metadata: cfg.Metadata, Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
 		QueueGroup: subject.Coordinators,
 		StatsHandler: func(e *micro.Endpoint) any {
 			if ours, ok := byName[e.Name]; ok {
@@ -234,7 +237,7 @@ func (s *service) guarded(e *endpoint, r *request) (v reply, err error) {
 	before := context.WithoutCancel(s.ended)
 	ctx, span := trace.Arrived(before, r.header), trace.Span{}
 	if ctx != before || !e.reads { // who only asks begins no trace by that
-		ctx, span = s.c.Trace.Begin(ctx, trace.Server, e.subject)
+		ctx, span = s.cfg.Trace.Begin(ctx, trace.Server, e.subject)
 	}
 	defer func() { answered(span, v, err) }()
 	if s.cfg.Memory != nil {

@@ -53,8 +53,9 @@ func Run(ctx context.Context, cfg Config) error {
 	var answers atomic.Bool // over NATS too
 	door.api.Store(cfg.api(c, link, door, &answers))
 	err = serve(ctx, c, door, func(ctx context.Context) error {
-		return natsapi.Run(ctx, link.conn, link.bus, c, natsapi.Config{
-			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Metrics: cfg.Metrics, Log: cfg.Log,
+		return natsapi.Run(ctx, link.conn, link.bus, natsapi.Config{
+			Runs: c, Agents: c, Metadata: c.Metadata(),
+			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Trace: cfg.Coordinator.Trace, Metrics: cfg.Metrics, Log: cfg.Log,
 			Serving: func() {
 				answers.Store(true)
 				cfg.Log.Info("serving", "http", door.url(), "nats", link.server.URL())

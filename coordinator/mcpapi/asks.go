@@ -1,0 +1,47 @@
+package mcpapi
+
+import (
+	"context"
+
+	"ao/coordinator"
+	"ao/coordinator/journal"
+	"ao/shared/agent"
+	"ao/shared/run"
+)
+
+// Runs starts runs and waits for their end.
+type Runs interface {
+	Submit(ctx context.Context, body []byte, scope, key string) (coordinator.Accepted, error)
+	Show(ctx context.Context, id string) (run.Run, error)
+	Finish(ctx context.Context, a coordinator.Accepted) (o coordinator.Outcome, ended bool, err error)
+	Await(ctx context.Context, id string) (o coordinator.Outcome, ended bool, err error)
+	Outcome(ctx context.Context, id string) (coordinator.Outcome, error)
+}
+
+// Sessions tells of sessions and stops them, and knows what one session may do with another.
+type Sessions interface {
+	Session(ctx context.Context, id string) (run.Session, error)
+	Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
+	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
+	StopSession(ctx context.Context, id string, tree bool) (coordinator.StoppedSession, error)
+	Within(ctx context.Context, session, own string, itself bool) error
+	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
+}
+
+// Agents tells which agents there are.
+type Agents interface {
+	Agents(status string) ([]agent.Blueprint, error)
+}
+
+// Schemas keeps output schemas by name.
+type Schemas interface {
+	Schemas(ctx context.Context) ([]coordinator.Schema, error)
+	CreateSchema(ctx context.Context, raw []byte) (coordinator.Schema, error)
+}
+
+// History tells what happens in a run while it happens.
+type History interface {
+	Get(ctx context.Context, id string) (run.Run, error)
+	Active(id string) (journal.Active, bool)
+	Stream(ctx context.Context, session, after string, emit func(journal.Item) error) error
+}
