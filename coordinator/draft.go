@@ -1,0 +1,262 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+	"ao/shared/schema"
+)
+
+// plan is a request that passed every check: what will be stored, and what its run wants.
+type plan struct {
+	spec      run.Spec
+	want      fleet.Want
+	lane      string // that of want
+	ownID     bool   // the caller chose the session's id
+	schemaRaw json.RawMessage
+	wait      *int // wait_seconds
+}
+
+// draft is a plan in the making: each step checks a part of the request, and adds what the run has of it.
+type draft struct {
+	plan
+	c          *Coordinator
+	req        run.Request
+	agent      known
+	name       string      // the agent's, as asked for or the session's
+	affinity   run.Demands // what the session demands of its next run
+	sessionDir string      // of the session that is resumed
+	asked      []run.Demands
+}
+
+// steps are every check of a request, in the order of their refusals: the first one counts.
+var steps = []func(*draft, context.Context) error{
+	(*draft).session, (*draft).known, (*draft).parent, (*draft).callbacks, (*draft).parameters, (*draft).demands, (*draft).model, (*draft).input,
+}
+
+// plan checks a request, step by step.
+func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
+	d := &draft{c: c, req: req, name: req.AgentName}
+	d.wait = req.WaitSeconds
+	d.spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID, CreatedAt: time.Now().UTC()}
+	for _, step := range steps {
+		if err := step(d, ctx); err != nil {
+			return d.plan, err
+		}
+	}
+	return d.plan, nil
+}
+
+// session looks for the session that the run goes on with, or that it is to begin under an id of the caller's.
+func (d *draft) session(ctx context.Context) error {
+	if d.req.SessionID == "" {
+		return nil
+	}
+	s, err := d.c.Journal.Session(ctx, d.req.SessionID)
+	if d.req.Type == run.Resume {
+		if err != nil {
+			return err
+		}
+		return d.goesOn(s)
+	}
+	d.ownID = true
+	if err == nil {
+		return sessionExists(d.req.SessionID)
+	} else if fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	if d.c.Journal.Deleted(d.req.SessionID) {
+		return fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice", d.req.SessionID).With("session_id", d.req.SessionID).With("field", "session_id")
+	}
+	return nil
+}
+
+// goesOn takes from a session what its next run has of it.
+func (d *draft) goesOn(s run.Session) error {
+	if d.name != "" && d.name != s.Agent {
+		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID, s.Agent).With("field", "agent_name")
+	}
+	d.name, d.sessionDir = s.Agent, s.ProjectDir
+	d.affinity = d.c.affinity(s.ID, s.ProjectDir)
+	d.spec.Depth = s.Depth
+	if d.spec.Parent == "" {
+		d.spec.Parent = s.Parent
+	}
+	return nil
+}
+
+// known looks for the agent, and whether it can go on with the session.
+func (d *draft) known(ctx context.Context) (err error) {
+	if d.agent, err = d.c.agents.usable(ctx, d.name); err != nil || d.req.Type != run.Resume {
+		return err
+	}
+	if err := d.c.resumable(ctx, d.agent, d.req.SessionID); err != nil {
+		return err
+	}
+	return d.c.atHome(d.req.SessionID)
+}
+
+// parent looks for the session that starts the run.
+func (d *draft) parent(ctx context.Context) error {
+	if d.req.ParentSessionID == "" {
+		return nil
+	}
+	above, err := d.c.Journal.Session(ctx, d.req.ParentSessionID)
+	if err != nil {
+		return fault.Of(err).With("field", "parent_session_id")
+	}
+	if d.req.Type != run.Start {
+		return nil
+	}
+	if d.spec.Depth = above.Depth + 1; d.spec.Depth > d.c.MaxDepth {
+		return tooDeep(above, d.c.MaxDepth)
+	}
+	return nil
+}
+
+// callbacks checks who is to be told of the end.
+func (d *draft) callbacks(context.Context) error {
+	tells := d.req.Mode == run.AsyncCallback
+	if tells && d.spec.Parent == "" && d.req.CallbackURL == "" {
+		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
+	}
+	if tells && d.req.Type == run.Resume && d.c.Journal.Above(d.req.SessionID, d.spec.Parent) {
+		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", d.spec.Parent, d.req.SessionID).With("field", "parent_session_id")
+	}
+	d.spec.CallbackTo = d.req.CallbackURL
+	if d.req.CallbackURL == "" {
+		return nil
+	}
+	return d.c.Webhooks.Check(d.req.CallbackURL)
+}
+
+// parameters checks them against what the agent takes.
+func (d *draft) parameters(context.Context) error {
+	s, err := d.agent.InputSchema(d.req.Type)
+	if err != nil {
+		return agent.InvalidSchema("parameters_schema", err)
+	}
+	d.schemaRaw = s.Raw()
+	if err := d.c.tooLarge(&run.Input{Parameters: d.req.Parameters}); err != nil {
+		return err
+	}
+	if wrong := s.CheckUpTo(d.req.Parameters, d.c.MaxPayload); len(wrong) > 0 {
+		return unfit("Parameters do not match agent's parameters_schema", d.name, wrong, d.schemaRaw)
+	}
+	return d.agent.Takes(d.req.Parameters)
+}
+
+// demands merges what the request, the session and the agent want of a runner, and sets the limits of the execution.
+func (d *draft) demands(context.Context) error {
+	if profile := d.req.AdditionalDemands.ExecutorProfile; profile != "" {
+		if err := agent.CheckName("additional_demands.executor_profile", profile); err != nil {
+			return err
+		}
+	}
+	d.asked = []run.Demands{{ProjectDir: d.req.ProjectDir}, d.req.AdditionalDemands}
+	d.spec.Demands = d.agent.demands(d.affinity, d.asked...)
+	d.spec.ProjectDir = cmp.Or(d.sessionDir, d.spec.Demands.ProjectDir)
+	d.spec.Agent, d.spec.AgentType, d.spec.Owner = d.name, d.agent.Type, d.agent.ownerHash()
+	d.spec.Timeout, d.spec.TimeoutBy = timeout(d.req, d.agent)
+	d.spec.Attempts = d.agent.MaxAttempts
+	if d.req.MaxAttempts != nil {
+		d.spec.Attempts = *d.req.MaxAttempts
+	}
+	if d.spec.Attempts == 1 { // that is what none says, too
+		d.spec.Attempts = 0
+	}
+	return nil
+}
+
+// model checks that a runner may use the agent's, and finds the run's lane.
+func (d *draft) model(context.Context) error {
+	d.want = d.agent.want(d.spec.Demands)
+	if err := d.c.fleet.permit(d.want, d.agent.Model); err != nil {
+		return err
+	}
+	d.lane = d.agent.laneOf(d.want, append(d.asked, d.affinity)...)
+	return nil
+}
+
+// input is what the executor gets: the parameters, the agent as it is now, and what the answer must be.
+func (d *draft) input(ctx context.Context) error {
+	snapshot, err := d.agent.snapshot()
+	if err != nil {
+		return err
+	}
+	output, err := d.c.output(ctx, d.req, d.agent)
+	if err != nil {
+		return err
+	}
+	d.spec.Input = &run.Input{Parameters: d.req.Parameters, Blueprint: snapshot, Output: output}
+	d.spec.Contract = output != nil
+	return d.c.tooLarge(d.spec.Input)
+}
+
+// unfit refuses parameters that do not match a schema, with everything that is wrong.
+func unfit(say, agent string, wrong []schema.Violation, parametersSchema json.RawMessage) *fault.Fault {
+	first := wrong[0].Path + ": " + wrong[0].Message
+	if more := len(wrong) - 1; more > 0 {
+		first += fmt.Sprintf(" (and %d more)", more)
+	}
+	return fault.New(fault.Invalid, "parameter_validation_failed", say).
+		With("agent_name", agent).With("validation_errors", wrong).With("parameters_schema", parametersSchema).First(first)
+}
+
+// tooDeep refuses a child: agents that start themselves would go on for ever.
+func tooDeep(above run.Session, most int) error {
+	return fault.New(fault.Invalid, "too_deep", fmt.Sprintf("Session %s is %d below the first of its chain, and runs may be %d deep (AO_MAX_DEPTH); do the work here, or start it without a parent", above.ID, above.Depth, most)).
+		With("field", "parent_session_id").With("parent_session_id", above.ID).With("depth", above.Depth+1).With("max_depth", most)
+}
+
+func sessionExists(id string) error {
+	return fault.Newf(fault.Conflict, "session %s exists already; leave session_id out for a new one, or resume it", id).With("session_id", id).With("field", "session_id")
+}
+
+// resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
+// before a runner begins it, the turns that follow end, too (Journal.Vain, decision 0024).
+func (c *Coordinator) resumable(ctx context.Context, a known, session string) error {
+	if a.Type == run.Procedural {
+		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
+	}
+	if c.Journal.Resumes(session) {
+		return nil
+	}
+	if err := c.caughtUp(ctx); err != nil { // another coordinator may have told so a moment ago
+		return err
+	}
+	if c.Journal.Resumes(session) {
+		return nil
+	}
+	say := "never began, so there is nothing to resume; start a new session"
+	if open := c.Journal.Open(session); len(open) > 0 && open[0].Spec.Type == run.Start {
+		say = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
+	}
+	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).With("session_id", session)
+}
+
+// The limits of an execution where nobody sets one, in seconds.
+var defaultTimeout = map[string]int{run.Procedural: 300, run.Autonomous: 3600}
+
+// timeout is the limit of the execution and who set it. The agent's, else its profile's value is the upper bound.
+func timeout(req run.Request, a known) (seconds int, by string) {
+	seconds, by = defaultTimeout[a.Type], "default"
+	bound, bounder := a.TimeoutSeconds, "agent"
+	if bound == 0 {
+		bound, bounder = a.profileTimeout, "profile"
+	}
+	if bound > 0 {
+		seconds, by = bound, bounder
+	}
+	if req.TimeoutSeconds != nil && (bound == 0 || *req.TimeoutSeconds < bound) {
+		seconds, by = *req.TimeoutSeconds, "request"
+	}
+	return seconds, by
+}
