@@ -94,7 +94,7 @@ func (p program) Run(ctx context.Context, inv executor.Invocation, host executor
 }
 
 func (p program) job(inv executor.Invocation, host executor.Host) external.Job {
-	return external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell, Listen: host.Listen}
+	return external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell, Listen: host.Listen, Kill: host.Kill}
 }
 
 // commands executes procedural agents inside the worker.
@@ -110,7 +110,7 @@ func (c commands) Run(ctx context.Context, inv executor.Invocation, host executo
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	return procedural.Run(ctx, procedural.Job{
-		Invocation: inv, Command: program, Env: host.Env, Tell: host.Tell,
+		Invocation: inv, Command: program, Env: host.Env, Tell: host.Tell, Kill: host.Kill,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the limit
 		MaxResult: c.most,
 	})

@@ -18,7 +18,6 @@ import (
 	"ao/worker/contract"
 	"ao/worker/gateway"
 	"ao/worker/procedural"
-	"ao/worker/process"
 	"ao/worker/profile"
 )
 
@@ -108,7 +107,7 @@ func (h *hosting) execute(a *attempt, ev *events) run.Outcome {
 	defer cancel()
 	h.attempts.start(a)
 	h.log.Debug("run begins", "run", a)
-	o := h.guarded(process.WithKill(ctx, a.killed), inv, ev)
+	o := h.guarded(ctx, inv, ev)
 	h.attempts.done(a)
 	o = h.judge(o, context.Cause(ctx), ev)
 	came(span, o)

@@ -51,7 +51,7 @@ func TestFenced(t *testing.T) {
 	s.lease = lease
 	goOn, running := make(chan struct{}), make(chan string, 4)
 	var killed atomic.Int64 // when the last of them was gone
-	w := start(t, b, func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
+	w := start(t, b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 		if v.AgentName == "last" {
 			running <- v.RunID
 			<-goOn
@@ -61,7 +61,7 @@ func TestFenced(t *testing.T) {
 			return done("1")
 		}
 		_, err := process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
-			OnStdout: func([]byte) { running <- v.RunID }, Grace: time.Minute})
+			OnStdout: func([]byte) { running <- v.RunID }, Grace: time.Minute, Kill: host.Kill})
 		if err == nil {
 			t.Error("it ended by itself")
 		}
@@ -115,9 +115,9 @@ func TestKilledAtOnce(t *testing.T) {
 			b := natstest.Bus(t)
 			s := newBoss(t, b)
 			running := make(chan struct{})
-			w := start(t, b, func(ctx context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
+			w := start(t, b, func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
 				process.Run(ctx, process.Spec{Path: "/bin/sh", Args: []string{"-c", `trap "" TERM; echo; while :; do sleep 1; done`}, Env: []string{"PATH=" + os.Getenv("PATH")},
-					OnStdout: func([]byte) { close(running) }, Grace: time.Minute})
+					OnStdout: func([]byte) { close(running) }, Grace: time.Minute, Kill: host.Kill})
 				return run.Outcome{Status: run.Stopped}
 			})
 			q := s.queue(attemptOf(1, 2))

@@ -19,6 +19,7 @@ import (
 // done ends the run's way in; nothing that its programs ask for is under way then.
 func (h *hosting) host(ctx context.Context, inv executor.Invocation, ev *events) (host executor.Host, whole executor.Invocation, done func(), err error) {
 	t := &told{ev: ev, ctx: ctx}
+	host.Kill = ev.a.killed.Done()
 	if ev.a.AgentType != run.Procedural { // those are not resumed
 		host.State, host.Keep = ev.memory.state, ev.memory.keep
 	}

@@ -15,6 +15,10 @@ type Host struct {
 	URL  string   // the gateway of this run, where programs bind, tell events and their result, and keep state; empty: there is none
 	MCP  string   // the orchestrator's MCP server, as this session; empty: there is none
 
+	// Kill is closed when the programs it starts must be gone at once, whatever grace they are in: the run may be attempted again
+	// elsewhere. The run's context ends before or with it. Nil: that never comes.
+	Kill <-chan struct{}
+
 	// Listen has hear take what the run's programs tell over the gateway, as the lines of the protocol that it is, one after the other,
 	// until the function that it returns has returned. What nobody listens to is shown if it is an event, and refused otherwise. Nil:
 	// there is no gateway.

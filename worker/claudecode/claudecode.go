@@ -83,7 +83,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 	s := stream{host: host, config: c, stopped: ctx.Err, begun: begun, giveUp: cancel, longest: maxLine}
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
-		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in,
+		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in, Kill: host.Kill,
 		MaxOutput: maxKept, MaxLine: maxLine, OnStdout: s.line, Reads: reads,
 	})
 	if bad, ok := errors.AsType[*process.StartError](err); ok {

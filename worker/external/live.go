@@ -82,7 +82,7 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 			return false, err
 		}
 		l.begun, l.turn, l.blueprint = true, t, j.Invocation.Blueprint
-		go l.run(process.WithConfinement(process.WithKill(l.ctx, l.killed), process.ConfinementOf(ctx)), j, doc)
+		go l.run(process.WithConfinement(l.ctx, process.ConfinementOf(ctx)), j, doc)
 		return true, nil
 	}
 	changed := !bytes.Equal(l.blueprint, j.Invocation.Blueprint)
@@ -171,7 +171,7 @@ func (l *live) strays() (n int64, text []byte) {
 // run runs the process to its end.
 func (l *live) run(ctx context.Context, j Job, doc []byte) {
 	l.exit, l.err = process.Run(ctx, process.Spec{
-		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, MaxOutput: keptErrs,
+		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, Kill: l.killed.Done(), MaxOutput: keptErrs,
 		MaxLine: l.most + slack, OnStdout: l.stdout, OnStderr: l.stderr,
 	})
 	if l.ctx.Err() == nil {
@@ -241,28 +241,9 @@ func (l *live) why() string {
 	return process.Exit{Code: l.exit.Code, Stderr: l.errs.Bytes()}.Why()
 }
 
-// await waits for the end of a turn.
-func (l *live) await(ctx context.Context, t *turn, most int) run.Outcome {
-	if kill := process.KillOf(ctx); kill != nil {
-		defer context.AfterFunc(kill, func() {
-			select {
-			case <-t.done:
-			default:
-				l.kill()
-			}
-		})()
-	}
-	select {
-	case <-t.done:
-	case <-l.over:
-	case <-ctx.Done():
-		select {
-		case <-t.done: // the answer came first
-		default:
-			l.cancel(context.Cause(ctx))
-			<-l.over
-		}
-	}
+// await waits for the end of a turn, and gives what it came to.
+func (l *live) await(ctx context.Context, t *turn, kill <-chan struct{}, most int) run.Outcome {
+	l.attend(ctx, t, kill)
 	select {
 	case <-t.done:
 		if l.ctx.Err() != nil { // the answer was its last word; nothing is left when the run ends
@@ -282,6 +263,28 @@ func (l *live) await(ctx context.Context, t *turn, most int) run.Outcome {
 		return run.Outcome{Status: run.Stopped}
 	}
 	return t.cutShort(ctx.Err() != nil, exit, most)
+}
+
+// attend waits until a turn is answered or its process is over. The process is told to end when ctx ends first, and killed on kill.
+func (l *live) attend(ctx context.Context, t *turn, kill <-chan struct{}) {
+	stop := ctx.Done()
+	for !t.closed() {
+		select {
+		case <-t.done:
+		case <-l.over:
+			return
+		case <-stop:
+			stop = nil
+			if !t.closed() { // else the answer came first
+				l.cancel(context.Cause(ctx))
+			}
+		case <-kill:
+			kill = nil
+			if !t.closed() {
+				l.kill()
+			}
+		}
+	}
 }
 
 // shutDown ends the process the polite way, with what patience there is for each step.

@@ -77,7 +77,7 @@ func (p *Pool) Run(ctx context.Context, j Job) run.Outcome {
 			t.quiet()
 			continue
 		}
-		o := l.await(ctx, t, most)
+		o := l.await(ctx, t, j.Kill, most)
 		p.release(l, j)
 		return o
 	}
@@ -261,6 +261,16 @@ func newTurn(j Job, most int) *turn {
 		t.quiet = sync.OnceFunc(j.Listen(t.hear))
 	}
 	return t
+}
+
+// closed tells whether done is.
+func (t *turn) closed() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // ended tells whether the turn has been answered, and whether that could be read.

@@ -18,7 +18,6 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/worker/process"
 )
 
 // echo is a persistent program: it answers each turn with its own number and the turn's; the rest of the script may change how.
@@ -369,7 +368,7 @@ func TestKillTurn(t *testing.T) {
 	defer cancel()
 	time.AfterFunc(50*time.Millisecond, func() { cancel(); end() })
 	begin := time.Now()
-	if got := h.turn(process.WithKill(ctx, kill), "wait"); got != "stopped" || time.Since(begin) > 10*time.Second {
+	if got := h.turn(ctx, "wait", func(j *Job) { j.Kill = kill.Done() }); got != "stopped" || time.Since(begin) > 10*time.Second {
 		t.Errorf("got %s after %v", got, time.Since(begin))
 	}
 }

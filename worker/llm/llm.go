@@ -48,7 +48,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		return failed(err)
 	}
 	box, unusable := tools.Open(ctx, servers, tools.Config{
-		Env: s.environ(host.Env), Dir: inv.ProjectDir, Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
+		Env: s.environ(host.Env), Dir: inv.ProjectDir, Kill: host.Kill, Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
 	})
 	defer box.Close()
 	if ctx.Err() != nil {

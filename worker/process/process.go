@@ -51,6 +51,7 @@ type Spec struct {
 	Grace     time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
 	WaitDelay time.Duration     // how long pipes may stay open after the end of all processes known; default 2 s
 	Reads     []string          // files that the program reads, wherever they lie: a sandbox shows them
+	Kill      <-chan struct{}   // once closed, the group gets SIGKILL at once, whatever grace it is in; ctx ends before or with it. nil: never
 
 	limits    []rlimit // of Confinement
 	sandboxed bool     // Path is bubblewrap
@@ -189,8 +190,10 @@ func (p program) await(ctx context.Context, s Spec) (status syscall.WaitStatus, 
 	g := group{pid: p.pid, sandboxed: s.sandboxed}
 	grace := cmp.Or(s.Grace, 5*time.Second)
 	unhook := context.AfterFunc(ctx, func() { g.signal(syscall.SIGTERM, grace) })
-	if kill := KillOf(ctx); kill != nil {
-		defer context.AfterFunc(kill, func() { g.signal(syscall.SIGKILL, 0) })()
+	if s.Kill != nil {
+		over := make(chan struct{})
+		defer close(over)
+		go g.killOn(s.Kill, over)
 	}
 	waitable(p.pid)
 	unhook()
@@ -217,20 +220,6 @@ func feed(stdin *os.File, input <-chan Piece, over <-chan struct{}, err error) {
 			return
 		}
 	}
-}
-
-type killer struct{}
-
-// WithKill gives a context whose programs are killed when kill ends, at once, whatever grace they are in: for those
-// that must be gone by a certain time. The programs' own context is to end before or with it.
-func WithKill(ctx, kill context.Context) context.Context {
-	return context.WithValue(ctx, killer{}, kill)
-}
-
-// KillOf is the kill of a context that WithKill gave; nil where there is none.
-func KillOf(ctx context.Context) context.Context {
-	kill, _ := ctx.Value(killer{}).(context.Context)
-	return kill
 }
 
 func cpu(u syscall.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
@@ -267,6 +256,15 @@ func (g *group) signal(s syscall.Signal, grace time.Duration) {
 			syscall.Kill(-g.pid, syscall.SIGKILL)
 		}
 	})
+}
+
+// killOn sends SIGKILL once kill is closed, unless the group is over before.
+func (g *group) killOn(kill, over <-chan struct{}) {
+	select {
+	case <-kill:
+		g.signal(syscall.SIGKILL, 0)
+	case <-over:
+	}
 }
 
 func (g *group) stopping() bool {

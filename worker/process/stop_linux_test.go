@@ -69,7 +69,7 @@ func TestKill(t *testing.T) {
 			kill, end := context.WithCancel(t.Context())
 			defer end()
 			s := sh(`trap 'echo asked' TERM; sh -c 'trap "" TERM; echo $$ >>$0; while :; do sleep 1; done' $1 & echo ready; while :; do sleep 0.01; done`, file)
-			s.Grace = time.Minute
+			s.Grace, s.Kill = time.Minute, kill.Done()
 			cause := errors.New("stop")
 			s.OnStdout = func(line []byte) {
 				switch {
@@ -84,7 +84,7 @@ func TestKill(t *testing.T) {
 				}
 			}
 			begin := time.Now()
-			e, err := Run(WithKill(stop, kill), s)
+			e, err := Run(stop, s)
 			if took := time.Since(begin); took > 10*time.Second || !errors.Is(err, cause) || e.Signal != syscall.SIGKILL {
 				t.Errorf("it took %v and gave %v, signal %d", took, err, e.Signal)
 			}
