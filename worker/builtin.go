@@ -15,6 +15,7 @@ import (
 	"ao/worker/external"
 	"ao/worker/llm"
 	"ao/worker/procedural"
+	"ao/worker/process"
 	"ao/worker/profile"
 	"ao/worker/testexec"
 )
@@ -27,13 +28,13 @@ type Executor interface {
 }
 
 // builtin is the executor of a profile and the agents it serves. What is broken of them is told of in the log and left out.
-// most is the largest result, in bytes.
-func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent.Blueprint, []agent.Bad, error) {
+// Its programs are confined to the box; most is the largest result, in bytes.
+func builtin(p profile.Profile, box *process.Confinement, most int64, log *slog.Logger) (Executor, []agent.Blueprint, []agent.Bad, error) {
 	if err := p.Runnable(); err != nil {
 		return nil, nil, nil, err
 	}
 	if p.Inside() {
-		do, ok := inside[p.Command]
+		with, ok := inside[p.Command]
 		if !ok {
 			return nil, nil, nil, fmt.Errorf("profile %q: this worker was built without %s", p.Name, p.Command)
 		}
@@ -42,14 +43,14 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 				log.Warn("the runs of this profile will fail", "profile", p.Name, "err", err)
 			}
 		}
-		return do, nil, nil, nil
+		return with(box), nil, nil, nil
 	}
 	if p.Type == run.Autonomous {
 		file, err := p.Program()
 		if p.Lifecycle == executor.Persistent {
-			return persistent{program{int(most), file}, poolOf(p, log)}, nil, nil, err
+			return persistent{program{int(most), file, box}, poolOf(p, log)}, nil, nil, err
 		}
-		return program{int(most), file}, nil, nil, err
+		return program{int(most), file, box}, nil, nil, err
 	}
 	good, broken, err := p.Agents()
 	if err != nil {
@@ -61,7 +62,7 @@ func builtin(p profile.Profile, most int64, log *slog.Logger) (Executor, []agent
 	if len(good) == 0 {
 		log.Warn("the profile has no agent that can be run", "profile", p.Name, "agents_dir", p.AgentsDir)
 	}
-	programs := commands{int(most), make(map[string]string, len(good))}
+	programs := commands{int(most), make(map[string]string, len(good)), box}
 	agents := make([]agent.Blueprint, len(good))
 	for i, a := range good {
 		programs.of[a.Name], agents[i] = a.Program, a.Blueprint
@@ -77,16 +78,17 @@ func (f function) Run(ctx context.Context, inv executor.Invocation, host executo
 }
 
 // inside are the executors of autonomous agents that run within the worker, by the command a profile names them with.
-var inside = map[string]function{
-	profile.ClaudeCodeExec: claudecode.Run,
-	profile.LLMExec:        llm.Run,
-	profile.TestExec:       testexec.Run,
+var inside = map[string]func(box *process.Confinement) Executor{
+	profile.ClaudeCodeExec: func(box *process.Confinement) Executor { return claudecode.Executor{In: box} },
+	profile.LLMExec:        func(box *process.Confinement) Executor { return llm.Executor{In: box} },
+	profile.TestExec:       func(*process.Confinement) Executor { return function(testexec.Run) }, // it starts nothing
 }
 
 // program executes autonomous agents by a program that speaks the executor protocol, or just prints.
 type program struct {
 	most int    // bytes of a result
 	file string // the program's
+	in   *process.Confinement
 }
 
 func (p program) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
@@ -94,13 +96,14 @@ func (p program) Run(ctx context.Context, inv executor.Invocation, host executor
 }
 
 func (p program) job(inv executor.Invocation, host executor.Host) external.Job {
-	return external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell, Listen: host.Listen, Kill: host.Kill}
+	return external.Job{Invocation: inv, Command: p.file, Env: host.Env, MaxResult: p.most, Tell: host.Tell, Listen: host.Listen, In: p.in, Kill: host.Kill}
 }
 
 // commands executes procedural agents inside the worker.
 type commands struct {
 	most int               // bytes of a result
 	of   map[string]string // the agents' programs by name
+	in   *process.Confinement
 }
 
 func (c commands) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
@@ -110,7 +113,7 @@ func (c commands) Run(ctx context.Context, inv executor.Invocation, host executo
 		return run.Outcome{Status: run.Failed, Error: f}
 	}
 	return procedural.Run(ctx, procedural.Job{
-		Invocation: inv, Command: program, Env: host.Env, Tell: host.Tell, Kill: host.Kill,
+		Invocation: inv, Command: program, Env: host.Env, Tell: host.Tell, In: c.in, Kill: host.Kill,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the limit
 		MaxResult: c.most,
 	})

@@ -86,7 +86,7 @@ func read(d bus.Delivery) (q run.Queued, partition string, err error) {
 // adopt makes an attempt of a queued run.
 func (w *Worker) adopt(q run.Queued, partition string) *attempt {
 	a := &attempt{Queued: q, partition: partition}
-	ctx, span := w.spans.begin(w.base, &a.Queued)
+	ctx, span := w.spans.begin(context.Background(), &a.Queued)
 	a.span = span
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.killed, a.kill = context.WithCancel(context.Background())

@@ -70,9 +70,8 @@ type Config struct {
 // a coordinator says is obeyed here, a delivery is brought to its end here.
 type Worker struct {
 	Config
-	bus  *bus.Bus
-	log  *slog.Logger
-	base context.Context // what the contexts of runs come from: how their programs are confined
+	bus *bus.Bus
+	log *slog.Logger
 
 	me     member            // who it is to coordinators
 	terms  terms             // what they said last
@@ -103,9 +102,9 @@ func New(cfg Config) (*Worker, error) {
 	}
 	me := runnerOf(cfg)
 	log := cfg.Log.With("runner", me.ID())
-	base := confinement(cfg, &me, log)
+	exposure(cfg, &me, log)
 	w := &Worker{
-		Config: cfg, bus: cfg.Bus, log: log, base: base, serves: fleet.AgentSet(cfg.Agents), ready: make(chan struct{}),
+		Config: cfg, bus: cfg.Bus, log: log, serves: fleet.AgentSet(cfg.Agents), ready: make(chan struct{}),
 		me:       member{Runner: me, id: me.ID(), secret: fleet.NewSecret(), bus: cfg.Bus, log: log},
 		attempts: attempts{all: map[string]*attempt{}},
 		spans:    spans{cfg.Trace, me.ID(), cfg.Profile.Name},
@@ -149,21 +148,24 @@ func (c *Config) complete() (err error) {
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)
 	if c.Executor == nil {
-		c.Executor, c.Agents, c.broken, err = builtin(c.Profile, c.MaxPayload, c.Log)
+		c.Executor, c.Agents, c.broken, err = builtin(c.Profile, c.box(), c.MaxPayload, c.Log)
 	}
 	return err
 }
 
-// confinement is what the contexts of runs come from: it says how their programs are confined. The runner tells which secret they can
-// read all the same.
-func confinement(cfg Config, me *fleet.Runner, log *slog.Logger) context.Context {
-	box := cfg.Profile.Confinement()
-	box.Secrets = slices.DeleteFunc(slices.Clone(cfg.Secrets), func(file string) bool { return file == "" })
-	if exposes := box.Exposes(); exposes != "" && cfg.Profile.StartsPrograms() {
+// box is how the programs of runs are confined.
+func (c *Config) box() *process.Confinement {
+	box := c.Profile.Confinement()
+	box.Secrets = slices.DeleteFunc(slices.Clone(c.Secrets), func(file string) bool { return file == "" })
+	return box
+}
+
+// exposure has the runner tell which secret its programs can read, however they are confined.
+func exposure(cfg Config, me *fleet.Runner, log *slog.Logger) {
+	if exposes := cfg.box().Exposes(); exposes != "" && cfg.Profile.StartsPrograms() {
 		me.Exposes = exposes
 		log.Warn("programs of this profile can read a secret of the worker's; hide it from them (AO_HIDE), or give the profile a sandbox", "profile", cfg.Profile.Name, "file", exposes)
 	}
-	return process.WithConfinement(context.Background(), box)
 }
 
 func runnerOf(cfg Config) fleet.Runner {

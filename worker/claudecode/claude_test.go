@@ -19,6 +19,9 @@ import (
 	"ao/worker/contract"
 )
 
+// free is the executor of a profile that confines nothing.
+var free Executor
+
 // TestASession: a turn with a tool, and a second one that knows of the first. What the API gets is what was asked for.
 func TestASession(t *testing.T) {
 	t.Parallel()
@@ -29,7 +32,7 @@ func TestASession(t *testing.T) {
 	long := strings.Repeat("Be exact. ", 40_000) + "PIRATE"
 	api := standin.New(t, standin.Uses("Bash", map[string]any{"command": "echo made > made && cat made", "description": "d"}), standin.Says("Done."), standin.Says("Again."))
 	inv, host, h := turn(t, claude, api.URL, prompt, fmt.Sprintf(`{"system_prompt":%q}`, long), `{"model":"claude-test-1","allowed_tools":["Read","Bash(echo *)","Bash(cat *)"],"permission_mode":"acceptEdits"}`)
-	o := Run(t.Context(), inv, host)
+	o := free.Run(t.Context(), inv, host)
 	if got := told(o); got != "completed | Done." {
 		t.Fatalf("got %s, %q", got, h.all())
 	}
@@ -69,7 +72,7 @@ func TestASession(t *testing.T) {
 	}
 
 	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Blueprint = executor.Resume, h.session(), "More of @"+secret, json.RawMessage(`{"system_prompt":"PARROT"}`)
-	if o = Run(t.Context(), inv, host); told(o) != "completed | Again." {
+	if o = free.Run(t.Context(), inv, host); told(o) != "completed | Again." {
 		t.Fatalf("resumed: %s", told(o))
 	}
 	last := api.Requests()[2]
@@ -84,7 +87,7 @@ func TestASession(t *testing.T) {
 type executes struct{}
 
 func (executes) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	return Run(ctx, inv, host)
+	return free.Run(ctx, inv, host)
 }
 
 // TestTheSystemPromptReplaces, and a session is asked again until its answer has the form that is wanted.
@@ -123,7 +126,7 @@ func TestNoTools(t *testing.T) {
 	t.Parallel()
 	api := standin.New(t, standin.Says("Hi"))
 	inv, host, h := turn(t, standin.Claude(t), api.URL, "Hello", "", `{"tools":[],"setting_sources":[]}`)
-	if got := told(Run(t.Context(), inv, host)); got != "completed | Hi" {
+	if got := told(free.Run(t.Context(), inv, host)); got != "completed | Hi" {
 		t.Fatalf("got %s, %q", got, h.all())
 	}
 	if asked := api.Requests(); len(asked) == 0 || len(asked[0].Tools) > 0 {
@@ -175,7 +178,7 @@ func TestFailures(t *testing.T) {
 			if tt.resume != "" {
 				inv.Mode, inv.ExecutorSession = executor.Resume, tt.resume
 			}
-			got := told(Run(t.Context(), inv, host))
+			got := told(free.Run(t.Context(), inv, host))
 			for _, want := range tt.want {
 				if !strings.Contains(got, want) {
 					t.Errorf("got %s, want %s\n%q", got, want, h.all())
@@ -193,7 +196,7 @@ func TestAStopEndsTheTree(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan run.Outcome, 1)
-	go func() { done <- Run(ctx, inv, host) }()
+	go func() { done <- free.Run(ctx, inv, host) }()
 	var pid int
 	for end := time.Now().Add(time.Minute); pid == 0; time.Sleep(5 * time.Millisecond) {
 		raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))

@@ -51,9 +51,14 @@ const (
 	maxKept = 64 << 10 // bytes kept of stdout and stderr to tell why it failed
 )
 
+// Executor runs claude.
+type Executor struct {
+	In *process.Confinement // what claude may have and see, and all it starts; nil: all that this process may
+}
+
 // Run is one turn: a session begins, or goes on where Invocation.ExecutorSession names claude's. When ctx ends claude is stopped with all
 // it started, and what it had said by then is the outcome's result.
-func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	c, err := read(inv)
 	if err != nil {
 		return failed(fault.Of(err))
@@ -83,7 +88,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 	s := stream{host: host, config: c, stopped: ctx.Err, begun: begun, giveUp: cancel, longest: maxLine}
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
-		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in, Kill: host.Kill,
+		Path: file, Args: args, Dir: inv.ProjectDir, Env: environ(host.Env, c), Stdin: in, In: e.In, Kill: host.Kill,
 		MaxOutput: maxKept, MaxLine: maxLine, OnStdout: s.line, Reads: reads,
 	})
 	if bad, ok := errors.AsType[*process.StartError](err); ok {

@@ -22,7 +22,7 @@ func TestClaudeInASandbox(t *testing.T) {
 echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
 	inv, host, _ := turn(t, fake(t, script), "", "Hello", `{"mcp_servers":{"a":{"command":"x"}}}`, "{}")
 	host.Env = append(host.Env, "HOME=/usr")
-	if got := told(Run(process.WithConfinement(t.Context(), &box), inv, host)); got != "completed | ok" {
+	if got := told(Executor{In: &box}.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	if raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "servers")); len(raw) == 0 {
@@ -33,7 +33,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`
 	}
 
 	inv, host, _ = turn(t, fake(t, "cat >/dev/null; head -c 3000000 /dev/zero >big"), "", "Hello", "", "{}")
-	o := Run(process.WithConfinement(t.Context(), &box), inv, host)
+	o := Executor{In: &box}.Run(t.Context(), inv, host)
 	if o.Error == nil || len(o.Error.Fields) == 0 || o.Error.Fields[len(o.Error.Fields)-1].Value != "file_mb" {
 		t.Errorf("got %v", o.Error)
 	}

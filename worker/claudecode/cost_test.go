@@ -53,7 +53,7 @@ func TestTheCostOfATurn(t *testing.T) {
 		inv, host, h := turn(t, claude, api.URL, "Hello", "", `{"model":"claude-sonnet-4-5"}`)
 		for i, model := range []string{"claude-sonnet-4-5", "claude-sonnet-4-5", "claude-opus-4-8"} {
 			inv.Config = json.RawMessage(fmt.Sprintf(`{"claude":%q,"model":%q}`, claude, model))
-			if o := Run(t.Context(), inv, host); o.Status != "completed" {
+			if o := free.Run(t.Context(), inv, host); o.Status != "completed" {
 				t.Fatalf("turn %d: %s", i, told(o))
 			}
 			inv.Mode, inv.ExecutorSession = executor.Resume, h.session()
@@ -87,7 +87,7 @@ func TestTheCostOfARecordedTurn(t *testing.T) {
 		}
 		inv, host, h := turn(t, fake(t, fmt.Sprintf("cat >stdin\ncat '%s'", file)), "", "More", "", "")
 		inv.Mode, inv.ExecutorSession = executor.Resume, "00000000-0000-4000-8000-000000000001"
-		if got := told(Run(t.Context(), inv, host)); got != "completed | Fine." {
+		if got := told(free.Run(t.Context(), inv, host)); got != "completed | Fine." {
 			t.Fatal(got)
 		}
 		f := h.facts(t)[0]
@@ -109,7 +109,7 @@ func TestWhatIsNotContained(t *testing.T) {
 	} {
 		inv, host, h := turn(t, fake(t, "cat >stdin\necho '"+tt.answer+"'\necho '"+result+"'"), "", "More", "", "")
 		inv.Mode, inv.ExecutorSession = executor.Resume, "00000000-0000-4000-8000-000000000001"
-		Run(t.Context(), inv, host)
+		free.Run(t.Context(), inv, host)
 		if got := strings.Join(h.all(), "\n"); !strings.Contains(got, tt.want) {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
@@ -121,7 +121,7 @@ func TestManyDenials(t *testing.T) {
 	inv, host, h := turn(t, fake(t, `cat >/dev/null
 { printf '{"type":"result","subtype":"success","is_error":false,"result":"ok","permission_denials":['; for i in $(seq 300); do
 printf '{"tool_name":"Write","tool_use_id":"t","tool_input":{"content":"%08000d"}},' 7; done; echo '{"tool_name":"Last","tool_input":{}}]}'; }`), "", "Hello", "", "")
-	Run(t.Context(), inv, host)
+	free.Run(t.Context(), inv, host)
 	raw := h.all()[len(h.all())-1]
 	if f := h.facts(t)[0]; len(f.Denials) != maxDenials || f.Denials[0].Tool != "Write" || len(raw) > 128<<10 || !strings.Contains(raw, `"permission_denials_left_out":251`) {
 		t.Errorf("%d denials in %d bytes: %.300s", len(f.Denials), len(raw), raw)

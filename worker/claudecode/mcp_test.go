@@ -123,7 +123,7 @@ func TestMCP(t *testing.T) {
 	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
 	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"broken":{"command":"/no/such/program"}}}`, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open", "TMPDIR="+t.TempDir())
-	o := Run(t.Context(), inv, host)
+	o := free.Run(t.Context(), inv, host)
 	if got := told(o); got != "completed | One." || !slices.Contains(h.all(), `post_tool {"tool_name":"mcp__sums__add","tool_input":{"a":1},"tool_output":"{'a':1} for open"}`) {
 		t.Errorf("got %s, %q", got, h.all())
 	}
@@ -152,7 +152,7 @@ func TestMCPServersAreWaitedFor(t *testing.T) {
 		})
 		inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"sums":{"url":%q}}}`, server), "")
 		host.Env = append(host.Env, "ENABLE_TOOL_SEARCH=false")
-		if got := told(Run(t.Context(), inv, host)); got != "completed | Fine." {
+		if got := told(free.Run(t.Context(), inv, host)); got != "completed | Fine." {
 			t.Fatalf("got %s, %q", got, h.all())
 		}
 		if r := api.Requests()[0]; !r.Has("mcp__sums__add") {
@@ -170,7 +170,7 @@ func TestMCPOnStdio(t *testing.T) {
 	api := standin.New(t, standin.Uses("mcp__sums__add", map[string]any{"a": 1}), standin.Says("One."))
 	inv, host, h := turn(t, claude, api.URL, "Add", `{"mcp_servers":{"sums":`+server+`}}`, "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
-	if got := told(Run(t.Context(), inv, host)); got != "completed | One." {
+	if got := told(free.Run(t.Context(), inv, host)); got != "completed | One." {
 		t.Errorf("got %s, %q", got, h.all())
 	}
 	tool := `{"tool_name":"mcp__sums__add","tool_input":{"a":1}`
@@ -193,7 +193,7 @@ func TestAStopEndsAnMCPServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan run.Outcome, 1)
-	go func() { done <- Run(ctx, inv, host) }()
+	go func() { done <- free.Run(ctx, inv, host) }()
 	pid := pidIn(t, file+".waits")
 	cancel()
 	if got := told(<-done); got != "stopped | I use mcp__sums__wait" || !slices.Contains(h.all(), `pre_tool {"tool_name":"mcp__sums__wait","tool_input":{}}`) {
@@ -234,7 +234,7 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 	})
 	inv, host, h := turn(t, claude, api.URL, "Add", fmt.Sprintf(`{"mcp_servers":{"web":{"url":%q,"headers":{"X-Key":"${SUMS_KEY}"}},"sums":%s}}`, web, server), "")
 	host.Env = append(host.Env, "SUMS_KEY=open")
-	if got := told(Run(t.Context(), inv, host)); got != "completed | Two." {
+	if got := told(free.Run(t.Context(), inv, host)); got != "completed | Two." {
 		t.Errorf("got %s, %q", got, h.all())
 	}
 	for _, want := range []string{
@@ -263,7 +263,7 @@ done`: "completed | gone",
 		t.Setenv("TMPDIR", temp)
 		inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do case "$a" in --mcp-config=*) file="${a#*=}";; esac; done
 `+script), "", "Hello", `{"mcp_servers":{"a":{"url":"http://h"}}}`, "")
-		if got := told(Run(t.Context(), inv, host)); got != want {
+		if got := told(free.Run(t.Context(), inv, host)); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if left, _ := os.ReadDir(temp); len(left) > 0 {

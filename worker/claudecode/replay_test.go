@@ -74,7 +74,7 @@ func TestTranscripts(t *testing.T) {
 				if name == "gone" {
 					inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
 				}
-				got := append([]string{told(Run(t.Context(), inv, host))}, h.all()...)
+				got := append([]string{told(free.Run(t.Context(), inv, host))}, h.all()...)
 				if len(got) != len(tt.want) {
 					t.Fatalf("got  %q\nwant %q", got, tt.want)
 				}
@@ -99,7 +99,7 @@ env >env; echo '{"type":"result","subtype":"success","is_error":false,"result":"
 		 "setting_sources":["user","local"],"add_dirs":["/a b"],"system_prompt_mode":"replace"}`)
 	inv.Mode, inv.ExecutorSession = executor.Resume, "11111111-2222-4333-8444-555555555555"
 	host.Env = append(host.Env, "AGENT_ORCHESTRATOR_PROCESS=other", "DISABLE_AUTOUPDATER=0")
-	if got := told(Run(t.Context(), inv, host)); got != "completed | ok" {
+	if got := told(free.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	read := func(name string) string {
@@ -153,7 +153,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{``, `{"mcp_servers":[]}`, `mcp_servers must be an object`},
 	} {
 		inv, host, _ := turn(t, "", "", "Hello", tt.blueprint, tt.config)
-		if got := told(Run(t.Context(), inv, host)); !strings.HasPrefix(got, "failed {") || !strings.Contains(got, tt.want) {
+		if got := told(free.Run(t.Context(), inv, host)); !strings.HasPrefix(got, "failed {") || !strings.Contains(got, tt.want) {
 			t.Errorf("%s %s: got %s, want %s", tt.config, tt.blueprint, got, tt.want)
 		}
 	}
@@ -161,7 +161,7 @@ func TestWhatIsRefused(t *testing.T) {
 	inv.Mode = executor.Resume
 	for session, want := range map[string]string{"": `"error":"claude_session_gone"`, "--model": `executor_session_id \"--model\" is not the id of a Claude Code session`} {
 		inv.ExecutorSession = session
-		if got := told(Run(t.Context(), inv, host)); !strings.Contains(got, want) {
+		if got := told(free.Run(t.Context(), inv, host)); !strings.Contains(got, want) {
 			t.Errorf("session %q: got %s, want %s", session, got, want)
 		}
 	}
@@ -190,7 +190,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, 
 			inv, host, h := turn(t, fake(t, "cat >/dev/null\n"+tt.script), "", "Hello", "", "")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if got := told(Run(ctx, inv, host)); !strings.Contains(got, tt.want) {
+			if got := told(free.Run(ctx, inv, host)); !strings.Contains(got, tt.want) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if all := strings.Join(h.all(), "\n"); !strings.Contains(all, tt.heard) {
@@ -218,7 +218,7 @@ echo '{"type":"system","subtype":"init","session_id":"s"}'
 while :; do sleep 1; done`), "", "Hello", "", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	h.tell = func(string, json.RawMessage) { cancel() }
-	if got := told(Run(ctx, inv, host)); got != string(run.Stopped) {
+	if got := told(free.Run(ctx, inv, host)); got != string(run.Stopped) {
 		t.Errorf("got %s", got)
 	}
 	raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))
@@ -246,7 +246,7 @@ while :; do sleep 0.05; done`), "", "Hello", "", "")
 				cancel()
 			}
 		}
-		if got := told(Run(ctx, inv, host)); !strings.HasPrefix(got, tt.want) {
+		if got := told(free.Run(ctx, inv, host)); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
 		cancel()
@@ -257,7 +257,7 @@ while :; do sleep 0.05; done`), "", "Hello", "", "")
 func TestAnEmptyListIsNotAll(t *testing.T) {
 	inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do echo "$a"; done >args; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
 		"", "Hello", "", `{"tools":[],"setting_sources":[],"allowed_tools":[],"add_dirs":[]}`)
-	if got := told(Run(t.Context(), inv, host)); got != "completed | ok" {
+	if got := told(free.Run(t.Context(), inv, host)); got != "completed | ok" {
 		t.Fatal(got)
 	}
 	raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "args"))
@@ -276,7 +276,7 @@ func TestWhatAnAgentMaySay(t *testing.T) {
 	} {
 		inv, host, _ := turn(t, fake(t, `cat >/dev/null; for a in "$@"; do case "$a" in --m[ao]*) printf '%s ' "$a" >>args;; esac; done; echo '{"type":"result","subtype":"success","is_error":false,"result":"ok"}'`),
 			"", "Hello", tt.blueprint, tt.config)
-		got := told(Run(t.Context(), inv, host))
+		got := told(free.Run(t.Context(), inv, host))
 		if raw, err := os.ReadFile(filepath.Join(inv.ProjectDir, "args")); err == nil {
 			got = string(raw)
 		}

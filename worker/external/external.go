@@ -59,11 +59,12 @@ const (
 // Job is one run of a program.
 type Job struct {
 	Invocation executor.Invocation
-	Command    string          // the program's file, found before (process.Find)
-	Env        []string        // the whole environment
-	Grace      time.Duration   // between SIGTERM and SIGKILL; default 5 s
-	MaxResult  int             // bytes of a result; default 16 MiB
-	Kill       <-chan struct{} // closed when the program must be gone at once (process.Spec); nil: never
+	Command    string               // the program's file, found before (process.Find)
+	Env        []string             // the whole environment
+	Grace      time.Duration        // between SIGTERM and SIGKILL; default 5 s
+	MaxResult  int                  // bytes of a result; default 16 MiB
+	In         *process.Confinement // what the program may have and see; nil: all that this process may
+	Kill       <-chan struct{}      // closed when the program must be gone at once (process.Spec); nil: never
 	// Tell gets session events, and with the kind executor.LineBind what the program bound, while it runs, by one
 	// goroutine at a time; nil: nobody listens.
 	Tell func(kind string, body json.RawMessage)
@@ -84,7 +85,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		stop = j.Listen(t.hear)
 	}
 	exit, err := process.Run(ctx, process.Spec{
-		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace, Kill: j.Kill, MaxOutput: most, MaxLine: t.longest, OnStdout: t.line,
+		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace, In: j.In, Kill: j.Kill, MaxOutput: most, MaxLine: t.longest, OnStdout: t.line,
 	})
 	stop()
 	if bad := notStarted(err); bad != nil {

@@ -82,7 +82,7 @@ func (l *live) ask(ctx context.Context, j Job, t *turn) (bool, error) {
 			return false, err
 		}
 		l.begun, l.turn, l.blueprint = true, t, j.Invocation.Blueprint
-		go l.run(process.WithConfinement(l.ctx, process.ConfinementOf(ctx)), j, doc)
+		go l.run(j, doc)
 		return true, nil
 	}
 	changed := !bytes.Equal(l.blueprint, j.Invocation.Blueprint)
@@ -169,9 +169,9 @@ func (l *live) strays() (n int64, text []byte) {
 }
 
 // run runs the process to its end.
-func (l *live) run(ctx context.Context, j Job, doc []byte) {
-	l.exit, l.err = process.Run(ctx, process.Spec{
-		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, Kill: l.killed.Done(), MaxOutput: keptErrs,
+func (l *live) run(j Job, doc []byte) {
+	l.exit, l.err = process.Run(l.ctx, process.Spec{
+		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace, In: j.In, Kill: l.killed.Done(), MaxOutput: keptErrs,
 		MaxLine: l.most + slack, OnStdout: l.stdout, OnStderr: l.stderr,
 	})
 	if l.ctx.Err() == nil {

@@ -218,7 +218,7 @@ func TestSettingsAreStrict(t *testing.T) {
 		{`{"provider":"openai","model":"m","headers":{"x y":"1"}}`, "cannot be sent"},
 		{`{"provider":"openai","model":"m","max_history_bytes":99999999999}`, "max_history_bytes must be"},
 	} {
-		o := Run(t.Context(), executor.Invocation{Mode: executor.Start, Config: json.RawMessage(tt.config)}, (&memory{}).host())
+		o := Executor{}.Run(t.Context(), executor.Invocation{Mode: executor.Start, Config: json.RawMessage(tt.config)}, (&memory{}).host())
 		if o.Error == nil || o.Error.Code != CodeConfig || !strings.Contains(o.Error.Message, tt.want) {
 			t.Errorf("%s: got %s %v, want %s", tt.config, summary(o), o.Error, tt.want)
 		}

@@ -25,13 +25,19 @@ import (
 	"ao/shared/wire"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/tools"
+	"ao/worker/process"
 )
 
 // lastWords is how long a run that was stopped may take to keep what there is.
 const lastWords = 3 * time.Second
 
+// Executor talks to models. The programs that it starts are MCP servers.
+type Executor struct {
+	In *process.Confinement // what the programs may have and see; nil: all that this process may
+}
+
 // Run does one turn of the session.
-func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	s, agent, err := read(inv, osLookup)
 	if err != nil {
 		return failed(err)
@@ -48,7 +54,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		return failed(err)
 	}
 	box, unusable := tools.Open(ctx, servers, tools.Config{
-		Env: s.environ(host.Env), Dir: inv.ProjectDir, Kill: host.Kill, Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
+		Env: s.environ(host.Env), Dir: inv.ProjectDir, In: e.In, Kill: host.Kill, Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
 	})
 	defer box.Close()
 	if ctx.Err() != nil {

@@ -186,7 +186,7 @@ func TestResumeWithoutHistory(t *testing.T) {
 			if tt.host != nil {
 				host = tt.host(host)
 			}
-			o := Run(t.Context(), s.invocation(executor.Resume, "run_2", "Hi", "", ""), host)
+			o := Executor{}.Run(t.Context(), s.invocation(executor.Resume, "run_2", "Hi", "", ""), host)
 			if o.Status != run.Failed || o.Error.Code != tt.want || !strings.Contains(o.Error.Message, tt.hints) {
 				t.Errorf("got %s %v", summary(o), o.Error)
 			}
@@ -202,7 +202,7 @@ func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
 	m := &memory{}
 	host := m.host()
 	host.State, host.Keep = nil, nil
-	o := Run(t.Context(), s.invocation(executor.Start, "run_1", "Hi", "", ""), host)
+	o := Executor{}.Run(t.Context(), s.invocation(executor.Start, "run_1", "Hi", "", ""), host)
 	if got := summary(o); got != "completed hello" {
 		t.Errorf("got %s", got)
 	}

@@ -293,7 +293,7 @@ func play(t *testing.T, m *memory, inv executor.Invocation) run.Outcome {
 
 func playIn(ctx context.Context, t *testing.T, m *memory, inv executor.Invocation) run.Outcome {
 	t.Helper()
-	o := Run(ctx, inv, m.host())
+	o := Executor{}.Run(ctx, inv, m.host())
 	shown, _ := json.Marshal(o)
 	all := string(shown) + strings.Join(m.events, "\n") + string(m.state)
 	if o.Error != nil {

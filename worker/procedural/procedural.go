@@ -59,12 +59,13 @@ const (
 // Job is one run of a command.
 type Job struct {
 	Invocation executor.Invocation
-	Command    string          // the program's file, found before (process.Find)
-	Env        []string        // the whole environment
-	Timeout    time.Duration   // default 5 minutes; a deadline of ctx holds, too
-	Grace      time.Duration   // between SIGTERM and SIGKILL; default 5 s
-	MaxResult  int             // bytes of stdout that a JSON value may have; default 16 MiB. Text of more is cut.
-	Kill       <-chan struct{} // closed when the command must be gone at once (process.Spec); nil: never
+	Command    string               // the program's file, found before (process.Find)
+	Env        []string             // the whole environment
+	Timeout    time.Duration        // default 5 minutes; a deadline of ctx holds, too
+	Grace      time.Duration        // between SIGTERM and SIGKILL; default 5 s
+	MaxResult  int                  // bytes of stdout that a JSON value may have; default 16 MiB. Text of more is cut.
+	In         *process.Confinement // what the command may have and see; nil: all that this process may
+	Kill       <-chan struct{}      // closed when the command must be gone at once (process.Spec); nil: never
 	// Tell gets session events while the command runs: each line on stderr is a message of the system, at most
 	// EventsPerSecond of them on average. It is called by one goroutine at a time; nil: nobody listens.
 	Tell func(kind string, body json.RawMessage)
@@ -87,7 +88,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	timed, cancel := context.WithTimeoutCause(ctx, cmp.Or(j.Timeout, DefaultTimeout), errTimeout)
 	defer cancel()
 	most := cmp.Or(j.MaxResult, maxResult)
-	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace, Kill: j.Kill, MaxOutput: most}
+	spec := process.Spec{Path: j.Command, Args: args, Dir: j.Invocation.ProjectDir, Env: j.Env, Grace: j.Grace, In: j.In, Kill: j.Kill, MaxOutput: most}
 	var p *progress
 	if j.Tell != nil {
 		p = &progress{tell: j.Tell, now: time.Now}

@@ -2,7 +2,6 @@ package process
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -21,19 +20,6 @@ type Confinement struct {
 	Sandbox Sandbox
 	Reads   []string // what the sandbox shows beside, read-only: folders that the programs belong to
 	Secrets []string // files that the sandbox hides, whatever else it shows
-}
-
-type confined struct{}
-
-// WithConfinement gives a context whose programs are confined so.
-func WithConfinement(ctx context.Context, c *Confinement) context.Context {
-	return context.WithValue(ctx, confined{}, c)
-}
-
-// ConfinementOf is what WithConfinement gave; nil where there is none.
-func ConfinementOf(ctx context.Context) *Confinement {
-	c, _ := ctx.Value(confined{}).(*Confinement)
-	return c
 }
 
 // Limits are those of each process of a program, as the kernel keeps them (setrlimit); 0: none of its own. They hold from the

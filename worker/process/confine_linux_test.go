@@ -16,9 +16,9 @@ import (
 // confinedTo runs a line of sh, confined so.
 func confinedTo(t *testing.T, c Confinement, dir, line string) (Exit, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(WithConfinement(t.Context(), &c), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	return Run(ctx, Spec{Path: "/bin/sh", Args: []string{"-c", line}, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/nowhere"}})
+	return Run(ctx, Spec{Path: "/bin/sh", Args: []string{"-c", line}, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=/nowhere"}, In: &c})
 }
 
 // TestLimitsHoldFromTheFirstInstruction asks the kernel which limits a program has, and one that it has started.
@@ -239,9 +239,9 @@ func TestWhatLiesDeeperCounts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.box.Kind = Bubblewrap
-			ctx, cancel := context.WithTimeout(WithConfinement(t.Context(), &Confinement{Sandbox: tt.box}), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			e, err := Run(ctx, Spec{Path: home + "/program", Dir: tt.dir, Env: []string{"PATH=" + os.Getenv("PATH")}})
+			e, err := Run(ctx, Spec{Path: home + "/program", Dir: tt.dir, Env: []string{"PATH=" + os.Getenv("PATH")}, In: &Confinement{Sandbox: tt.box}})
 			if err != nil || string(e.Stdout) != tt.want {
 				t.Errorf("%v: got %q, want %q; %s", err, e.Stdout, tt.want, e.Stderr)
 			}
@@ -282,10 +282,10 @@ func TestTheGatewayIsReachedFromTheSandbox(t *testing.T) {
 func TestASandboxedProgramIsAskedToEnd(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
-	ctx, cancel := context.WithCancel(WithConfinement(t.Context(), &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}))
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	e, err := Run(ctx, Spec{
-		Path: "/bin/sh", Args: []string{"-c", `trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: time.Minute,
+		Path: "/bin/sh", Args: []string{"-c", `trap 'echo asked; exit 5' TERM; echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: time.Minute, In: &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}},
 		OnStdout: func(line []byte) {
 			if string(line) == "up" {
 				cancel()
@@ -301,12 +301,12 @@ func TestASandboxedProgramIsAskedToEnd(t *testing.T) {
 func TestOneThatDoesNotEndIsKilledInItsSandbox(t *testing.T) {
 	sandbox(t)
 	t.Parallel()
-	ctx, cancel := context.WithCancel(WithConfinement(t.Context(), &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}))
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	mark := fmt.Sprintf("987%d", os.Getpid())
 	e, err := Run(ctx, Spec{
 		Path: "/bin/sh", Args: []string{"-c", `trap '' TERM; setsid env -i sleep ` + mark + ` & echo up; while :; do sleep 0.01; done`}, Dir: t.TempDir(),
-		Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: 100 * time.Millisecond,
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Grace: 100 * time.Millisecond, In: &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}},
 		OnStdout: func([]byte) { cancel() },
 	})
 	if !errors.Is(err, context.Canceled) || e.Code != 137 {
@@ -334,8 +334,8 @@ func TestLimitsHoldInTheSandbox(t *testing.T) {
 func TestNothingRunsOutsideItsSandbox(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var ran bool
-	ctx := WithConfinement(t.Context(), &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}})
-	_, err := Run(ctx, Spec{Path: "/bin/sh", Args: []string{"-c", "echo ran"}, Dir: "/", OnStdout: func([]byte) { ran = true }})
+	box := Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}
+	_, err := Run(t.Context(), Spec{Path: "/bin/sh", Args: []string{"-c", "echo ran"}, Dir: "/", In: &box, OnStdout: func([]byte) { ran = true }})
 	if bad, ok := errors.AsType[*StartError](err); !ok || ran || !strings.Contains(bad.Reason, "install bubblewrap") {
 		t.Errorf("ran: %v, %v", ran, err)
 	}

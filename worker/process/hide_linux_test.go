@@ -21,14 +21,12 @@ import (
 // hider is a worker that hides PROCESS_TEST_HIDE and has a program, which is this file again, prowl: by itself, and in namespaces of its
 // own where those are to be had. It says what was found.
 func hider() {
-	ctx, limits := context.Background(), Limits{}
+	var box Confinement
 	if os.Getenv("PROCESS_TEST_LIMITED") != "" {
-		limits = Limits{OpenFiles: 500}
+		box.Limits = Limits{OpenFiles: 500}
 	}
 	if os.Getenv("PROCESS_TEST_BOX") != "" {
-		ctx = WithConfinement(ctx, &Confinement{Sandbox: Sandbox{Kind: Bubblewrap, Write: []string{os.TempDir()}}, Secrets: []string{os.Getenv("PROCESS_TEST_KEY")}})
-	} else {
-		ctx = WithConfinement(ctx, &Confinement{Limits: limits})
+		box = Confinement{Sandbox: Sandbox{Kind: Bubblewrap, Write: []string{os.TempDir()}}, Secrets: []string{os.Getenv("PROCESS_TEST_KEY")}}
 	}
 	if os.Getenv("PROCESS_TEST_OPEN") == "" {
 		Private()
@@ -49,7 +47,7 @@ func hider() {
 		os.Exit(1)
 	}
 	self, _ := os.Executable()
-	e, err := Run(ctx, Spec{Path: self, Stdin: fmt.Appendf(nil, "%sprocess %d\n", os.Getenv("PROCESS_TEST_ASK"), os.Getpid()), Env: []string{"PROCESS_TEST_PROWL=1", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}})
+	e, err := Run(context.Background(), Spec{Path: self, In: &box, Stdin: fmt.Appendf(nil, "%sprocess %d\n", os.Getenv("PROCESS_TEST_ASK"), os.Getpid()), Env: []string{"PROCESS_TEST_PROWL=1", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}})
 	fmt.Printf("%s%s", e.Stdout, e.Stderr)
 	if again, _ := os.ReadFile(os.Getenv("PROCESS_TEST_KEY")); err != nil || string(again) != string(kept) {
 		fmt.Println(err, "the worker cannot read its own key any more")

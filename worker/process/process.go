@@ -51,6 +51,7 @@ type Spec struct {
 	Grace     time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
 	WaitDelay time.Duration     // how long pipes may stay open after the end of all processes known; default 2 s
 	Reads     []string          // files that the program reads, wherever they lie: a sandbox shows them
+	In        *Confinement      // what it may have and see; nil: all that this process may
 	Kill      <-chan struct{}   // once closed, the group gets SIGKILL at once, whatever grace it is in; ctx ends before or with it. nil: never
 
 	limits    []rlimit // of Confinement
@@ -79,8 +80,8 @@ type Exit struct {
 
 // Run runs a program to its end and the end of everything it started. The error is a *StartError if it could not
 // be started, and ctx's cause if ctx ended before the program did; then Exit still says how it ended. An exit
-// code other than 0 is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL. WithConfinement says what
-// the program may have and see.
+// code other than 0 is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL. Spec.In says what the
+// program may have and see.
 func Run(ctx context.Context, s Spec) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)
@@ -90,7 +91,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	if span.On() {
 		span.Set("process.executable.name", filepath.Base(s.Path))
 	}
-	c := ConfinementOf(ctx)
+	c := s.In
 	if c != nil {
 		var temp string
 		var err error

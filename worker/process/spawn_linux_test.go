@@ -78,15 +78,13 @@ func BenchmarkConfined(b *testing.B) {
 		{"sandbox", &Confinement{Sandbox: Sandbox{Kind: Bubblewrap}}},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
-			ctx := b.Context()
 			if tt.c != nil {
 				if err := tt.c.Hold(); err != nil {
 					b.Skip(err)
 				}
-				ctx = WithConfinement(ctx, tt.c)
 			}
 			for b.Loop() {
-				if e, err := Run(ctx, Spec{Path: path, Env: []string{"PATH=" + os.Getenv("PATH")}}); err != nil || e.Code != 0 {
+				if e, err := Run(b.Context(), Spec{Path: path, In: tt.c, Env: []string{"PATH=" + os.Getenv("PATH")}}); err != nil || e.Code != 0 {
 					b.Fatal(err, e)
 				}
 			}

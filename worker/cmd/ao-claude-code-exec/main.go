@@ -26,5 +26,5 @@ Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
 
 func main() {
 	process.Begin("ao-claude-code-exec", help)
-	executor.Program(claudecode.Run)
+	executor.Program(claudecode.Executor{}.Run)
 }

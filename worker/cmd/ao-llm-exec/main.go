@@ -30,5 +30,5 @@ Exit codes: 0 completed, 1 failed, 2 the document cannot be read, 143 stopped.
 
 func main() {
 	process.Begin("ao-llm-exec", help)
-	executor.Program(llm.Run)
+	executor.Program(llm.Executor{}.Run)
 }

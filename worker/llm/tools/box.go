@@ -38,14 +38,15 @@ const (
 // nothing of that may wait for one for ever.
 const legacy = "2025-11-25"
 
-// Config says how the servers are talked to. All are required but Dir and Kill.
+// Config says how the servers are talked to. All are required but Dir, In and Kill.
 type Config struct {
-	Env       []string        // of the programs
-	Dir       string          // their working directory
-	Kill      <-chan struct{} // closed when they must be gone at once (process.Spec); nil: never
-	Connect   time.Duration   // until a server has told its tools
-	Timeout   time.Duration   // of one call
-	MaxOutput int             // bytes of one result; the middle of more is cut out, visibly
+	Env       []string             // of the programs
+	Dir       string               // their working directory
+	In        *process.Confinement // what they may have and see; nil: all that this process may
+	Kill      <-chan struct{}      // closed when they must be gone at once (process.Spec); nil: never
+	Connect   time.Duration        // until a server has told its tools
+	Timeout   time.Duration        // of one call
+	MaxOutput int                  // bytes of one result; the middle of more is cut out, visibly
 }
 
 // Box is the tools of a run.

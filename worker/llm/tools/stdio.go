@@ -50,7 +50,7 @@ func (s Server) begin(ctx context.Context, c Config) (*program, error) {
 	go func() {
 		defer close(p.over)
 		exit, err := process.Run(ctx, process.Spec{
-			Path: path, Args: s.Args, Dir: c.Dir, Env: env, Input: p.input, Kill: c.Kill, MaxOutput: maxStderr, MaxLine: maxLine, Grace: parting,
+			Path: path, Args: s.Args, Dir: c.Dir, Env: env, Input: p.input, In: c.In, Kill: c.Kill, MaxOutput: maxStderr, MaxLine: maxLine, Grace: parting,
 			OnStdout: func(line []byte) { w.Write(append(line, '\n')) }, // an error: nobody reads any more
 		})
 		p.mu.Lock()
