@@ -102,7 +102,7 @@ func (a *agents) watch(ctx context.Context) error {
 	a.load()
 	go every(ctx, time.Second, func(context.Context) { a.load() })
 	b := a.c.bus.Bucket(subject.Agents)
-	have, err := a.c.fill(ctx, b, func(string, []byte) {})
+	have, err := list(ctx, b, a.c.insist)
 	if err != nil {
 		return err
 	}

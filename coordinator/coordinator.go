@@ -102,7 +102,10 @@ type Coordinator struct {
 	tellings *tellings
 	offers   *offers
 	versions *versions
+	queues   *queues
+	news     *announcer
 	lanes    *tender
+	retained *retention
 	meters   *meters     // nil: nothing is counted
 	started  atomic.Bool // keys and registries are read
 	full     atomic.Bool // the history has no room for new runs
@@ -114,21 +117,21 @@ type Coordinator struct {
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: newKeys()}
-	c.fleet = newRoster(c)
-	c.agents = newAgents(c)
-	c.leases = newLeases(c)
-	c.turns, c.trees = newTurns(c), newTrees(c)
-	c.hooks, c.tellings = newHooks(c), newTellings(c)
-	c.offers, c.versions = newOffers(c), newVersions(c)
-	c.lanes = newTender(c)
-	c.scheduler = control.New(cfg.Log, c.plans()...)
-	measure := c.metered()
 	c.Journal = journal.New(cfg.Bus, journal.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: measure, Version: cfg.RecordVersion,
+		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
 		Key:     c.keys.Of,
 		Checked: c.keys.Marked,
 	})
+	c.fleet = newRoster(c)
+	c.agents = newAgents(c)
+	c.leases = newLeases(c)
+	c.versions = newVersions(c)
 	c.recording()
+	c.turns, c.trees = newTurns(c), newTrees(c)
+	c.hooks, c.tellings = newHooks(c), newTellings(c)
+	c.offers = newOffers(c)
+	wireQueues(c)
+	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }
 
@@ -157,6 +160,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.fleet.watch(ctx) })
+	g.Go(func() error { return c.queues.watch(ctx) })
 	g.Go(func() error { return c.agents.watch(ctx) })
 	g.Go(func() error {
 		if err := c.settled(ctx); err != nil {
@@ -179,7 +183,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 func (c *Coordinator) settled(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for c.Journal.Ready() != nil || !c.fleet.read.Load() || !c.agents.read.Load() {
+	for c.Journal.Ready() != nil || c.Registries() != nil {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -210,7 +214,7 @@ var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners
 
 // Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be taken for new.
 func (c *Coordinator) Registries() error {
-	if c.fleet.read.Load() && c.agents.read.Load() {
+	if c.fleet.read.Load() && c.queues.read.Load() && c.agents.read.Load() {
 		return nil
 	}
 	return errStarting

@@ -50,7 +50,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 
 	for _, c := range []*Coordinator{f.c, other} {
 		natstest.Until(t, "it knows of no run any more that has ended long ago", func() bool {
-			c.truncate(t.Context())
+			c.retained.truncate(t.Context())
 			_, _, ended := c.Journal.Counts()
 			return ended == 1 && len(c.Journal.Late()) == 0
 		})

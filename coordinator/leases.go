@@ -51,7 +51,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error
 		Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL, RecordVersion: l.c.versions.Told(), EventVersion: l.c.versions.events.told(),
 	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
-		reply.Lanes = l.c.fleet.lanesOf(r)
+		reply.Lanes = l.c.queues.of(r)
 		l.c.Journal.Idle(b.RunnerID, b.Idle)
 		for _, session := range b.Idle {
 			if l.c.Journal.Gone(session) {

@@ -110,3 +110,54 @@ func serving(all []Member, name, hash string) (n int) {
 	}
 	return n
 }
+
+// own are the queues of registered runners' own agents.
+func (r *roster) own() map[string]bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := map[string]bool{}
+	for _, m := range r.members {
+		all[m.own] = true
+	}
+	return all
+}
+
+// base are the queues of type and profile alone that registered runners take from.
+func (r *roster) base() map[string]fleet.Want {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	all := map[string]fleet.Want{}
+	for _, m := range r.members {
+		if m.RequireMatchingTags {
+			continue
+		}
+		for _, w := range []fleet.Want{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
+			all[w.Lane()] = w
+		}
+	}
+	return all
+}
+
+// satisfied tells whether any registered runner satisfies w, online or not.
+func (r *roster) satisfied(w fleet.Want) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, m := range r.members {
+		if m.Satisfies(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// takers are the online runners that satisfy w.
+func (r *roster) takers(w fleet.Want) (ids []string) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, m := range r.members {
+		if r.status(m) == fleet.Online && m.Satisfies(w) {
+			ids = append(ids, m.id)
+		}
+	}
+	return ids
+}

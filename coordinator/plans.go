@@ -34,9 +34,9 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "completion", Do: newUnfinished(c), Every: unfinishedEvery, Sure: sure},
 		{Name: "expiry", Do: control.Func(c.fleet.silence), Every: time.Second},
 		{Name: "queues", Do: c.lanes, Every: 250 * time.Millisecond, Sure: sure},
-		{Name: "closing", Do: control.Func(c.fleet.closeQueues), Every: grace / 10},
-		{Name: "announcing", Do: control.Func(c.fleet.announcements), Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
-		{Name: "retention", Do: &retention{c: c}, Every: tendEvery, Sure: sure},
+		{Name: "closing", Do: control.Func(c.queues.closeDue), Every: grace / 10},
+		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
+		{Name: "retention", Do: c.retained, Every: tendEvery, Sure: sure},
 		{Name: "room", Do: control.Func(c.lookForRoom), Every: min(c.beatEvery(), 5*time.Second)},
 		{Name: "versions", Do: c.versions, Every: c.versions.pace()},
 	}

@@ -100,11 +100,11 @@ func stuck(t *testing.T, all []*Coordinator, id string) {
 		a, ok := c.Journal.Active(id)
 		s, err := c.bus.LaneState(t.Context(), a.Lane)
 		_, _, entry := c.bus.Bucket(subject.Lanes).Get(t.Context(), a.Lane)
-		c.fleet.mu.RLock()
-		_, known := c.fleet.queues.all[a.Lane]
+		c.queues.mu.RLock()
+		_, known := c.queues.all[a.Lane]
 		t.Errorf("coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
-			i, ok, a.Claim != nil, a.Lane, a.QueuedSeq, s, err, entry, known, c.fleet.queues.made[a.Lane] != nil, c.fleet.queues.closing)
-		c.fleet.mu.RUnlock()
+			i, ok, a.Claim != nil, a.Lane, a.QueuedSeq, s, err, entry, known, c.queues.made[a.Lane] != nil, c.queues.closing)
+		c.queues.mu.RUnlock()
 	}
 	t.FailNow()
 }
@@ -122,12 +122,12 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 		}
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := goes.fleet.closeQueue(t.Context(), lane); err != nil {
+			if err := goes.queues.close(t.Context(), lane); err != nil {
 				t.Error(err)
 			}
 		})
 		both.Go(func() {
-			if _, err := comes.fleet.lane(t.Context(), want, "x"); err != nil {
+			if _, err := comes.queues.lane(t.Context(), want, "x"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -135,7 +135,7 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 		if _, err := goes.bus.LaneState(t.Context(), lane); err != nil {
 			t.Fatalf("round %d: its consumer: %v", i, err)
 		}
-		if _, err := comes.fleet.retire(t.Context(), lane); err != nil { // room for the next
+		if _, err := comes.queues.retire(t.Context(), lane); err != nil { // room for the next
 			t.Fatal(err)
 		}
 	}
@@ -154,23 +154,23 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	first := submit(t, late, body, "")
 	lane := active(t, goes, first.RunID, "is queued", isQueued).Lane
 	finish(t, goes, claim(t, goes, first.RunID, r))
-	late.fleet.mu.RLock()
-	q, made := late.fleet.queues.all[lane], late.fleet.queues.made[lane]
-	late.fleet.mu.RUnlock()
-	if gone, err := goes.fleet.retire(t.Context(), lane); !gone || err != nil {
+	late.queues.mu.RLock()
+	q, made := late.queues.all[lane], late.queues.made[lane]
+	late.queues.mu.RUnlock()
+	if gone, err := goes.queues.retire(t.Context(), lane); !gone || err != nil {
 		t.Fatalf("gone %t: %v", gone, err)
 	}
-	natstest.Until(t, "the other has heard of it", func() bool { return !late.fleet.made(lane) })
-	late.fleet.mu.Lock() // as if it had not
-	late.fleet.queues.all[lane], late.fleet.queues.made[lane] = q, made
-	late.fleet.mu.Unlock()
+	natstest.Until(t, "the other has heard of it", func() bool { return !late.queues.isMade(lane) })
+	late.queues.mu.Lock() // as if it had not
+	late.queues.all[lane], late.queues.made[lane] = q, made
+	late.queues.mu.Unlock()
 	second := submit(t, late, body, "")
-	late.fleet.putLane(lane, nil) // now it has
+	late.queues.put(lane, nil) // now it has
 	before, err := goes.bus.LaneState(t.Context(), lane)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := goes.fleet.closeQueue(t.Context(), lane); err != nil {
+	if err := goes.queues.close(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
 	if now, err := goes.bus.LaneState(t.Context(), lane); err != nil || !now.Created.Equal(before.Created) {
@@ -210,7 +210,7 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 					}
 					lane := fleet.Want{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.Lane()
 					if (round+tag+i)%2 == 0 { // as if its room were needed now
-						if _, err := c.fleet.retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
+						if _, err := c.queues.retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
 							t.Error(err)
 						}
 						continue

@@ -17,7 +17,7 @@ import (
 	"ao/shared/run"
 )
 
-// roster is who may take runs: the registered runners, when each was heard last, and the queues in use.
+// roster is who may take runs: the registered runners, and when each was heard last.
 type roster struct {
 	c    *Coordinator
 	read atomic.Bool
@@ -26,8 +26,7 @@ type roster struct {
 
 	mu      sync.RWMutex
 	members map[string]*member
-	queues  *queues
-	matched map[string]bool  // by lane: does an online runner match; forgotten when anything changes, and after a second
+	matched map[string]bool  // by lane: does an online runner match; forgotten when a runner changes, and after a second
 	owned   map[string]known // runner-owned agents by name; likewise
 	forgot  time.Time        // when both were forgotten last
 	looked  time.Time        // the last look for silence
@@ -53,49 +52,15 @@ type member struct {
 }
 
 func newRoster(c *Coordinator) *roster {
-	return &roster{c: c, members: map[string]*member{}, queues: newQueues(), matched: map[string]bool{}, left: map[[2]string]time.Time{}, gone: map[string]time.Time{}, began: time.Now()}
+	return &roster{c: c, members: map[string]*member{}, matched: map[string]bool{}, left: map[[2]string]time.Time{}, gone: map[string]time.Time{}, began: time.Now()}
 }
 
 // owners is the key in bucket `runners` that all registrations compare and set.
 const ownersKey = "_owners"
 
-// watch reads both buckets and follows them.
+// watch reads the bucket and follows it.
 func (r *roster) watch(ctx context.Context) error {
-	runners, lanes := r.c.bus.Bucket(subject.Runners), r.c.bus.Bucket(subject.Lanes)
-	haveLanes, err := r.c.fill(ctx, lanes, r.putLane)
-	if err != nil {
-		return err
-	}
-	haveRunners, err := r.c.fill(ctx, runners, r.put)
-	if err != nil {
-		return err
-	}
-	r.read.Store(true)
-	other := make(chan error, 1)
-	go func() { other <- follow(ctx, lanes, haveLanes, r.putLane) }()
-	return errors.Join(follow(ctx, runners, haveRunners, r.put), <-other)
-}
-
-// fill reads a bucket once; follow hears of every change since. A deleted key has no value.
-func (c *Coordinator) fill(ctx context.Context, b *bus.Bucket, put func(key string, value []byte)) (all map[string]bus.Value, err error) {
-	err = c.insist(ctx, "what is registered", func() (err error) {
-		all, err = b.List(ctx)
-		return err
-	})
-	for key, v := range all {
-		put(key, v.Body)
-	}
-	return all, err
-}
-
-func follow(ctx context.Context, b *bus.Bucket, have map[string]bus.Value, put func(key string, value []byte)) error {
-	return b.Watch(ctx, have, func(ch bus.Change) error {
-		if ch.Deleted {
-			ch.Body = nil
-		}
-		put(ch.Key, ch.Body)
-		return nil
-	})
+	return watch(ctx, r.c.bus.Bucket(subject.Runners), r.c.insist, r.put, func() { r.read.Store(true) })
 }
 
 func (r *roster) put(id string, value []byte) {
@@ -160,13 +125,13 @@ func (r *roster) write(ctx context.Context, id string, value []byte, rev uint64)
 	return nil
 }
 
-// forget drops what is made from members and lanes. The caller holds mu.
+// forget drops what is made from members. The caller holds mu.
 func (r *roster) forget() {
 	clear(r.matched)
 	r.owned, r.forgot = nil, time.Now()
 }
 
-// remembered is how long it counts what was made of members and lanes: who is silent is online no more without anybody's doing.
+// remembered is how long it counts what was made of members: who is silent is online no more without anybody's doing.
 const remembered = time.Second
 
 func stale(forgot time.Time) bool { return time.Since(forgot) >= remembered }

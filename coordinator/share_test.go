@@ -67,24 +67,22 @@ func TestWhichQueueMakesRoom(t *testing.T) {
 		{"not one that was asked for a moment ago", map[string]queue{"a": tagged("a", mine)}, map[string]time.Time{"a": now.Add(time.Hour)}, ""},
 		{"not one of runners' agents", map[string]queue{"a": runners}, nil, ""},
 	} {
-		r := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t)}).fleet
+		s := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t)}).queues
 		for lane, q := range tt.queues {
-			r.queues.all[lane] = q
+			s.all[lane] = q
 			if at, ok := tt.used[lane]; ok {
-				r.queues.made[lane] = new(atomic.Int64)
-				r.queues.made[lane].Store(at.UnixNano())
+				s.made[lane] = new(atomic.Int64)
+				s.made[lane].Store(at.UnixNano())
 			}
 		}
-		_, by := r.queues.sharedBy(false)
-		if got := r.unused(tagged("new", mine), by); got != tt.want {
+		if got, _ := s.unused(tagged("new", mine)); got != tt.want {
 			t.Errorf("%s: %q goes, want %q", tt.what, got, tt.want)
 		}
 	}
-	r := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t)}).fleet
-	r.queues.all["a"] = runners
-	r.members["rnr_a"] = &member{id: "rnr_a", own: "a"}
-	_, by := r.queues.sharedBy(true)
-	if got := r.unused(runners, by); got != "" {
+	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t)})
+	c.queues.all["a"] = runners
+	c.fleet.members["rnr_a"] = &member{id: "rnr_a", own: "a"}
+	if got, _ := c.queues.unused(runners); got != "" {
 		t.Errorf("the queue of a registered runner's agents goes: %q", got)
 	}
 }
@@ -103,9 +101,9 @@ func TestAQueueCountsToItsCaller(t *testing.T) {
 	more.Hostname, more.Tags = "there", []string{"later"}
 	register(t, c, more)
 	lane := active(t, c, a.RunID, "is queued", isQueued).Lane
-	c.fleet.mu.RLock()
-	defer c.fleet.mu.RUnlock()
-	if got, want := c.fleet.queues.all[lane].Caller, c.callerOf("somebody"); got != want || got == "" || got == c.callerOf("another") {
+	c.queues.mu.RLock()
+	defer c.queues.mu.RUnlock()
+	if got, want := c.queues.all[lane].Caller, c.callerOf("somebody"); got != want || got == "" || got == c.callerOf("another") {
 		t.Errorf("it counts to %q, want %q", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +80,8 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 	})
 	lanes, unqueued := c.Journal.Lines()
 	s.Unqueued = waitingIn(unqueued)
-	wants := c.fleet.inUse()
+	wants := c.queues.wants() // in use, or that a runner takes from
+	maps.Copy(wants, c.fleet.base())
 	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
 		w, ok := wants[l.Lane]
@@ -104,25 +106,6 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 		}
 	}
 	return s
-}
-
-// inUse are the lanes that are in use, or that a runner takes from.
-func (r *roster) inUse() map[string]fleet.Want {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	all := make(map[string]fleet.Want, len(r.queues.all))
-	for lane, q := range r.queues.all {
-		all[lane] = q.Want
-	}
-	for _, m := range r.members {
-		if m.RequireMatchingTags {
-			continue
-		}
-		for _, w := range []fleet.Want{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
-			all[w.Lane()] = w
-		}
-	}
-	return all
 }
 
 // baseWant is what a lane stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as much as the name does.

@@ -112,12 +112,12 @@ func TestPayloadsOfNoRunGo(t *testing.T) {
 	if err := c.bus.PutPart(t.Context(), run.NewID()+".in", 0, []byte("never stored")); err != nil {
 		t.Fatal(err)
 	}
-	c.truncate(t.Context())
-	c.sweepPayloads(t.Context(), time.Now().Add(-time.Hour))
+	c.retained.truncate(t.Context())
+	c.retained.sweepPayloads(t.Context(), time.Now().Add(-time.Hour))
 	if all := payloads(t, c.bus); len(all) != 4 {
 		t.Errorf("what is young may be about to be named; left are %v", all)
 	}
-	c.sweepPayloads(t.Context(), time.Now().Add(time.Second))
+	c.retained.sweepPayloads(t.Context(), time.Now().Add(time.Second))
 	if all := payloads(t, c.bus); len(all) != 2 || all[newer.RunID].Parts == 0 || all[open.RunID].Parts == 0 {
 		t.Errorf("left are %v", all)
 	}

@@ -166,7 +166,7 @@ func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) (toget
 // first is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
 func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
 	if p.spec.Type == run.Start && c.fleet.laneMatches(p.lane, p.want) && !c.stopped(p.spec.Parent) {
-		lane, err := c.fleet.ensure(ctx, p.lane, queue{p.want, p.spec.Caller}, false)
+		lane, err := c.queues.ensure(ctx, p.lane, queue{p.want, p.spec.Caller}, false)
 		if err != nil {
 			return bus.Entry{}, err
 		}

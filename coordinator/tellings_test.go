@@ -125,7 +125,7 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	for range 3 {
 		f.ends(submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "").RunID, said("ok"))
 	}
-	f.c.truncate(t.Context())
+	f.c.retained.truncate(t.Context())
 	if _, err := f.c.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("an old look told the parent again: %v", err)
 	}

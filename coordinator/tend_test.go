@@ -48,10 +48,10 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	idle, waiting := lane(all[0]), []string{lane(all[1]), lane(other)}
 	finish(t, c, claim(t, c, all[0].RunID, r))
 	asked := func(at time.Time) { // when the queues were asked for last
-		c.fleet.mu.Lock()
-		defer c.fleet.mu.Unlock()
-		for lane := range c.fleet.queues.all {
-			if used := c.fleet.queues.made[lane]; used != nil {
+		c.queues.mu.Lock()
+		defer c.queues.mu.Unlock()
+		for lane := range c.queues.all {
+			if used := c.queues.made[lane]; used != nil {
 				used.Store(at.UnixNano())
 			}
 		}
@@ -61,9 +61,9 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 		t.Errorf("a queue goes that was asked for a moment ago: %v", err)
 	}
 	asked(time.Now().Add(-time.Minute))
-	c.fleet.mu.Lock()
-	c.fleet.queues.made[idle].Store(time.Now().Add(-30 * time.Second).UnixNano()) // those in which runs wait are older
-	c.fleet.mu.Unlock()
+	c.queues.mu.Lock()
+	c.queues.made[idle].Store(time.Now().Add(-30 * time.Second).UnixNano()) // those in which runs wait are older
+	c.queues.mu.Unlock()
 	if all[0], err = ask(3, "x"); err != nil {
 		t.Fatalf("the queue that nobody uses makes no room: %v", err)
 	}
@@ -72,7 +72,7 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 		t.Errorf("a queue goes in which runs wait: %v", err)
 	}
 	for _, lane := range waiting {
-		if gone, err := c.fleet.retire(t.Context(), lane); gone || err != nil {
+		if gone, err := c.queues.retire(t.Context(), lane); gone || err != nil {
 			t.Errorf("a queue goes in which a run waits: %v", err)
 		}
 	}
@@ -101,13 +101,14 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	if err := c.bus.Bucket(subject.Lanes).Delete(t.Context(), waits); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "its entry is gone", func() bool { _, ok := c.fleet.want(waits); return !ok })
+	natstest.Until(t, "its entry is gone", func() bool { _, ok := c.queues.want(waits); return !ok })
 	orphan, base := fleet.Want{Type: run.Procedural, Tags: []string{"old"}}.Lane(), r.BaseLanes()[0]
 	if err := c.bus.EnsureLane(t.Context(), orphan, 1); err != nil {
 		t.Fatal(err)
 	}
-	orphans := map[string]time.Time{}
-	c.sweepLanes(t.Context(), orphans)
+	lanes := newTender(c)
+	orphans := lanes.orphans
+	lanes.sweep(t.Context())
 	all, err := c.bus.Lanes(t.Context())
 	if err != nil || !slices.Contains(all, orphan) || orphans[orphan].IsZero() {
 		t.Fatalf("the first look left %q, %v, and notes %v", all, err, orphans)
@@ -118,7 +119,7 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	for lane := range orphans {
 		orphans[lane] = time.Now().Add(-time.Hour)
 	}
-	c.sweepLanes(t.Context(), orphans)
+	lanes.sweep(t.Context())
 	if all, err = c.bus.Lanes(t.Context()); err != nil || slices.Contains(all, orphan) {
 		t.Errorf("it stays: %q %v", all, err)
 	}
@@ -143,7 +144,7 @@ func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
 	if _, err := blank.records.PutPayload(t.Context(), name, []byte("a body")); err != nil {
 		t.Fatal(err)
 	}
-	blank.sweepPayloads(t.Context(), time.Now().Add(time.Hour))
+	blank.retained.sweepPayloads(t.Context(), time.Now().Add(time.Hour))
 	if left, err := b.ListPayloads(t.Context()); err != nil || len(left) != 1 {
 		t.Errorf("%d bodies are left: %v", len(left), err)
 	}
@@ -188,7 +189,7 @@ func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
 			claim(t, c, id, r)
 		}
 		before := made(a.Lane)
-		if _, err := c.mend(t.Context(), a); err != nil {
+		if _, err := c.lanes.mend(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
 		if again := !made(a.Lane).Equal(before); again == tt.begun {
@@ -208,17 +209,18 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.RunID) })
 	own, gone := r.BaseLanes(), fleet.Want{Type: run.Procedural, Profile: "gone"}.Lane()
 	for _, lane := range append(own, gone) {
-		if _, err := c.fleet.ensure(t.Context(), lane, queue{Want: fleet.Want{Type: run.Procedural}}, false); err != nil {
+		if _, err := c.queues.ensure(t.Context(), lane, queue{Want: fleet.Want{Type: run.Procedural}}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	orphans := map[string]time.Time{}
-	c.sweepLanes(t.Context(), orphans)
+	lanes := newTender(c)
+	orphans := lanes.orphans
+	lanes.sweep(t.Context())
 	if len(orphans) != 1 || orphans[gone].IsZero() {
 		t.Fatalf("it notes %v", orphans)
 	}
 	orphans[gone] = time.Now().Add(-time.Hour)
-	c.sweepLanes(t.Context(), orphans)
+	lanes.sweep(t.Context())
 	has := func() []string {
 		all, err := c.bus.Lanes(t.Context())
 		if err != nil {
@@ -229,7 +231,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
 		t.Errorf("there are %q", all)
 	}
-	if _, err := c.fleet.ensure(t.Context(), gone, queue{Want: fleet.Want{Type: run.Procedural, Profile: "gone"}}, false); err != nil || !slices.Contains(has(), gone) {
+	if _, err := c.queues.ensure(t.Context(), gone, queue{Want: fleet.Want{Type: run.Procedural, Profile: "gone"}}, false); err != nil || !slices.Contains(has(), gone) {
 		t.Errorf("it is not made again: %q, %v", has(), err)
 	}
 }

@@ -206,7 +206,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				c.leases.hearing.mu.Lock()
 				c.leases.hearing.since = time.Now().Add(-unheard)
 				c.leases.hearing.mu.Unlock()
-				has, err := c.mend(t.Context(), second)
+				has, err := c.lanes.mend(t.Context(), second)
 				if err != nil {
 					t.Error(err)
 				}

@@ -25,7 +25,9 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		defer truncating.Wait()
 		defer enough()
 		defer all.Wait()
-		truncating.Go(func() { _ = every(ctx, 5*time.Millisecond, func(ctx context.Context) { f.c.truncateBy(ctx, 20) }) })
+		truncating.Go(func() {
+			_ = every(ctx, 5*time.Millisecond, func(ctx context.Context) { f.c.retained.truncateBy(ctx, 20) })
+		})
 		for range 3 {
 			all.Go(func() {
 				for range 15 {
@@ -96,7 +98,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 	}
 	load()
 	natstest.Until(t, "what is done goes", func() bool {
-		f.c.truncate(t.Context())
+		f.c.retained.truncate(t.Context())
 		_, _, ended := f.c.Journal.Counts()
 		return ended == keep
 	})
@@ -124,7 +126,7 @@ func (f family) passes(a Accepted) {
 // sameForAll compares what the coordinator shows with what a journal shows that reads the stream anew.
 func (f family) sameForAll() {
 	f.Helper()
-	f.c.truncate(f.Context()) // one that was cut off may have truncated the stream and not the fold
+	f.c.retained.truncate(f.Context()) // one that was cut off may have truncated the stream and not the fold
 	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.Journal); got != want {
 		f.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}

@@ -170,7 +170,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 	}
 	lane := w.Lane()
 	if err == nil {
-		lane, err = t.c.fleet.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
+		lane, err = t.c.queues.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
@@ -273,7 +273,7 @@ func (t *turns) sweep(ctx context.Context) {
 		}
 		over := a.Stopping || a.QueuedSeq == 0 && t.inVain(a) != nil
 		if matched || over {
-			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !t.c.fleet.made(w.lane) { // it may have been pruned elsewhere when the run was queued
+			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !t.c.queues.isMade(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true
