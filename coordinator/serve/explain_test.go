@@ -268,26 +268,49 @@ func TestExplainToASession(t *testing.T) {
 	s.get("/status").want(401)
 }
 
-// TestExplainAnswersThatDoNotFit: what the session was asked again for stands between the claim and the offer. It is a field of the
-// message; workers of older versions write it as text alone, and theirs is told alike.
-func TestExplainAnswersThatDoNotFit(t *testing.T) {
-	t.Parallel()
+// explainedMind is how a run of an agent with an output schema is explained, once it has ended as do has it. do may write into its session.
+func explainedMind(t *testing.T, do func(*worker, run.Queued) run.Outcome) coordinator.Explanation {
+	t.Helper()
 	s := start(t)
 	var secret secrets
 	var w *worker
 	ready := make(chan struct{})
 	w = s.workAs(thinker("brain"), secret.noting(func(q run.Queued) run.Outcome {
 		<-ready
-		w.say(q, "I am thinking")
-		w.say(q, "Output rejected, attempt 1 of 3: it does not match the output schema\n- $.n: 'n' is a required property\n\nThe rejected output:\n{\"private\":1}")
-		w.tell(q, json.RawMessage(`{"role":"system","content":[{"type":"text","text":"No. {\"private\":1}"}],"rejection":{"attempt":2,"of":3,"errors":[{"path":"$.n","message":"it is too small"}]}}`))
-		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"n":1}`), SchemaValidation: json.RawMessage(`{"valid":true,"retry_count":1}`)}}
+		return do(w, q)
 	}))
 	close(ready)
 	s.post("/agents", `{"name":"plain","output_schema":{"type":"object","required":["n"]}}`).want(201)
 	acc := s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.until(acc.RunID, run.Completed)
-	e := s.explain(acc.RunID, &secret)
+	return s.explain(acc.RunID, &secret)
+}
+
+// rejectedIn are the answers of a story that did not fit.
+func rejectedIn(e coordinator.Explanation) (details []string) {
+	for _, step := range e.Story {
+		if step.What == coordinator.StepRejected {
+			details = append(details, step.Detail)
+		}
+	}
+	return details
+}
+
+// counted is the result that fits the schema of explainedMind.
+func counted(validation string) run.Outcome {
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"n":1}`), SchemaValidation: json.RawMessage(validation)}}
+}
+
+// TestExplainAnswersThatDoNotFit: what the session was asked again for stands between the claim and the offer. It is a field of the
+// message; workers of older versions write it as text alone, and theirs is told alike.
+func TestExplainAnswersThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	e := explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
+		w.say(q, "I am thinking")
+		w.say(q, "Output rejected, attempt 1 of 3: it does not match the output schema\n- $.n: 'n' is a required property\n\nThe rejected output:\n{\"private\":1}")
+		w.tell(q, json.RawMessage(`{"role":"system","content":[{"type":"text","text":"No. {\"private\":1}"}],"rejection":{"attempt":2,"of":3,"errors":[{"path":"$.n","message":"it is too small"}]}}`))
+		return counted(`{"valid":true,"retry_count":1}`)
+	})
 	if got := steps(e); got != "accepted queued/1 claimed/1 started/1 rejected/1 rejected/1 offered/1 checked/1 completed/1" {
 		t.Fatalf("%s", got)
 	}

@@ -113,29 +113,14 @@ func TestPackedEvents(t *testing.T) {
 // TestExplainAnswersInAPack: answers that did not fit are found also where they were told of together.
 func TestExplainAnswersInAPack(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	var secret secrets
-	var w *worker
-	ready := make(chan struct{})
-	w = s.workAs(thinker("brain"), secret.noting(func(q run.Queued) run.Outcome {
-		<-ready
-		rejected := func(attempt int, what string) json.RawMessage {
-			return json.RawMessage(fmt.Sprintf(`{"role":"system","content":[{"type":"text","text":"No."}],"rejection":{"attempt":%d,"of":3,"errors":[{"path":"$","message":%q}]}}`, attempt, what))
-		}
+	rejected := func(attempt int, what string) json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"role":"system","content":[{"type":"text","text":"No."}],"rejection":{"attempt":%d,"of":3,"errors":[{"path":"$","message":%q}]}}`, attempt, what))
+	}
+	got := rejectedIn(explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
 		w.tell(q, run.Say("system", "I am thinking"), rejected(1, "nothing fits"), rejected(2, "one fits"))
 		w.tell(q, rejected(3, "two fit"))
-		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"n":1}`), SchemaValidation: json.RawMessage(`{"valid":true,"retry_count":3}`)}}
+		return counted(`{"valid":true,"retry_count":3}`)
 	}))
-	close(ready)
-	s.post("/agents", `{"name":"plain","output_schema":{"type":"object","required":["n"]}}`).want(201)
-	acc := s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.until(acc.RunID, run.Completed)
-	var got []string
-	for _, step := range s.explain(acc.RunID, &secret).Story {
-		if step.What == "rejected" {
-			got = append(got, step.Detail)
-		}
-	}
 	const says = "answer %d of 3: it does not match the output schema - $: %s"
 	want := []string{fmt.Sprintf(says, 1, "nothing fits"), fmt.Sprintf(says, 2, "one fits"), fmt.Sprintf(says, 3, "two fit")}
 	if !slices.Equal(got, want) {
@@ -146,29 +131,14 @@ func TestExplainAnswersInAPack(t *testing.T) {
 // TestExplainKeepsWithinBounds: an executor that says without end that its answers do not fit makes no endless story.
 func TestExplainKeepsWithinBounds(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	var secret secrets
-	var w *worker
-	ready := make(chan struct{})
-	w = s.workAs(thinker("brain"), secret.noting(func(q run.Queued) run.Outcome {
-		<-ready
+	rejected := rejectedIn(explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
 		many := slices.Repeat([]json.RawMessage{json.RawMessage(`{"role":"system","rejection":{"attempt":1,"of":3}}`)}, run.MaxPacked)
 		for range 8 {
 			w.tell(q, many...)
 		}
-		return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(`{"n":1}`)}}
+		return counted("")
 	}))
-	close(ready)
-	s.post("/agents", `{"name":"plain","output_schema":{"type":"object","required":["n"]}}`).want(201)
-	acc := s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.until(acc.RunID, run.Completed)
-	rejected := 0
-	for _, step := range s.explain(acc.RunID, &secret).Story {
-		if step.What == "rejected" {
-			rejected++
-		}
-	}
-	if rejected == 0 || rejected > 1000 {
-		t.Errorf("the story has %d answers that did not fit", rejected)
+	if len(rejected) == 0 || len(rejected) > 1000 {
+		t.Errorf("the story has %d answers that did not fit", len(rejected))
 	}
 }
