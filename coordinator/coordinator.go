@@ -106,7 +106,7 @@ type Coordinator struct {
 	news     *announcer
 	lanes    *tender
 	retained *retention
-	meters   *meters     // nil: nothing is counted
+	meters   meters
 	started  atomic.Bool // keys and registries are read
 	full     atomic.Bool // the history has no room for new runs
 

@@ -22,26 +22,39 @@ var watchedReasons = []string{codeUnmatched, codeDisconnected}
 // same ends the help of what every coordinator counts from the stream.
 const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
 
-// meters is what a coordinator counts. What comes from the journal is told by one goroutine, in the order of the stream.
+// meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the journal is told by one goroutine, in the
+// order of the stream.
 type meters struct {
-	accepted *metric.Cells[[2]string, *metric.Counter] // agent, type
-	ended    *metric.Cells[outcome, *metric.Counter]
-	begun    *metric.Cells[string, *metric.Counter] // profile
-	failed   *metric.Cells[string, *metric.Counter] // reason
-	reasons  *metric.Bound
-	lost     *metric.Counter
+	*tally
+	*timings
+	*troubles
+}
 
+// tally counts what came, what was begun and what has ended.
+type tally struct {
+	accepted *metric.Cells[[2]string, *metric.Counter] // agent, type
+	begun    *metric.Cells[string, *metric.Counter]    // profile
+	ended    *metric.Cells[outcome, *metric.Counter]
+	profile  func(runner string) string
+}
+
+// timings are how long things take, and how large what comes is.
+type timings struct {
 	ways   map[string]ways // by the agent's type
 	parent *metric.Histogram
 	hook   *metric.Histogram
 	answer *metric.Histogram
 	input  *metric.Histogram
+}
 
+// troubles counts what failed, was refused or lost, beside what did well.
+type troubles struct {
+	failed  *metric.Cells[string, *metric.Counter] // reason
+	reasons *metric.Bound
+	lost    *metric.Counter
 	offered *metric.Cells[run.Status, *metric.Counter]
 	refused *metric.Counter
 	tried   *metric.Cells[string, *metric.Counter]
-
-	profile func(runner string) string
 }
 
 // outcome is what ended runs are counted by.
@@ -54,26 +67,27 @@ type outcome struct {
 type ways struct{ unqueued, queued, execution, whole *metric.Histogram }
 
 // newMeters makes the meters of a coordinator; profileOf says of which profile a runner is, empty: not known.
-func newMeters(r *metric.Registry, profileOf func(runner string) string) *meters {
+func newMeters(r *metric.Registry, profileOf func(runner string) string) meters {
+	return meters{newTally(r, profileOf), newTimings(r), newTroubles(r)}
+}
+
+func newTally(r *metric.Registry, profileOf func(runner string) string) *tally {
 	agents, profiles := metric.NewBound(meteredAgents), metric.NewBound(meteredProfiles)
 	accepted := r.Counter("ao_runs_accepted_total", "Runs that were accepted."+same, "agent", "type")
 	ended := r.Counter("ao_runs_ended_total", "Runs that have ended: completed, failed or stopped. The profile is that of the runner that had it last, none where nobody began it."+same, "agent", "profile", "outcome")
 	begun := r.Counter("ao_attempts_begun_total", "Attempts that a runner has begun."+same, "profile")
-	failed := r.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error; those that another attempt followed too."+same, "reason")
-	m := &meters{
+	return &tally{
 		accepted: metric.NewCells(func(k [2]string) *metric.Counter { return accepted.Of(agents.Of(k[0]), k[1]) }),
+		begun:    metric.NewCells(func(profile string) *metric.Counter { return begun.Of(profiles.Of(profile)) }),
 		ended: metric.NewCells(func(k outcome) *metric.Counter {
 			return ended.Of(agents.Of(k.agent), profiles.Of(k.profile), string(k.status))
 		}),
-		begun:   metric.NewCells(func(profile string) *metric.Counter { return begun.Of(profiles.Of(profile)) }),
-		failed:  metric.NewCells(func(reason string) *metric.Counter { return failed.Of(reason) }),
-		reasons: metric.NewBound(meteredReasons),
-		lost:    r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+same).Of(),
-		ways:    map[string]ways{},
+		profile: remember(profileOf),
 	}
-	for _, reason := range watchedReasons {
-		m.failed.Of(m.reasons.Of(reason))
-	}
+}
+
+func newTimings(r *metric.Registry) *timings {
+	m := &timings{ways: map[string]ways{}}
 	unqueued := r.Histogram("ao_run_unqueued_seconds", "From the acceptance of a run to its place in a queue: what storing it takes, or its session's turn and a runner that matches."+same, metric.Slow, "type")
 	queued := r.Histogram("ao_run_queued_seconds", "From the queue to the claim of a runner: how long runs wait for a free slot."+same, metric.Slow, "type")
 	execution := r.Histogram("ao_run_execution_seconds", "From the claim to the last word of an attempt."+same, metric.Slow, "type")
@@ -85,17 +99,29 @@ func newMeters(r *metric.Registry, profileOf func(runner string) string) *meters
 	m.parent, m.hook = told.Of("parent"), told.Of("webhook")
 	m.answer = r.Histogram("ao_run_answer_seconds", "From the end of a run of mode sync, by its runner's clock, until its result was there for who waits.", metric.Fast).Of()
 	m.input = r.Histogram("ao_run_input_bytes", "Parameters with agent and output schema, of runs that were accepted.", metric.Bytes).Of()
+	return m
+}
+
+func newTroubles(r *metric.Registry) *troubles {
+	failed := r.Counter("ao_attempts_failed_total", "Attempts that failed, by the code of their error; those that another attempt followed too."+same, "reason")
 	offered := r.Counter("ao_offers_checked_total", "Results of runs with an output schema that this coordinator has checked, by what the run became. Others may check the same.", "outcome")
-	m.offered = metric.NewCells(func(s run.Status) *metric.Counter { return offered.Of(string(s)) })
-	m.refused = r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not match the schema.").Of()
 	tried := r.Counter("ao_webhook_tries_total", "Tries to deliver an HTTP callback: delivered, failed (another follows) or dead.", "result")
-	m.tried = metric.NewCells(func(s string) *metric.Counter { return tried.Of(s) })
-	m.profile = remember(profileOf)
+	m := &troubles{
+		failed:  metric.NewCells(func(reason string) *metric.Counter { return failed.Of(reason) }),
+		reasons: metric.NewBound(meteredReasons),
+		lost:    r.Counter("ao_leases_lost_total", "Attempts given up since their runner was not heard of any more."+same).Of(),
+		offered: metric.NewCells(func(s run.Status) *metric.Counter { return offered.Of(string(s)) }),
+		refused: r.Counter("ao_offers_refused_total", "Of these: results that a worker offered although they do not match the schema.").Of(),
+		tried:   metric.NewCells(func(s string) *metric.Counter { return tried.Of(s) }),
+	}
+	for _, reason := range watchedReasons {
+		m.failed.Of(m.reasons.Of(reason))
+	}
 	return m
 }
 
 // meetAgent makes the counters of an agent whose runs these profiles may have.
-func (m *meters) meetAgent(name, kind string, profiles []string) {
+func (m *tally) meetAgent(name, kind string, profiles []string) {
 	m.accepted.Of([2]string{name, kind})
 	for _, status := range []run.Status{run.Completed, run.Failed, run.Stopped} {
 		m.ended.Of(outcome{name, none, status})
@@ -106,7 +132,7 @@ func (m *meters) meetAgent(name, kind string, profiles []string) {
 }
 
 // meetProfiles makes the counters of profiles.
-func (m *meters) meetProfiles(profiles []string) {
+func (m *tally) meetProfiles(profiles []string) {
 	for _, p := range profiles {
 		m.begun.Of(p)
 	}
@@ -143,22 +169,43 @@ func remember(profileOf func(string) string) func(string) string {
 }
 
 // step counts a step of a run.
-func (m *meters) step(s journal.Step) {
+func (m meters) step(s journal.Step) {
+	m.tally.step(s)
+	m.timings.step(s)
+	if s.Kind == journal.Ended && s.Status == run.Failed {
+		m.fail(s.Reason)
+	}
+}
+
+func (m *tally) step(s journal.Step) {
+	if s.Fresh {
+		m.accepted.Of([2]string{s.Agent, s.Type}).Inc()
+	}
+	switch {
+	case s.Kind == journal.Claimed:
+		m.begun.Of(m.profile(s.RunnerID)).Inc()
+	case s.Kind == journal.Ended && !s.Retried:
+		m.ended.Of(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
+	}
+}
+
+func (m *timings) step(s journal.Step) {
 	w, ok := m.ways[s.Type]
 	if !ok {
 		w = m.ways[metric.Other]
-	}
-	if s.Fresh {
-		m.accepted.Of([2]string{s.Agent, s.Type}).Inc()
 	}
 	switch s.Kind {
 	case journal.Queued:
 		w.unqueued.Took(s.Took)
 	case journal.Claimed:
 		w.queued.Took(s.Took)
-		m.begun.Of(m.profile(s.RunnerID)).Inc()
 	case journal.Ended:
-		m.end(w, s)
+		if s.RunnerID != "" {
+			w.execution.Took(s.Took)
+		}
+		if !s.Retried {
+			w.whole.Took(s.Whole)
+		}
 	case journal.Told:
 		m.parent.Took(s.Took)
 	case journal.Hooked:
@@ -166,54 +213,46 @@ func (m *meters) step(s journal.Step) {
 	}
 }
 
-func (m *meters) end(w ways, s journal.Step) {
-	if s.RunnerID != "" {
-		w.execution.Took(s.Took)
+// fail counts a failed attempt by the code of its error.
+func (m *troubles) fail(code string) {
+	reason := metric.Other
+	if plainCode.MatchString(code) { // executors may say anything
+		reason = m.reasons.Of(code)
 	}
-	if s.Status == run.Failed {
-		reason := metric.Other
-		if plainCode.MatchString(s.Reason) { // executors may say anything
-			reason = m.reasons.Of(s.Reason)
-		}
-		if m.failed.Of(reason).Inc(); s.Reason == codeDisconnected {
-			m.lost.Inc()
-		}
-	}
-	if !s.Retried {
-		w.whole.Took(s.Whole)
-		m.ended.Of(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
+	if m.failed.Of(reason).Inc(); code == codeDisconnected {
+		m.lost.Inc()
 	}
 }
 
 // answered measures how long after its end the result of a run was there for a caller who waits.
-func (m *meters) answered(o Outcome) {
+func (m *timings) answered(o Outcome) {
 	if m != nil && o.EndedAt != nil {
 		m.answer.Since(*o.EndedAt)
 	}
 }
 
 // took counts the size of an accepted run's input.
-func (m *meters) took(in *run.Input) {
+func (m *timings) took(in *run.Input) {
 	if m != nil {
 		m.input.Observe(float64(inputSize(in)))
 	}
 }
 
 // checked counts an offer that this coordinator has said the last word on.
-func (m *meters) checked(s run.Status) {
+func (m *troubles) checked(s run.Status) {
 	if m != nil {
 		m.offered.Of(s).Inc()
 	}
 }
 
-func (m *meters) mismatch() {
+func (m *troubles) mismatch() {
 	if m != nil {
 		m.refused.Inc()
 	}
 }
 
 // posted counts a try of an HTTP callback.
-func (m *meters) posted(status string) {
+func (m *troubles) posted(status string) {
 	if m != nil {
 		m.tried.Of(status).Inc()
 	}
