@@ -5,15 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"time"
 
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/prompt"
 	"ao/shared/run"
+	"ao/shared/trace"
 	"ao/shared/wire"
 )
 
@@ -24,25 +25,52 @@ const tellers = 8
 // written (journal), so whoever acts on an old look is refused.
 const old = time.Minute
 
-// tellings tells parents of their ended children, each with a turn of its session (contract section 7). It acts on what the fold says, and
+// tellings tells parents of their ended children, each with a turn of its session. It acts on what the fold says, and
 // what several coordinators do at once the stream decides (decision 0014): children are told in the order of their ends, and the record
 // is named after the first of them, so that two that have a child in common have the same name.
 type tellings struct {
-	c     *Coordinator
+	history interface {
+		Due() []journal.Owing   // new since the last call
+		Owing() []journal.Owing // all
+		OwingOf(session string) (journal.Owing, bool)
+		End(ctx context.Context, id string) (run.Ended, error)
+		Ended(id string) bool
+		Spec(ctx context.Context, id string) (run.Spec, error)
+		Sure() bool
+	}
+	records interface {
+		Accepted(s run.Spec) (bus.Entry, error)
+		Listing(s run.Spec, next []byte) (bus.Entry, error)
+		Offload(ctx context.Context, s *run.Spec) error
+		AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
+		Wrote(seq uint64)
+	}
+	submissions submissions
+	most        int64 // bytes that a turn's parameters may have
+	spans       *trace.Tracer
+	log         *slog.Logger
+
 	pool  *pool.Pool
 	left  []journal.Owing // found, and not begun yet: there was no room
 	swept time.Time
 }
 
-func newTellings(c *Coordinator) *tellings {
-	return &tellings{c: c, pool: pool.New(pool.Config{Slots: tellers, Backoff: run.Backoff, Idle: func() { c.scheduler.Wake(callbackDue) }})}
+// submissions checks a turn as it checks what callers send.
+type submissions struct {
+	plan     func(ctx context.Context, req run.Request) (run.Spec, error)
+	tooLarge func(in *run.Input) error
+}
+
+// newTellers is where parents are told; idle is told when there is room again.
+func newTellers(idle func()) *pool.Pool {
+	return pool.New(pool.Config{Slots: tellers, Backoff: run.Backoff, Idle: idle})
 }
 
 // Reconcile begins with the parents that can be told: with those of which that is new, and once a second with all.
 func (t *tellings) Reconcile(ctx context.Context) error {
-	t.left = append(t.left, t.c.Journal.Due()...)
+	t.left = append(t.left, t.history.Due()...)
 	if time.Since(t.swept) >= sweepEvery {
-		t.swept, t.left = time.Now(), t.c.Journal.Owing()
+		t.swept, t.left = time.Now(), t.history.Owing()
 		still := map[string]bool{}
 		for _, o := range t.left {
 			still[o.Session] = true
@@ -61,35 +89,35 @@ func (t *tellings) Reconcile(ctx context.Context) error {
 
 // one tells a parent. That another coordinator has done so is as good.
 func (t *tellings) one(ctx context.Context, o journal.Owing) error {
-	told, err := t.c.tell(ctx, o)
+	told, err := t.tell(ctx, o)
 	switch {
 	case err == nil:
-		t.c.log.Info("parent told", "session", o.Session, "children", told)
+		t.log.Info("parent told", "session", o.Session, "children", told)
 	case errors.Is(err, bus.ErrTaken):
-		t.c.log.Debug("the parent was told by another coordinator", "session", o.Session)
+		t.log.Debug("the parent was told by another coordinator", "session", o.Session)
 		return nil
 	case ctx.Err() == nil:
-		t.c.log.Warn("parent not told yet; trying again", "session", o.Session, "err", err)
+		t.log.Warn("parent not told yet; trying again", "session", o.Session, "err", err)
 	}
 	return err
 }
 
 // tell tells a parent, if what was looked at still holds. ErrTaken: it does not.
-func (c *Coordinator) tell(ctx context.Context, o journal.Owing) (told int, err error) {
-	return c.write(ctx, o, func() bool {
-		now, ok := c.Journal.OwingOf(o.Session)
-		return ok && c.Journal.Sure() && now.Told == o.Told && now.Children[0] == o.Children[0] && time.Since(o.At) < old
+func (t *tellings) tell(ctx context.Context, o journal.Owing) (told int, err error) {
+	return t.write(ctx, o, func() bool {
+		now, ok := t.history.OwingOf(o.Session)
+		return ok && t.history.Sure() && now.Told == o.Told && now.Children[0] == o.Children[0] && time.Since(o.At) < old
 	})
 }
 
 // write appends the turn and the record of what it tells, if still says so at the last moment. ErrTaken: that has been
 // done.
-func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() bool) (told int, err error) {
-	children, err := c.children(ctx, o.Children)
+func (t *tellings) write(ctx context.Context, o journal.Owing, still func() bool) (told int, err error) {
+	children, err := t.children(ctx, o.Children)
 	if err != nil {
 		return 0, err
 	}
-	spec, told, err := c.turn(ctx, o, children)
+	spec, told, err := t.turn(ctx, o, children)
 	if err != nil {
 		return 0, err
 	}
@@ -97,20 +125,20 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 	for _, child := range o.Children[:told] {
 		spec.Tells.Children = append(spec.Tells.Children, child.RunID)
 	}
-	span := c.handOn(ctx, &spec, o.Children[:told])
-	if err := c.records.Offload(ctx, &spec); err != nil {
+	span := t.handOn(ctx, &spec, o.Children[:told])
+	if err := t.records.Offload(ctx, &spec); err != nil {
 		return 0, err
 	}
-	together, apart, err := c.telling(spec)
+	together, apart, err := t.telling(spec)
 	if err != nil {
 		return 0, err
 	}
 	if !still() {
 		return 0, bus.ErrTaken
 	}
-	seq, err := c.records.AppendEither(ctx, together, apart)
+	seq, err := t.records.AppendEither(ctx, together, apart)
 	if err == nil {
-		c.records.Wrote(seq)
+		t.records.Wrote(seq)
 		span.End()
 	}
 	return told, err
@@ -119,48 +147,36 @@ func (c *Coordinator) write(ctx context.Context, o journal.Owing, still func() b
 // telling are the records of a callback turn. The callback record decides, so it is the first of those that are written
 // one by one, and carries the turn. In a batch the turn precedes it, as programs of older versions want, and is not
 // queued before that record stands.
-func (c *Coordinator) telling(spec run.Spec) (together, apart []bus.Entry, err error) {
-	body, err := run.Accepted{V: c.versions.Now(), Spec: spec}.Encode()
+func (t *tellings) telling(spec run.Spec) (together, apart []bus.Entry, err error) {
+	turn, err := t.records.Accepted(spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	turn := bus.Entry{Subject: subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), Body: body}
-	list, err := c.listing(spec, nil)
+	list, err := t.records.Listing(spec, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	carrying, err := c.listing(spec, body)
+	carrying, err := t.records.Listing(spec, turn.Body)
 	return []bus.Entry{turn, list}, []bus.Entry{carrying, turn}, err
 }
 
-// listing is the callback record of a turn. next is the turn's accepted record where it is to follow.
-func (c *Coordinator) listing(spec run.Spec, next []byte) (bus.Entry, error) {
-	t := spec.Tells
-	body, err := run.Callback{V: c.versions.Now(), RunID: spec.ID, Children: t.Children, At: spec.CreatedAt, Next: next}.Encode()
-	return bus.Entry{Subject: subject.Callback(subject.Partition(spec.SessionID), spec.SessionID, t.Children[0], t.Before), Body: body}, err
-}
-
-// soon is how long after the end of a child, give or take what the clocks differ, it may be said that there is no such result, and
-// there is one: a NATS server that comes back does not know yet what the others wrote since.
-const soon = time.Minute
-
 // children reads how they ended: as many as a turn can hold. A result that is no longer kept, or cannot be read, is told as none.
-func (c *Coordinator) children(ctx context.Context, owed []journal.Child) (all []prompt.Child, err error) {
+func (t *tellings) children(ctx context.Context, owed []journal.Child) (all []prompt.Child, err error) {
 	var size int64
 	for _, child := range owed {
-		e, err := c.Journal.End(ctx, child.RunID)
+		e, err := t.history.End(ctx, child.RunID)
 		switch {
 		case ctx.Err() != nil: // whatever was read, it is not all
 			return nil, ctx.Err()
 		case fault.KindOf(err) == fault.Unavailable:
 			return nil, err
-		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < soon && c.Journal.Ended(child.RunID):
+		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < settling && t.history.Ended(child.RunID):
 			return nil, fault.Wrap(fault.Unavailable, "", "The end of run "+child.RunID+" cannot be found yet; try again", err)
 		case err != nil && fault.KindOf(err) != fault.NotFound:
-			c.log.Error("the end of a child cannot be read; its parent is told without it", "run", child.RunID, "err", err)
+			t.log.Error("the end of a child cannot be read; its parent is told without it", "run", child.RunID, "err", err)
 		}
 		all = append(all, prompt.Child{RunID: child.RunID, SessionID: child.SessionID, Status: child.Status, Result: e.Result, Error: e.Error})
-		if size += weight(e); size > c.MaxPayload {
+		if size += weight(e); size > t.most {
 			break
 		}
 	}
@@ -186,15 +202,15 @@ func weight(e run.Ended) (n int64) {
 
 // turn is the parent's run that tells of children: of all, or of as many of the first as fit into one. A single one that does
 // not fit is cut.
-func (c *Coordinator) turn(ctx context.Context, o journal.Owing, children []prompt.Child) (spec run.Spec, told int, err error) {
+func (t *tellings) turn(ctx context.Context, o journal.Owing, children []prompt.Child) (spec run.Spec, told int, err error) {
 	told = len(children)
-	for most := c.MaxPayload / 2; ; {
+	for most := t.most / 2; ; {
 		text := prompt.Callback(children[:told], int(most))
 		parameters, err := wire.Encode(map[string]string{"prompt": text})
 		if err != nil {
 			return spec, 0, err
 		}
-		spec, err = c.resume(ctx, o, parameters)
+		spec, err = t.resume(ctx, o, parameters)
 		switch {
 		case fault.KindOf(err) != fault.TooLarge:
 			return spec, told, err
@@ -210,13 +226,12 @@ func (c *Coordinator) turn(ctx context.Context, o journal.Owing, children []prom
 
 // resume is a run that goes on with the session, with the session's own parent, mode and output schema. An agent that cannot be used any more
 // is taken as the session's last run had it: who is owed a callback gets it.
-func (c *Coordinator) resume(ctx context.Context, o journal.Owing, parameters json.RawMessage) (run.Spec, error) {
-	last, lastErr := c.Journal.Spec(ctx, o.LastRun)
+func (t *tellings) resume(ctx context.Context, o journal.Owing, parameters json.RawMessage) (run.Spec, error) {
+	last, lastErr := t.history.Spec(ctx, o.LastRun)
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
 		return last, cmp.Or(ctx.Err(), lastErr)
 	}
-	p, err := c.plan(ctx, run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
-	spec := p.spec
+	spec, err := t.submissions.plan(ctx, run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
 	switch kind := fault.KindOf(err); {
 	case err == nil:
 	case kind == fault.TooLarge || kind == fault.Unavailable:
@@ -234,10 +249,32 @@ func (c *Coordinator) resume(ctx context.Context, o journal.Owing, parameters js
 		if last.Input != nil {
 			spec.Output = last.Output
 		}
-		err = c.tooLarge(spec.Input)
+		err = t.submissions.tooLarge(spec.Input)
 	}
 	spec.ID, spec.Mode, spec.Parent = run.NewID(), o.Mode, o.Parent
 	return spec, err
+}
+
+// mostLinks is how many children a callback's span names.
+const mostLinks = 32
+
+// handOn has a callback's turn go on with the trace of the session's last run. Its span names the children's; it is to be ended once
+// the turn is accepted.
+func (t *tellings) handOn(ctx context.Context, turn *run.Spec, children []journal.Child) trace.Span {
+	if t.spans == nil {
+		return trace.Span{}
+	}
+	below, span := t.spans.Begin(trace.With(context.Background(), turn.Trace), trace.Producer, "callback")
+	turn.Trace = trace.Of(below)
+	span.Of(turn)
+	if span.On() {
+		for _, child := range children[:min(len(children), mostLinks)] {
+			if of, err := t.history.Spec(ctx, child.RunID); err == nil {
+				span.Link(of.Trace)
+			}
+		}
+	}
+	return span
 }
 
 // Callbacks lists the runs that call back.

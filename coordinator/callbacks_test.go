@@ -313,7 +313,7 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	f.ends(again.RunID, said("ok"))
 	told, _ := f.turn(parent.SessionID)
 	f.ends(told.Spec.ID, said("ok"))
-	if _, err := f.c.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
+	if _, err := f.c.tellings.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v", err)
 	}
 	if runs := f.c.Journal.RunsOf(parent.SessionID); len(runs) != 3 {

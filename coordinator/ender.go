@@ -254,6 +254,14 @@ func (e *ender) ended(ctx context.Context, a journal.Active, status run.Status, 
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 
+// Word is the beginning of a last word on a begun attempt.
+func (e *ender) Word(a journal.Active) run.Ended {
+	return run.Ended{V: e.records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
+}
+
+// Mark proves that a coordinator has checked the result of an attempt.
+func (e *ender) Mark(a journal.Active) string { return e.records.keys.Mark(a.Spec.ID, a.Attempt) }
+
 // over makes the span of an attempt that is over by a coordinator's last word, of the times in its records: of a run that nobody
 // began its waiting, of a begun one all that is known of what its worker did, who is gone and tells nothing.
 func (e *ender) over(a journal.Active, last bus.Entry) {

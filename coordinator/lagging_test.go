@@ -45,7 +45,7 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 		})
 		return parent, child
 	}
-	old, _ := family(time.Now().Add(-2 * soon))
+	old, _ := family(time.Now().Add(-2 * settling))
 	if _, prompt := f.turn(old.SessionID); !strings.Contains(prompt, "(No result available)") {
 		t.Errorf("long after the end:\n%s", prompt)
 	}

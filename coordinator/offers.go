@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -23,24 +24,45 @@ import (
 const checkers = 8
 
 // offers are the results under way that workers have offered: each is checked against the run's output schema before its last word is
-// said (contract section 6, decision 0015). Every coordinator does so; the stream takes one last word.
+// said (decision 0015). Every coordinator does so; the stream takes one last word.
 type offers struct {
-	c     *Coordinator
+	history interface {
+		Active(id string) (journal.Active, bool)
+		Offers() []journal.Active  // new since the last call
+		Offered() []journal.Active // all
+		Offer(ctx context.Context, a journal.Active) (run.Ended, *run.Result, error)
+		Spec(ctx context.Context, id string) (run.Spec, error)
+		Own(ctx context.Context) error
+	}
+	words interface {
+		Moot(a journal.Active) (bool, error)
+		Word(a journal.Active) run.Ended
+		Mark(a journal.Active) string
+		Say(ctx context.Context, a journal.Active, word bus.Entry) error
+	}
+	meter interface {
+		checked(run.Status) // a result, and what its run became
+		mismatch()          // one that its worker should not have offered
+	}
+	spans *trace.Tracer
+	log   *slog.Logger
+
 	pool  *pool.Pool
 	left  []journal.Active // found, and not begun yet: there was no room
 	swept time.Time
 }
 
-func newOffers(c *Coordinator) *offers {
+// newCheckers is where results are checked; idle is told when there is room again.
+func newCheckers(idle func()) *pool.Pool {
 	pause := func(times int) time.Duration { return run.Backoff(times) / 4 }
-	return &offers{c: c, pool: pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: func() { c.scheduler.Wake(offered) }})}
+	return pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: idle})
 }
 
 // Reconcile begins to check what is offered: what is new, and once a second all.
 func (o *offers) Reconcile(ctx context.Context) error {
-	o.left = append(o.left, o.c.Journal.Offers()...)
+	o.left = append(o.left, o.history.Offers()...)
 	if time.Since(o.swept) >= sweepEvery {
-		o.swept, o.left = time.Now(), o.c.Journal.Offered()
+		o.swept, o.left = time.Now(), o.history.Offered()
 		still := map[string]bool{}
 		for _, a := range o.left {
 			still[a.Key] = true
@@ -55,26 +77,26 @@ func (o *offers) Reconcile(ctx context.Context) error {
 }
 
 func (o *offers) one(ctx context.Context, a journal.Active) error {
-	err := o.c.decide(ctx, a)
+	err := o.decide(ctx, a)
 	switch {
 	case err == nil:
 		wait, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		_ = o.c.Journal.Own(wait) // so that no look finds the same offer again
+		_ = o.history.Own(wait) // so that no look finds the same offer again
 	case ctx.Err() == nil:
-		o.c.log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
+		o.log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
 	}
 	return err
 }
 
 // decide says the last word of an attempt whose result was offered, if nobody has.
-func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
-	if now, ok := c.Journal.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
+func (o *offers) decide(ctx context.Context, a journal.Active) error {
+	if now, ok := o.history.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
 		return nil
 	}
-	ctx, span := c.Trace.Begin(trace.With(ctx, a.Spec.Trace), trace.Inside, "check offer")
+	ctx, span := o.spans.Begin(trace.With(ctx, a.Spec.Trace), trace.Inside, "check offer")
 	defer span.End()
-	word, err := c.checked(ctx, a)
+	word, err := o.checked(ctx, a)
 	if err != nil {
 		went(span, err)
 		return err
@@ -92,14 +114,14 @@ func (c *Coordinator) decide(ctx context.Context, a journal.Active) error {
 	if err != nil {
 		return err
 	}
-	if moot, err := c.ends.Moot(a); moot {
+	if moot, err := o.words.Moot(a); moot {
 		return err
 	}
-	if err := c.ends.Say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+	if err := o.words.Say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err
 	}
-	c.meters.checked(word.Status)
-	c.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
+	o.meter.checked(word.Status)
+	o.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
 	return nil
 }
 
@@ -115,15 +137,15 @@ func oversize(word *run.Ended) *run.Ended {
 }
 
 // checked is the last word on an offer. An error says that it cannot be made yet.
-func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
-	word = run.Ended{V: c.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
-	offer, res, err := c.Journal.Offer(ctx, a)
+func (o *offers) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
+	word = o.words.Word(a)
+	offer, res, err := o.history.Offer(ctx, a)
 	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
 	unreadable := func(what string, err error) (run.Ended, error) {
 		if !hopeless(err, offer.At) {
 			return word, err
 		}
-		c.log.Error(what+" cannot be read", "run", a.Spec.ID, "err", err)
+		o.log.Error(what+" cannot be read", "run", a.Spec.ID, "err", err)
 		word.Status, word.Error = run.Failed, fault.New(fault.Internal, "result_unreadable", what+" cannot be read, so that its result cannot be checked")
 		return word, nil
 	}
@@ -142,7 +164,7 @@ func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.E
 	}
 	spec := *a.Spec
 	if spec.Body != nil {
-		spec, err = c.Journal.Spec(ctx, spec.ID)
+		spec, err = o.history.Spec(ctx, spec.ID)
 	}
 	if err == nil && (spec.Input == nil || spec.Output == nil) {
 		err = fmt.Errorf("%w: it has none", journal.ErrUnreadable)
@@ -151,14 +173,14 @@ func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.E
 		return unreadable("The output schema of this run", err)
 	}
 	if wrong := mismatch(spec.Output.Schema, res); len(wrong) > 0 {
-		c.meters.mismatch()
-		c.log.Warn("a result that does not match the run's output schema was offered", "run", a.Spec.ID, "runner", a.Claim.RunnerID)
+		o.meter.mismatch()
+		o.log.Warn("a result that does not match the run's output schema was offered", "run", a.Spec.ID, "runner", a.Claim.RunnerID)
 		v := validation(spec.Output, res)
 		v.Valid = false
 		word.Status, word.Error, word.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, last(res)), evidence(res, v)
 		return word, nil
 	}
-	word.Checked, word.Result, word.Body = c.keys.Mark(a.Spec.ID, a.Attempt), offer.Result, offer.Body
+	word.Checked, word.Result, word.Body = o.words.Mark(a), offer.Result, offer.Body
 	if word.Result != nil {
 		if v := validation(spec.Output, res); !v.said || !v.Valid {
 			v.Valid = true
@@ -170,7 +192,7 @@ func (c *Coordinator) checked(ctx context.Context, a journal.Active) (word run.E
 
 // hopeless tells whether what an offer consists of will never be read: what is not found at first may come, in a cluster.
 func hopeless(err error, offered time.Time) bool {
-	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > soon
+	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > settling
 	return lost || errors.Is(err, journal.ErrUnreadable)
 }
 

@@ -321,11 +321,11 @@ func (p *prefix) holdTellings() (release func()) {
 
 func (p *prefix) telling(o journal.Owing) (together, apart []bus.Entry) {
 	p.Helper()
-	children, err := p.c.children(p.Context(), o.Children)
+	children, err := p.c.tellings.children(p.Context(), o.Children)
 	if err != nil {
 		p.Fatal(err)
 	}
-	spec, told, err := p.c.turn(p.Context(), o, children)
+	spec, told, err := p.c.tellings.turn(p.Context(), o, children)
 	if err != nil || told != len(o.Children) {
 		p.Fatalf("%d children %v", told, err)
 	}
@@ -333,7 +333,7 @@ func (p *prefix) telling(o journal.Owing) (together, apart []bus.Entry) {
 	for _, child := range o.Children {
 		spec.Tells.Children = append(spec.Tells.Children, child.RunID)
 	}
-	together, apart, err = p.c.telling(spec)
+	together, apart, err = p.c.tellings.telling(spec)
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -126,10 +126,10 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 		f.ends(submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "").RunID, said("ok"))
 	}
 	f.c.retained.truncate(t.Context())
-	if _, err := f.c.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
+	if _, err := f.c.tellings.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("an old look told the parent again: %v", err)
 	}
-	if _, err := f.c.tell(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
+	if _, err := f.c.tellings.tell(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -145,17 +145,17 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 		f.ends(a.RunID, said(strings.Repeat("x", 60<<10)))
 		owed = append(owed, journal.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
 	}
-	read, err := f.c.children(t.Context(), owed)
+	read, err := f.c.tellings.children(t.Context(), owed)
 	if err != nil || len(read) != 2 {
 		t.Errorf("%d children were read, %v", len(read), err)
 	}
 	ending, cancel := context.WithCancel(t.Context()) // the coordinator ends while it tells a parent
 	cancel()
-	if read, err = f.c.children(ending, owed); err == nil {
+	if read, err = f.c.tellings.children(ending, owed); err == nil {
 		t.Errorf("%d children were read by who is ending", len(read))
 	}
 	o := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
-	if spec, err := f.c.resume(ending, o, nil); err == nil {
+	if spec, err := f.c.tellings.resume(ending, o, nil); err == nil {
 		t.Errorf("who is ending goes on with run %s", spec.ID)
 	}
 }

@@ -21,8 +21,8 @@ type torn struct {
 		Active(id string) (journal.Active, bool)
 		Ended(id string) bool
 	}
-	past past
-	log  *slog.Logger
+	past
+	log *slog.Logger
 }
 
 // Stands tells whether a run is there: in the fold, or on the stream, since a fold that begins anew has nothing yet.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"ao/coordinator/journal"
@@ -23,12 +24,31 @@ const (
 // unfinished writes the records that others say are to follow them, and that their writer did not come to write. Every
 // coordinator does so; the stream takes each once.
 type unfinished struct {
-	c    *Coordinator
-	seen map[uint64]trouble // until when nothing is done, by the sequence of the record that says what is to follow
-}
+	history interface {
+		Active(id string) (journal.Active, bool)
+		Ending() []journal.Active
+		Promised() []journal.Promised
+		Promise(ctx context.Context, p journal.Promised) ([]byte, error)
+		IsPromised(id string) bool
+		Unlisted() []journal.Active
+		IsUnlisted(id string) bool
+		Sure() bool
+	}
+	records interface {
+		Append(ctx context.Context, e bus.Entry) error
+		Put(ctx context.Context, e bus.Entry) error
+		Listing(s run.Spec, next []byte) (bus.Entry, error)
+		EndAsCarried(ctx context.Context, a journal.Active) error
+		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
+	}
+	torn interface {
+		CaughtUp(ctx context.Context) error
+		Unsay(ctx context.Context, run, session string) error
+		UnsayEarlier(ctx context.Context, run, session string)
+	}
+	log *slog.Logger
 
-func newUnfinished(c *Coordinator) *unfinished {
-	return &unfinished{c: c, seen: map[uint64]trouble{}}
+	seen map[uint64]trouble // until when nothing is done, by the sequence of the record that says what is to follow
 }
 
 // Reconcile finishes what has been unfinished for a while.
@@ -48,19 +68,19 @@ func (u *unfinished) Reconcile(ctx context.Context) error {
 		seen[seq] = trouble{at.times + 1, now.Add(run.Backoff(at.times + 1))} // what it came to is seen by then
 		g.Go(func() error {
 			if err := f(); err != nil && ctx.Err() == nil {
-				u.c.log.Warn("what another record is followed by is not written yet; trying again", "run", id, "seq", seq, "err", err)
+				u.log.Warn("what another record is followed by is not written yet; trying again", "run", id, "seq", seq, "err", err)
 			}
 			return nil
 		})
 	}
-	for _, p := range u.c.Journal.Promised() {
-		finish(p.Seq, p.RunID, func() error { return u.c.keepPromise(ctx, p) })
+	for _, p := range u.history.Promised() {
+		finish(p.Seq, p.RunID, func() error { return u.keepPromise(ctx, p) })
 	}
-	for _, a := range u.c.Journal.Unlisted() {
-		finish(a.FirstSeq, a.Spec.ID, func() error { return u.c.list(ctx, a) })
+	for _, a := range u.history.Unlisted() {
+		finish(a.FirstSeq, a.Spec.ID, func() error { return u.list(ctx, a) })
 	}
-	for _, a := range u.c.Journal.Ending() {
-		finish(a.EndSeq, a.Spec.ID, func() error { return u.c.ends.EndAsCarried(ctx, a) })
+	for _, a := range u.history.Ending() {
+		finish(a.EndSeq, a.Spec.ID, func() error { return u.records.EndAsCarried(ctx, a) })
 	}
 	_ = g.Wait()
 	u.seen = seen
@@ -69,44 +89,44 @@ func (u *unfinished) Reconcile(ctx context.Context) error {
 
 // keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's
 // own records with a crash, and kept what its worker said of it.
-func (c *Coordinator) keepPromise(ctx context.Context, p journal.Promised) error {
-	if err := c.torn.Unsay(ctx, p.RunID, p.SessionID); err != nil {
+func (u *unfinished) keepPromise(ctx context.Context, p journal.Promised) error {
+	if err := u.torn.Unsay(ctx, p.RunID, p.SessionID); err != nil {
 		return err
 	}
-	body, err := c.Journal.Promise(ctx, p)
-	if err != nil || !c.Journal.IsPromised(p.RunID) || !c.Journal.Sure() {
+	body, err := u.history.Promise(ctx, p)
+	if err != nil || !u.history.IsPromised(p.RunID) || !u.history.Sure() {
 		return err
 	}
-	if err := c.records.Put(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
+	if err := u.records.Put(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
 		return err
 	}
-	c.torn.UnsayEarlier(ctx, p.RunID, p.SessionID)
-	c.log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
+	u.torn.UnsayEarlier(ctx, p.RunID, p.SessionID)
+	u.log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
 	return nil
 }
 
 // list writes the callback record of a turn that stands without it. Where another turn has its place, this one tells
 // nobody, and ends.
-func (c *Coordinator) list(ctx context.Context, a journal.Active) error {
-	e, err := c.listing(*a.Spec, nil)
+func (u *unfinished) list(ctx context.Context, a journal.Active) error {
+	e, err := u.records.Listing(*a.Spec, nil)
 	if err != nil {
 		return err
 	}
-	if !c.Journal.IsUnlisted(a.Spec.ID) || !c.Journal.Sure() {
+	if !u.history.IsUnlisted(a.Spec.ID) || !u.history.Sure() {
 		return nil
 	}
-	switch err := c.records.Append(ctx, e); {
+	switch err := u.records.Append(ctx, e); {
 	case err == nil:
 		return nil
 	case !errors.Is(err, bus.ErrTaken):
 		return unavailable(err)
 	}
-	if err := c.caughtUp(ctx); err != nil {
+	if err := u.torn.CaughtUp(ctx); err != nil {
 		return err
 	}
-	now, ok := c.Journal.Active(a.Spec.ID)
-	if !ok || now.Claim != nil || !c.Journal.IsUnlisted(a.Spec.ID) || !c.Journal.Sure() {
+	now, ok := u.history.Active(a.Spec.ID)
+	if !ok || now.Claim != nil || !u.history.IsUnlisted(a.Spec.ID) || !u.history.Sure() {
 		return nil
 	}
-	return c.ends.EndWaiting(ctx, now, run.Failed, fault.New(fault.Internal, "callback_superseded", "Another turn of the session tells of these runs: NATS crashed while this one was written"))
+	return u.records.EndWaiting(ctx, now, run.Failed, fault.New(fault.Internal, "callback_superseded", "Another turn of the session tells of these runs: NATS crashed while this one was written"))
 }

@@ -20,6 +20,10 @@ import (
 // MaxInline is the largest body that a record carries itself; larger ones go through the object store.
 const MaxInline = 256 << 10
 
+// settling is how long after the end of a run, give or take what the clocks differ, it may be said that there is no such result, and
+// there is one: a NATS server that comes back does not know yet what the others wrote since.
+const settling = time.Minute
+
 // recordVersions is in which version records are written.
 type recordVersions interface {
 	Now() int                // of records that stand under no attempt's key
@@ -87,6 +91,32 @@ func (w *writer) Wrote(seq uint64) { w.history.Wrote(seq) }
 func (w *writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
 	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt), RecordVersion: w.versions.Told(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
+}
+
+// Accepted is the first record of a run that is not queued yet.
+func (w *writer) Accepted(s run.Spec) (bus.Entry, error) {
+	body, err := run.Accepted{V: w.versions.Now(), Spec: s}.Encode()
+	return bus.Entry{Subject: subject.Accepted(subject.Partition(s.SessionID), s.SessionID, s.ID), Body: body}, err
+}
+
+// Listing is the callback record of a turn. next is the turn's accepted record where it is to follow.
+func (w *writer) Listing(s run.Spec, next []byte) (bus.Entry, error) {
+	t := s.Tells
+	body, err := run.Callback{V: w.versions.Now(), RunID: s.ID, Children: t.Children, At: s.CreatedAt, Next: next}.Encode()
+	return bus.Entry{Subject: subject.Callback(subject.Partition(s.SessionID), s.SessionID, t.Children[0], t.Before), Body: body}, err
+}
+
+// Suppress notes of whom a session is not told.
+func (w *writer) Suppress(ctx context.Context, o journal.Owing) error {
+	record := run.Callback{V: w.versions.Now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
+	for _, child := range o.Children {
+		record.Children = append(record.Children, child.RunID)
+	}
+	body, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return w.Put(ctx, bus.Entry{Subject: subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Told), Body: body})
 }
 
 // Offload moves a body that is too large for a record into the object store, before the record that names it.

@@ -1,0 +1,120 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// trees does what follows from the stop of a tree: it ends what waits, tells the runners of what they have, and notes of whom no parent
+// is told. It acts on what the fold says, so a record of a racing coordinator, or a restart, changes nothing.
+type trees struct {
+	history interface {
+		Sure() bool
+		Halting(func(journal.Active) bool)
+		Suppressing() []journal.Owing
+	}
+	ends interface {
+		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
+		Stop(ctx context.Context, a journal.Active) error
+	}
+	records interface {
+		Suppress(ctx context.Context, o journal.Owing) error
+	}
+	log *slog.Logger
+
+	mu   sync.Mutex
+	told map[string]bool // by key: attempts whose stop is a record of its own; the leases repeat that to the runner
+}
+
+// A look stops so many runs, so many of them at once: others' writes come between them.
+const (
+	stopsAtOnce = 4
+	stopsALook  = 256
+)
+
+// Reconcile stops what is to be stopped.
+func (t *trees) Reconcile(ctx context.Context) error {
+	for t.look(ctx) {
+	}
+	return nil
+}
+
+// look stops runs, and reports whether it left some for the next look.
+func (t *trees) look(ctx context.Context) (more bool) {
+	if !t.history.Sure() || ctx.Err() != nil {
+		return false
+	}
+	var g errgroup.Group
+	g.SetLimit(stopsAtOnce)
+	due := t.due()
+	var stopped atomic.Int32
+	for _, a := range due[:min(len(due), stopsALook)] {
+		g.Go(func() error {
+			switch err := t.stop(ctx, a); {
+			case err == nil:
+				stopped.Add(1)
+			case ctx.Err() == nil && !errors.Is(err, bus.ErrTaken): // else it has changed, and is looked at again
+				t.log.Info("run not stopped with its tree yet; trying again", "run", a.Spec.ID, "err", err)
+			}
+			return nil
+		})
+	}
+	for _, o := range t.history.Suppressing() {
+		g.Go(func() error {
+			if err := t.records.Suppress(ctx, o); err != nil && ctx.Err() == nil {
+				t.log.Warn("callbacks not suppressed yet; trying again", "session", o.Session, "err", err)
+			}
+			return nil
+		})
+	}
+	g.Wait()
+	return len(due) > stopsALook && stopped.Load() > 0 // where none can be, the next second will do
+}
+
+// due are the runs to be stopped that nobody here has acted on: first those that run, then those that a worker could take, then the others.
+func (t *trees) due() []journal.Active {
+	var classes [3][]journal.Active
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	told := make(map[string]bool, len(t.told))
+	t.history.Halting(func(a journal.Active) bool {
+		switch {
+		case a.Claim == nil && a.QueuedSeq == 0:
+			classes[2] = append(classes[2], a)
+		case a.Claim == nil:
+			classes[1] = append(classes[1], a)
+		case t.told[a.Key]:
+			told[a.Key] = true
+		case a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0: // else a coordinator ends it
+			classes[0] = append(classes[0], a)
+		}
+		return true
+	})
+	t.told = told
+	return slices.Concat(classes[0], classes[1], classes[2])
+}
+
+// stop ends a run that waits, and has the runner of one that was begun stop it.
+func (t *trees) stop(ctx context.Context, a journal.Active) error {
+	if a.Claim == nil {
+		return t.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a))
+	}
+	if err := t.ends.Stop(ctx, a); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.told[a.Key] = true
+	t.mu.Unlock()
+	return nil
+}
