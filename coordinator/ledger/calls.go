@@ -9,21 +9,34 @@ import (
 	"ao/shared/run"
 )
 
+// callsBook is what parents were told of their children, and callers over HTTP.
+type callsBook struct {
+	*memory
+	runs  *runsBook
+	hooks map[uint32]hook // by run with an HTTP callback, once there was a try
+}
+
+// hook is where a run's HTTP callback stands.
+type hook struct {
+	n      int
+	status string
+}
+
 // report is a callback record: a turn of the parent tells it of children that have ended. One that is suppressed names a turn that was
 // begun before, and nobody is told.
-func (b *Book) report(rec subject.Record, f fields) {
+func (b *callsBook) report(rec subject.Record, f fields) {
 	parent := b.about
 	turn, t := b.find(f.run)
 	if f.next && f.run != "" {
 		turn, t = b.run(f.run, rec.Session)
-		b.promise(turn, t, f)
+		b.runs.promise(turn, t, f)
 	}
-	delete(b.unlisted, turn)
+	delete(b.runs.unlisted, turn)
 	switch {
 	case f.run == "" || len(f.children) == 0:
 		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
 		return
-	case t == nil || !t.is(known) && b.promised[turn] == 0:
+	case t == nil || !t.is(known) && b.runs.promised[turn] == 0:
 		b.missing(f.run, f.run, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted", b.seq, f.run))
 	case t.session != parent:
 		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, f.run, rec.Session))
@@ -60,7 +73,7 @@ func turnName(name string) (first string, n int, err error) {
 }
 
 // tell is one child that a turn reports.
-func (b *Book) tell(turnID string, turn, parent uint32, id string) {
+func (b *callsBook) tell(turnID string, turn, parent uint32, id string) {
 	at, e := b.find(id)
 	switch {
 	case e == nil || !e.is(known):
@@ -81,11 +94,11 @@ func (b *Book) tell(turnID string, turn, parent uint32, id string) {
 	e.turn = turn
 	e.flags = e.flags&^hushed | reported
 	b.entries.at(turn).flags |= tells
-	delete(b.ends, at)
+	delete(b.runs.ends, at)
 }
 
 // told tells whether a turn reports the run; one that ended before a runner began it gave its children back.
-func (b *Book) told(e *entry) bool {
+func (b *callsBook) told(e *entry) bool {
 	if e.turn == 0 {
 		return e.is(reported) // by a turn that is not known any more
 	}
@@ -94,7 +107,7 @@ func (b *Book) told(e *entry) bool {
 }
 
 // missing notes that a callback record names a run that is not known.
-func (b *Book) missing(id, missing string, x excuse, message string) {
+func (b *callsBook) missing(id, missing string, x excuse, message string) {
 	f := finding{Wrong: Wrong{Kind: KindCallback, RunID: id, Sequence: b.seq, Message: message}, session: b.about, excuse: x}
 	if i, ok := runIdent(missing); ok {
 		f.born = i.born()
@@ -105,7 +118,7 @@ func (b *Book) missing(id, missing string, x excuse, message string) {
 }
 
 // notify is a step of a run's HTTP callback: one after the other, and none after it was delivered.
-func (b *Book) notify(rec subject.Record, f fields) {
+func (b *callsBook) notify(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
 		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (notified) is of a run that nobody accepted", b.seq))
@@ -138,9 +151,9 @@ func (b *Book) notify(rec subject.Record, f fields) {
 }
 
 // delete is the end of a session, if nothing of it is open and no parent is to be told of it; else it is not honoured.
-func (b *Book) delete(rec subject.Record) {
+func (b *callsBook) delete(subject.Record, fields) {
 	p := b.places.at(b.about)
-	if len(b.open[b.about]) > 0 {
+	if len(b.runs.open[b.about]) > 0 {
 		return
 	}
 	for at := p.first; at != 0; at = b.entries.at(at).next {
@@ -150,8 +163,8 @@ func (b *Book) delete(rec subject.Record) {
 	}
 	for at := p.first; at != 0; {
 		e := b.entries.at(at)
-		delete(b.runs, e.id)
-		delete(b.ends, at)
+		delete(b.byRun, e.id)
+		delete(b.runs.ends, at)
 		delete(b.hooks, at)
 		e.flags |= gone
 		at, e.next = e.next, 0
@@ -161,7 +174,7 @@ func (b *Book) delete(rec subject.Record) {
 }
 
 // obstacle is why the parent of a run cannot be told of it; "": it can.
-func (b *Book) obstacle(e *entry) string {
+func (b *callsBook) obstacle(e *entry) string {
 	p := b.places.at(e.parent)
 	switch {
 	case p.runs == 0:
@@ -170,7 +183,7 @@ func (b *Book) obstacle(e *entry) string {
 		return "the session is younger than the run"
 	case p.flags&autonomous == 0:
 		return "its agent cannot be resumed"
-	case p.flags&began == 0 && len(b.open[e.parent]) == 0:
+	case p.flags&began == 0 && len(b.runs.open[e.parent]) == 0:
 		return "it never began"
 	}
 	return ""

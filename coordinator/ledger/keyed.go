@@ -7,15 +7,15 @@ import (
 
 // isForeign tells whether a record stands under none of its run's keys. Nothing else of it is looked at: a run that nobody
 // accepted, a body that cannot be read and a newer version are wrong only where the key is right.
-func (b *Book) isForeign(rec subject.Record) bool {
-	if b.Key == nil {
+func (b *runsBook) isForeign(rec subject.Record) bool {
+	if b.rules.Key == nil {
 		return false
 	}
 	if at, _ := b.find(rec.Run); at != 0 && b.live[at].key == rec.Key { // a coordinator has said so
 		return false
 	}
 	for n := 1; n <= run.MaxAttempts; n++ {
-		if b.Key(rec.Run, n) == rec.Key {
+		if b.rules.Key(rec.Run, n) == rec.Key {
 			return false
 		}
 	}
@@ -24,7 +24,7 @@ func (b *Book) isForeign(rec subject.Record) bool {
 
 // overstepped tells whether a record is above the version that its attempt allows, which is a failed end of that, or
 // follows such an end: then it says nothing more. An attempt that was never queued allows version 1.
-func (b *Book) overstepped(rec subject.Record, version int) bool {
+func (b *runsBook) overstepped(rec subject.Record, version int) bool {
 	at, e := b.find(rec.Run)
 	if e == nil {
 		return false
@@ -38,7 +38,7 @@ func (b *Book) overstepped(rec subject.Record, version int) bool {
 			return false
 		}
 		n, most = l.n, l.most
-	} else if b.Key == nil || b.Key(rec.Run, n) != rec.Key {
+	} else if b.rules.Key == nil || b.rules.Key(rec.Run, n) != rec.Key {
 		return false
 	}
 	if !e.is(known) || e.is(final) || version <= most {
@@ -50,7 +50,7 @@ func (b *Book) overstepped(rec subject.Record, version int) bool {
 }
 
 // close is the end of an attempt, and of its run unless another one follows.
-func (b *Book) close(at uint32, e *entry, n int, s run.Status) {
+func (b *runsBook) close(at uint32, e *entry, n int, s run.Status) {
 	byRunner := e.is(running)
 	if byRunner {
 		e.words++

@@ -116,7 +116,7 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 		case e.is(gone):
 			return
 		case !e.is(known):
-			if since := b.promised[at]; since != 0 && now.Sub(time.Unix(0, since)) <= overdue {
+			if since := b.runs.promised[at]; since != 0 && now.Sub(time.Unix(0, since)) <= overdue {
 				return // it is being accepted
 			}
 			if b.explained(finding{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, excuse: cutOff, born: e.id.born()}) {
@@ -126,7 +126,8 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 		default:
 			r.Runs.Accepted++
 		}
-		b.count(&r, at, e, now)
+		b.runs.count(&r, at, e, now)
+		b.calls.count(&r, at, e, now)
 	})
 	b.places.all(func(_ uint32, p *place) {
 		if p.runs > 0 {
@@ -150,8 +151,23 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 	return r
 }
 
+// explained tells whether the absence of records that were taken away explains a finding.
+func (b *Book) explained(f finding) bool {
+	deleted := b.places.at(f.session).deleted
+	switch {
+	case deleted > f.Sequence:
+		return true
+	case f.excuse == never:
+		return false
+	case f.excuse == late && deleted != 0, f.excuse == unknown && !b.lastDeleted.Before(f.born.Add(-skew)) && !b.lastDeleted.IsZero():
+		return true
+	}
+	open := b.entries.at(f.run).is(running | held) // such a run is never truncated
+	return b.first > 1 && !open && !f.born.After(b.cut.Add(skew))
+}
+
 // count adds a run to the sums. That it runs, and that it has ended, are facts of their own: where both are, the sum is wrong.
-func (b *Book) count(r *Report, at uint32, e *entry, now time.Time) {
+func (b *runsBook) count(r *Report, at uint32, e *entry, now time.Time) {
 	for _, c := range []struct {
 		of bool
 		n  *int
@@ -175,6 +191,10 @@ func (b *Book) count(r *Report, at uint32, e *entry, now time.Time) {
 	if l := b.live[at]; l.offered != 0 && now.Sub(time.Unix(0, l.offered)) > overdueOffer {
 		b.keep(finding{Wrong: Wrong{Kind: KindUnchecked, RunID: e.id.runID(), Sequence: l.offer, Message: fmt.Sprintf("The result of attempt %d was offered %s ago, and no coordinator has said the last word", l.n, now.Sub(time.Unix(0, l.offered)).Round(time.Second))}})
 	}
+}
+
+// count adds a run to the sums of callbacks.
+func (b *callsBook) count(r *Report, at uint32, e *entry, now time.Time) {
 	if e.is(hooked) && e.is(final) {
 		r.Webhooks.Owed++
 		switch b.hooks[at].status {
@@ -192,7 +212,7 @@ func (b *Book) count(r *Report, at uint32, e *entry, now time.Time) {
 }
 
 // callback adds a run that a parent is to be told of.
-func (b *Book) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
+func (b *callsBook) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
 	c.Owed++
 	switch {
 	case b.told(e) && e.is(hushed):
@@ -211,28 +231,8 @@ func (b *Book) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
 	if p.flags&missed != 0 {
 		patience = overdueMissed
 	}
-	idle := now.Sub(time.Unix(0, max(p.idle, b.ends[at])))
-	if len(b.open[e.parent]) == 0 && idle > patience {
+	idle := now.Sub(time.Unix(0, max(p.idle, b.runs.ends[at])))
+	if len(b.runs.open[e.parent]) == 0 && idle > patience {
 		b.finding(KindOverdue, e, fmt.Sprintf("Its parent has been idle for %s and was not told of it", idle.Round(time.Second)))
 	}
-}
-
-// finding notes what is wrong with a run in the end.
-func (b *Book) finding(kind string, e *entry, message string) {
-	b.keep(finding{Wrong: Wrong{Kind: kind, RunID: e.id.runID(), Message: message}})
-}
-
-// explained tells whether the absence of records that were taken away explains a finding.
-func (b *Book) explained(f finding) bool {
-	deleted := b.places.at(f.session).deleted
-	switch {
-	case deleted > f.Sequence:
-		return true
-	case f.excuse == never:
-		return false
-	case f.excuse == late && deleted != 0, f.excuse == unknown && !b.lastDeleted.Before(f.born.Add(-skew)) && !b.lastDeleted.IsZero():
-		return true
-	}
-	open := b.entries.at(f.run).is(running | held) // such a run is never truncated
-	return b.first > 1 && !open && !f.born.After(b.cut.Add(skew))
 }

@@ -9,9 +9,33 @@ import (
 	"ao/shared/run"
 )
 
+// runsBook is how runs, and their attempts, came and went.
+type runsBook struct {
+	*memory
+	rules    *Rules
+	open     map[uint32][]uint32 // by session: its runs that have not ended, in order of arrival
+	live     map[uint32]attempt  // by run: its attempt under way, or queued
+	ends     map[uint32]int64    // by run that a parent is to be told of, and was not: when it ended
+	over     map[uint32]string   // by run: the key of its last attempt that a record above the attempt's version ended
+	promised map[uint32]int64    // by run: when a record carried it, and it had none of its own
+	unlisted map[uint32]int64    // by callback turn: when it was accepted, and its callback record was not there
+}
+
+// attempt is what is known of an attempt that has no last word.
+type attempt struct {
+	n      int
+	key    string
+	runner string // who began it
+	most   int    // the newest version that its records may have
+
+	carried int64  // when a coordinator claimed it with the last word that is to follow, 0: none did
+	offered int64  // when its result was, 0: it was not
+	offer   uint64 // the record that did
+}
+
 // begunSession is a session that begins under its caller's own id; its run's first record follows, or is written by whoever finds none.
 // That there is one is seen at the end.
-func (b *Book) begunSession(rec subject.Record, f fields) {
+func (b *runsBook) begunSession(rec subject.Record, f fields) {
 	if f.run == "" {
 		b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
 		return
@@ -24,7 +48,7 @@ func (b *Book) begunSession(rec subject.Record, f fields) {
 }
 
 // accept is the first record of a run, or one that queues it.
-func (b *Book) accept(rec subject.Record, f fields) {
+func (b *runsBook) accept(rec subject.Record, f fields) {
 	if f.run != rec.Run || f.session == "" || rec.Session != "" && rec.Session != f.session {
 		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which is not what its subject says", b.seq, rec.Kind, f.run, f.session))
 		return
@@ -42,13 +66,13 @@ func (b *Book) accept(rec subject.Record, f fields) {
 }
 
 // promise notes a run that a record carries: it may have none of its own yet.
-func (b *Book) promise(at uint32, e *entry, f fields) {
+func (b *runsBook) promise(at uint32, e *entry, f fields) {
 	if f.next && !e.is(known) {
 		b.promised[at] = b.at.UnixNano()
 	}
 }
 
-func (b *Book) begin(at uint32, e *entry, f fields) {
+func (b *runsBook) begin(at uint32, e *entry, f fields) {
 	delete(b.promised, at)
 	if f.tells && !e.is(tells) {
 		e.flags |= tells
@@ -91,7 +115,7 @@ func (b *Book) begin(at uint32, e *entry, f fields) {
 
 // queue is an attempt that may be taken. One that was queued before may be so again, in another lane, and a record that was under
 // way when the run was taken or stopped may come late.
-func (b *Book) queue(at uint32, e *entry, rec subject.Record, f fields) {
+func (b *runsBook) queue(at uint32, e *entry, rec subject.Record, f fields) {
 	n := f.attempt
 	switch {
 	case n != rec.N || n < 1 || f.key == "":
@@ -122,7 +146,7 @@ func (b *Book) queue(at uint32, e *entry, rec subject.Record, f fields) {
 }
 
 // claim is the beginning of an attempt, or a coordinator's, to end it.
-func (b *Book) claim(rec subject.Record, f fields) {
+func (b *runsBook) claim(rec subject.Record, f fields) {
 	n := f.attempt
 	if n < 1 || n >= 1<<16 {
 		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d claims attempt %d", b.seq, n))
@@ -167,7 +191,7 @@ func (b *Book) claim(rec subject.Record, f fields) {
 }
 
 // turn checks that what a runner begins is its session's turn: all that was accepted before it has ended.
-func (b *Book) turn(at uint32, e *entry, rec subject.Record) {
+func (b *runsBook) turn(at uint32, e *entry, rec subject.Record) {
 	open := b.open[e.session]
 	if len(open) == 0 || !e.is(known) || e.is(final) {
 		return
@@ -189,7 +213,7 @@ func who(runner string) string { return cmp.Or(runner, "a coordinator") }
 var endings = map[run.Status]flags{run.Completed: completed, run.Failed: failed, run.Stopped: stopped}
 
 // end is the last word of an attempt.
-func (b *Book) end(rec subject.Record, f fields) {
+func (b *runsBook) end(rec subject.Record, f fields) {
 	n := f.attempt
 	s := run.Status(f.status)
 	if n < 1 || n >= 1<<16 || endings[s] == 0 {
@@ -215,7 +239,7 @@ func (b *Book) end(rec subject.Record, f fields) {
 	case e.is(running|held) && f.runner != "" && f.runner != l.runner:
 		b.wrong(KindStranger, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s, and its last word is by %s", n, who(l.runner), f.runner))
 	}
-	if s == run.Completed && e.is(contract) && (b.Checked == nil || !b.Checked(rec.Run, n, f.checked)) {
+	if s == run.Completed && e.is(contract) && (b.rules.Checked == nil || !b.rules.Checked(rec.Run, n, f.checked)) {
 		s = run.Failed // that is what every coordinator makes of it
 	} else if s == run.Completed && e.is(contract) && l.offered == 0 {
 		b.note(KindUnoffered, rec.Run, cutOff, fmt.Sprintf("Attempt %d completed with a checked result that nobody had offered", n))
@@ -224,7 +248,7 @@ func (b *Book) end(rec subject.Record, f fields) {
 }
 
 // finish is the end of a run.
-func (b *Book) finish(at uint32, e *entry, s run.Status) {
+func (b *runsBook) finish(at uint32, e *entry, s run.Status) {
 	e.flags |= final | endings[s]
 	delete(b.unlisted, at)
 	if !e.is(known) {
@@ -249,7 +273,7 @@ func (b *Book) finish(at uint32, e *entry, s run.Status) {
 }
 
 // stop is the wish to stop a run. One that was under way may come after its end.
-func (b *Book) stop(rec subject.Record, f fields) {
+func (b *runsBook) stop(rec subject.Record, f fields) {
 	_, e := b.find(rec.Run)
 	if e == nil {
 		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops a run that nobody accepted", b.seq))
@@ -261,7 +285,7 @@ func (b *Book) stop(rec subject.Record, f fields) {
 }
 
 // tree is the wish to stop what is below a session; it names the session's run that was begun last.
-func (b *Book) tree(rec subject.Record) {
+func (b *runsBook) tree(rec subject.Record, _ fields) {
 	if _, e := b.find(rec.Run); e == nil {
 		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops the tree of a run that nobody accepted", b.seq))
 	} else {
@@ -270,7 +294,7 @@ func (b *Book) tree(rec subject.Record) {
 }
 
 // speak is what a worker says of an attempt beside its last word.
-func (b *Book) speak(rec subject.Record, f fields) {
+func (b *runsBook) speak(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
 		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (%s) is of a run that nobody accepted", b.seq, rec.Kind))
@@ -289,7 +313,7 @@ func (b *Book) speak(rec subject.Record, f fields) {
 
 // offer is what a worker has as the result of an attempt with an output schema; a coordinator's own shuts the door, and its last word
 // stands right behind. One that was under way may come after the last word.
-func (b *Book) offer(rec subject.Record, f fields) {
+func (b *runsBook) offer(rec subject.Record, f fields) {
 	if f.runner != "" {
 		b.speak(rec, f)
 	}

@@ -23,7 +23,6 @@ var tooLarge = map[string]int{
 	"ao/coordinator/httpapi.API":     75,
 	"ao/coordinator/journal.Journal": 130,
 	"ao/coordinator/journal.fold":    81,
-	"ao/coordinator/ledger.Book":     36,
 }
 
 // foreignLocks is how often a package still touches the lock of another type: it may shrink and not grow. The table ends empty.
