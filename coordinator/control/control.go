@@ -34,8 +34,10 @@ type Plan struct {
 	Sure  func() bool   // not called while this says no; nil: always called
 }
 
-// longest is the longest pause after errors.
-const longest = 10 * time.Second
+const (
+	longest = 10 * time.Second // pause after errors
+	soon    = time.Second      // pause at most before it is asked again whether a controller may be called that is to be
+)
 
 // Scheduler calls controllers.
 type Scheduler struct{ loops []*loop }
@@ -93,7 +95,8 @@ func (l *loop) run(ctx context.Context) {
 			return
 		}
 		if l.Sure != nil && !l.Sure() {
-			continue // what is to be done stays to be done
+			timer.Reset(min(l.Every, soon)) // what is to be done stays to be done
+			continue
 		}
 		pause := l.Rest
 		if err := l.Do.Reconcile(ctx); err == nil {

@@ -122,6 +122,31 @@ func TestWhoIsUnsureIsNotCalled(t *testing.T) {
 	})
 }
 
+// TestWhatIsDueWhileNothingIsSureIsDoneSoonAfter, however seldom the controller is called.
+func TestWhatIsDueWhileNothingIsSureIsDoneSoonAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		var sure atomic.Bool
+		do := Func(func(context.Context) error { n.Add(1); return nil })
+		bubble(t, func(s *Scheduler) {
+			s.Wake(1)
+			time.Sleep(time.Minute)
+			sure.Store(true)
+			time.Sleep(2 * time.Second)
+			if n.Load() != 1 {
+				t.Errorf("%d calls in the two seconds after the signal could be acted on", n.Load())
+			}
+			sure.Store(false)
+			time.Sleep(time.Hour)
+			sure.Store(true)
+			time.Sleep(2 * time.Second)
+			if n.Load() != 2 {
+				t.Errorf("%d calls in the two seconds after its time had come", n.Load()-1)
+			}
+		}, Plan{Name: "a", Wakes: 1, Every: time.Hour, Sure: sure.Load, Do: do})
+	})
+}
+
 func TestARestIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
