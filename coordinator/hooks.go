@@ -106,11 +106,11 @@ func (h *hooks) look(now time.Time) []journal.Hook {
 	if h.full() {
 		h.prune()
 	}
-	resting, full := h.resting()
+	busy, hosts := h.pool.Busy(), map[string]int{}
+	resting, full := h.resting() // after busy: what rests does so before it is over
 	if full {
 		return nil
 	}
-	busy, hosts := h.pool.Busy(), map[string]int{}
 	for _, host := range busy {
 		hosts[host]++
 	}

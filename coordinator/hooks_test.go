@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -350,5 +352,40 @@ func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
 	}
 	if waiting, _, _ := c.Journal.Counts(); waiting != 0 {
 		t.Error("stored all the same")
+	}
+}
+
+// TestATryThatCameToNothingRests from its very end on, whoever looks at that moment.
+func TestATryThatCameToNothingRests(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	const host = "127.0.0.1:9"
+	done := make(chan struct{})
+	defer close(done)
+	for n := range hostTries { // it leaves this receiver to us
+		c.hooks.pool.Go(t.Context(), fmt.Sprint("held ", n), host, func(context.Context) error { <-done; return nil })
+	}
+	id := submit(t, c, `{"agent_name":"a","callback_url":"http://`+host+`/"}`, "").RunID
+	finish(t, c, claim(t, c, id, r))
+	h := newHooks(c)
+	due := h.look(time.Now())
+	if len(due) != 1 {
+		t.Fatalf("due: %+v", due)
+	}
+	for n := range 500 {
+		end := make(chan struct{})
+		if !h.pool.Go(t.Context(), id, host, func(context.Context) error { <-end; h.rest(due[0], time.Hour); return nil }) {
+			t.Fatal("it is not tried")
+		}
+		close(end)
+		for len(h.pool.Busy()) > 0 {
+			if again := h.look(time.Now()); len(again) > 0 {
+				t.Fatalf("found again, at once, in turn %d: %+v", n, again)
+			}
+		}
+		h.pool.Wait()
+		clear(h.holds)
 	}
 }
