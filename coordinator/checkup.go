@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/checkup"
+	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -152,7 +153,7 @@ func (c *Coordinator) checkVersions(ctx context.Context, runners map[string]int)
 	coordinators := map[string]int{}
 	answers, _ := c.bus.Survey(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
 	for _, a := range answers {
-		coordinators[programIn(a)]++
+		coordinators[versions.ProgramIn(a)]++
 	}
 	if len(coordinators) == 0 {
 		coordinators[version.Of()]++

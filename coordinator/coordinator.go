@@ -13,6 +13,7 @@ import (
 
 	"ao/coordinator/audit"
 	"ao/coordinator/control"
+	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
@@ -101,7 +102,7 @@ type Coordinator struct {
 	hooks    *hooks
 	tellings *tellings
 	offers   *offers
-	versions *versions
+	versions *versions.Versions
 	queues   *queues
 	news     *announcer
 	lanes    *tender
@@ -125,7 +126,7 @@ func New(cfg Config) *Coordinator {
 	c.fleet = newRoster(c)
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
-	c.versions = newVersions(c)
+	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)

@@ -48,7 +48,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error
 		l.c.fleet.tick(b.RunnerID, b.At)
 	}
 	reply := fleet.BeatReply{
-		Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL, RecordVersion: l.c.versions.Told(), EventVersion: l.c.versions.events.told(),
+		Known: known || b.Draining, Superseded: superseded, Drain: r.Draining, APIURL: l.c.PublicURL, RecordVersion: l.c.versions.Told(), EventVersion: l.c.versions.EventsTold(),
 	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
 		reply.Lanes = l.c.queues.of(r)

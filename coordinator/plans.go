@@ -38,7 +38,7 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
 		{Name: "retention", Do: c.retained, Every: tendEvery, Sure: sure},
 		{Name: "room", Do: control.Func(c.lookForRoom), Every: min(c.beatEvery(), 5*time.Second)},
-		{Name: "versions", Do: c.versions, Every: c.versions.pace()},
+		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},
 	}
 }
 
@@ -52,3 +52,6 @@ func (c *Coordinator) reconcile(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Metadata is what the coordinator's NATS service says of itself to every other coordinator.
+func (c *Coordinator) Metadata() map[string]string { return c.versions.Metadata() }

@@ -70,7 +70,7 @@ func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Regis
 	c.fleet.heard(id, r.Instance) // it is there
 	c.endOld(ctx, r, dead)
 	c.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
-	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.queues.of(r), APIURL: c.PublicURL, RecordVersion: c.versions.Told(), EventVersion: c.versions.events.told()}, nil
+	return fleet.Registered{RunnerID: id, BeatEvery: c.beatEvery(), Lease: c.Lease, HeartbeatSeconds: int(c.Heartbeat.Seconds()), Lanes: c.queues.of(r), APIURL: c.PublicURL, RecordVersion: c.versions.Told(), EventVersion: c.versions.EventsTold()}, nil
 }
 
 // beatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.

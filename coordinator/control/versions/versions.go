@@ -1,9 +1,11 @@
-package coordinator
+// Package versions knows what every coordinator reads which is online: what all write, and what attempts and workers are told.
+package versions
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -22,23 +24,26 @@ const (
 	programKey      = "program_version"
 )
 
-// Metadata is what the coordinator's NATS service says of itself to every other coordinator.
-func (c *Coordinator) Metadata() map[string]string {
-	return map[string]string{VersionKey: strconv.Itoa(c.RecordVersion), EventVersionKey: strconv.Itoa(run.EventVersion), programKey: version.Of()}
+// Config is what the versions depend on.
+type Config struct {
+	Records  int           // the newest version of records that this program reads and writes
+	Patience time.Duration // how long all must have told more before more counts: as long as a silent runner is waited for
+	// Survey asks the NATS service of every coordinator, for so long at most, and gives the answers.
+	Survey func(ctx context.Context, subject string, wait time.Duration) ([][]byte, error)
+	Log    *slog.Logger
 }
 
-// versions knows what every coordinator reads which is online: the newest version of records, what all write and
-// attempts allow, and the newest form of events, what workers may write.
+// Versions knows the newest version of records, what all write and attempts allow, and the newest form of events, what workers may write.
 //
 // Coordinators answer the ping of their NATS service and tell their versions there. One of a program that told nothing
 // answers too: it reads version 1.
-type versions struct {
-	c               *Coordinator
+type Versions struct {
+	cfg             Config
 	records, events bound
 }
 
 // bound is the newest version of something that all read. It begins at 1. It rises when, for as long as a silent runner
-// is waited for (Patience.Remove), all that answered told more, and it falls at once; so one that is restarted
+// is waited for (Config.Patience), all that answered told more, and it falls at once; so one that is restarted
 // meanwhile, or not heard for a moment, still counts.
 type bound struct {
 	name   string // in the metadata
@@ -50,11 +55,17 @@ type bound struct {
 	since time.Time
 }
 
-func newVersions(c *Coordinator) *versions {
-	v := &versions{c: c}
-	v.records.begin(VersionKey, c.RecordVersion)
+// New knows nothing yet of other coordinators.
+func New(cfg Config) *Versions {
+	v := &Versions{cfg: cfg}
+	v.records.begin(VersionKey, cfg.Records)
 	v.events.begin(EventVersionKey, run.EventVersion)
 	return v
+}
+
+// Metadata is what the coordinator's NATS service says of itself to every other coordinator.
+func (v *Versions) Metadata() map[string]string {
+	return map[string]string{VersionKey: strconv.Itoa(v.records.own), EventVersionKey: strconv.Itoa(v.events.own), programKey: version.Of()}
 }
 
 func (b *bound) begin(name string, own int) {
@@ -63,13 +74,16 @@ func (b *bound) begin(name string, own int) {
 }
 
 // Now is the version of records that do not stand under an attempt's key.
-func (v *versions) Now() int { return v.records.now() }
+func (v *Versions) Now() int { return v.records.now() }
 
 // Of is the version of records under an attempt's key, coordinators' as workers'.
-func (v *versions) Of(a journal.Active) int { return min(v.Now(), a.MostVersion()) }
+func (v *Versions) Of(a journal.Active) int { return min(v.Now(), a.MostVersion()) }
 
 // Told is what attempts, and their workers, are told of the version of records; 0: 1.
-func (v *versions) Told() int { return v.records.told() }
+func (v *Versions) Told() int { return v.records.told() }
+
+// EventsTold is what workers are told of the form of events; 0: 1.
+func (v *Versions) EventsTold() int { return v.events.told() }
 
 // now is what counts.
 func (b *bound) now() int { return min(int(b.lowest.Load()), b.own) }
@@ -82,18 +96,18 @@ func (b *bound) told() int {
 	return 0
 }
 
-// pace is how often all coordinators are asked.
-func (v *versions) pace() time.Duration { return min(v.c.Patience.Remove/10, 10*time.Second) }
+// Pace is how often all coordinators are asked.
+func (v *Versions) Pace() time.Duration { return min(v.cfg.Patience/10, 10*time.Second) }
 
 // Reconcile asks all coordinators.
-func (v *versions) Reconcile(ctx context.Context) error {
-	answers, err := v.c.bus.Survey(ctx, subject.APIPing, min(v.pace(), time.Second))
+func (v *Versions) Reconcile(ctx context.Context) error {
+	answers, err := v.cfg.Survey(ctx, subject.APIPing, min(v.Pace(), time.Second))
 	if err != nil {
 		answers = nil
 	}
 	for _, b := range []*bound{&v.records, &v.events} {
-		if before := b.now(); b.heard(answers, time.Now(), v.c.Patience.Remove) != before {
-			v.c.log.Info("what all coordinators read changed", "what", b.name, "before", before, "now", b.now())
+		if before := b.now(); b.heard(answers, time.Now(), v.cfg.Patience) != before {
+			v.cfg.Log.Info("what all coordinators read changed", "what", b.name, "before", before, "now", b.now())
 		}
 	}
 	return nil
@@ -131,8 +145,8 @@ func versionIn(answer []byte, name string) int {
 	return max(n, 1)
 }
 
-// programIn is the version of the program that answered a ping.
-func programIn(answer []byte) string {
+// ProgramIn is the version of the program that answered a ping.
+func ProgramIn(answer []byte) string {
 	return cmp.Or(metadataIn(answer)[programKey], version.Unknown)
 }
 

@@ -1,4 +1,4 @@
-package coordinator
+package versions
 
 import (
 	"strconv"
@@ -23,8 +23,8 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 		}
 		return all
 	}
-	c := New(Config{RecordVersion: 3})
-	records := &c.versions.records
+	v := New(Config{Records: 3})
+	records := &v.records
 	now := records.since
 	for _, tt := range []struct {
 		name  string
@@ -46,7 +46,7 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 		{"until it is sure", 39 * time.Minute, []int{3, 3}, 3},
 		{"nonsense is 1", 40 * time.Minute, []int{3, -7}, 1},
 	} {
-		if got := records.heard(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want || c.versions.Now() != tt.want {
+		if got := records.heard(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want || v.Now() != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -54,10 +54,10 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 
 // Under an attempt's key coordinators write what the attempt allows, and what all read now.
 func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
-	c := New(Config{RecordVersion: 3})
+	v := New(Config{Records: 3})
 	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3}, {3, 2, 2, 3}} {
-		c.versions.records.lowest.Store(int64(tt.all))
-		if of, told := c.versions.Of(journal.Active{RecordVersion: tt.bound}), c.versions.records.told(); of != tt.of || told != tt.told {
+		v.records.lowest.Store(int64(tt.all))
+		if of, told := v.Of(journal.Active{RecordVersion: tt.bound}), v.records.told(); of != tt.of || told != tt.told {
 			t.Errorf("%+v: got %d, told %d", tt, of, told)
 		}
 	}
