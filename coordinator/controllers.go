@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 
+	"ao/nats/subject"
 	"ao/shared/run"
 )
 
@@ -33,4 +34,21 @@ func newTellings(c *Coordinator) *tellings {
 		history: c.Journal, records: c.records, submissions: submissions{plan, c.tooLarge}, most: c.MaxPayload, spans: c.Trace, log: c.log,
 		pool: newTellers(func() { c.scheduler.Wake(callbackDue) }),
 	}
+}
+
+func newHooks(c *Coordinator) *hooks {
+	records := struct {
+		*writer
+		*reads
+	}{c.records, c.reads}
+	return &hooks{
+		history: c.Journal, records: records, tried: c.bus.Bucket(subject.Idempotency), runs: c, receivers: c.Webhooks,
+		version: c.versions.Now, insist: c.insist, posted: c.meters.posted, spans: c.Trace, log: c.log,
+		self: nonce(), pool: newTries(func() { c.scheduler.Wake(webhookDue) }), holds: map[string]hold{},
+	}
+}
+
+// Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.
+func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error) {
+	return c.hooks.Redeliver(ctx, id)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -23,7 +24,32 @@ import (
 // hooks tells the receivers of callback_url that their runs have ended. Every try is a record, so that the schedule survives
 // restarts; who makes a try has taken it before, so that it is usually made once. Receivers see one webhook-id per run.
 type hooks struct {
-	c    *Coordinator
+	history interface {
+		Get(ctx context.Context, id string) (run.Run, error)
+		Hook(run string) (journal.Hook, run.Call, bool)
+		Hooks(journal.Look) []journal.Hook
+		Sure() bool
+	}
+	records interface {
+		Append(ctx context.Context, e bus.Entry) error
+		CaughtUp(ctx context.Context) error
+	}
+	tried interface { // who makes a try
+		Create(ctx context.Context, key string, value []byte) (uint64, error)
+		Get(ctx context.Context, key string) ([]byte, uint64, error)
+		Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error)
+	}
+	runs interface { // as readers see them
+		Outcome(ctx context.Context, id string) (Outcome, error)
+		Show(ctx context.Context, id string) (run.Run, error)
+	}
+	receivers *webhook.Client
+	version   func() int // of records
+	insist    func(ctx context.Context, what string, f func() error) error
+	posted    func(status string) // counts a try
+	spans     *trace.Tracer
+	log       *slog.Logger
+
 	self string     // this process, in what it takes
 	pool *pool.Pool // of tries by run, in groups by receiver
 
@@ -41,10 +67,9 @@ type hold struct {
 	until time.Time
 }
 
-func newHooks(c *Coordinator) *hooks {
-	h := &hooks{c: c, self: nonce(), holds: map[string]hold{}}
-	h.pool = pool.New(pool.Config{Slots: tries, Each: hostTries, Idle: func() { c.scheduler.Wake(webhookDue) }})
-	return h
+// newTries is where tries are made; idle is told when there is room again.
+func newTries(idle func()) *pool.Pool {
+	return pool.New(pool.Config{Slots: tries, Each: hostTries, Idle: idle})
 }
 
 const (
@@ -62,15 +87,15 @@ func (h *hooks) mute() {
 		return
 	}
 	h.said = time.Now()
-	due := h.c.Journal.Hooks(journal.Look{Now: time.Now(), Most: 100, Room: func(string) int { return 100 }, Busy: func(journal.Hook) bool { return false }})
+	due := h.history.Hooks(journal.Look{Now: time.Now(), Most: 100, Room: func(string) int { return 100 }, Busy: func(journal.Hook) bool { return false }})
 	if len(due) > 0 {
-		h.c.log.Warn("HTTP callbacks are due, and this coordinator may tell nobody: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
+		h.log.Warn("HTTP callbacks are due, and this coordinator may tell nobody: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
 	}
 }
 
 // pace is how often all that is due is looked at. A coordinator that may tell nobody only says so.
 func (h *hooks) pace() time.Duration {
-	if h.c.Webhooks.Enabled() {
+	if h.receivers.Enabled() {
 		return time.Second
 	}
 	return 10 * time.Minute
@@ -78,7 +103,7 @@ func (h *hooks) pace() time.Duration {
 
 // Reconcile begins the tries that are due and that there is room for. A coordinator that may tell nobody leaves them to those that may.
 func (h *hooks) Reconcile(ctx context.Context) error {
-	if !h.c.Webhooks.Enabled() {
+	if !h.receivers.Enabled() {
 		h.mute()
 		return nil
 	}
@@ -96,7 +121,7 @@ func (h *hooks) Reconcile(ctx context.Context) error {
 func (h *hooks) one(ctx context.Context, d journal.Hook) {
 	if err := h.try(ctx, d); err != nil && ctx.Err() == nil {
 		h.rest(d, amiss)
-		h.c.log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
+		h.log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
 	}
 }
 
@@ -114,7 +139,7 @@ func (h *hooks) look(now time.Time) []journal.Hook {
 	for _, host := range busy {
 		hosts[host]++
 	}
-	return h.c.Journal.Hooks(journal.Look{
+	return h.history.Hooks(journal.Look{
 		Now: now, Most: tries - len(busy),
 		Room: func(host string) int { return hostTries - hosts[host] },
 		Busy: func(d journal.Hook) bool {
@@ -150,7 +175,7 @@ func (h *hooks) prune() {
 	defer h.mu.Unlock()
 	many := len(h.holds) >= maxHolds
 	for id, held := range h.holds {
-		if d, call, ok := h.c.Journal.Hook(id); !ok || d.N != held.n || call.Status != run.CallOwed || many && time.Now().After(held.until) {
+		if d, call, ok := h.history.Hook(id); !ok || d.N != held.n || call.Status != run.CallOwed || many && time.Now().After(held.until) {
 			delete(h.holds, id)
 		}
 	}
@@ -189,16 +214,15 @@ type taken struct {
 
 // take says whether this coordinator makes the try.
 func (h *hooks) take(ctx context.Context, d journal.Hook) (bool, error) {
-	b := h.c.bus.Bucket(subject.Idempotency)
 	key := subject.TryKey(d.RunID, d.N+1)
 	mine, err := json.Marshal(taken{h.self, time.Now().UTC()})
 	if err != nil {
 		return false, err
 	}
-	if _, err = b.Create(ctx, key, mine); err == nil || !errors.Is(err, bus.ErrTaken) {
+	if _, err = h.tried.Create(ctx, key, mine); err == nil || !errors.Is(err, bus.ErrTaken) {
 		return err == nil, err
 	}
-	raw, rev, err := b.Get(ctx, key)
+	raw, rev, err := h.tried.Get(ctx, key)
 	if err != nil {
 		return false, err
 	}
@@ -206,7 +230,7 @@ func (h *hooks) take(ctx context.Context, d journal.Hook) (bool, error) {
 	if ours := json.Unmarshal(raw, &by) == nil && by.By == h.self; !ours && !h.theirs(d, rev) { // ours came to nothing
 		return false, nil
 	}
-	_, err = b.Update(ctx, key, mine, rev)
+	_, err = h.tried.Update(ctx, key, mine, rev)
 	if errors.Is(err, bus.ErrTaken) { // another look says whose it is now
 		return false, nil
 	}
@@ -215,11 +239,11 @@ func (h *hooks) take(ctx context.Context, d journal.Hook) (bool, error) {
 
 // stands says whether a try is still to be made, by all that is on the stream: who took it before may have made it.
 func (h *hooks) stands(ctx context.Context, d journal.Hook) (bool, error) {
-	if err := h.c.caughtUp(ctx); err != nil {
+	if err := h.records.CaughtUp(ctx); err != nil {
 		return false, err
 	}
-	now, call, ok := h.c.Journal.Hook(d.RunID)
-	return ok && h.c.Journal.Sure() && call.Status == run.CallOwed && now.N == d.N && !now.Next.After(time.Now()), nil
+	now, call, ok := h.history.Hook(d.RunID)
+	return ok && h.history.Sure() && call.Status == run.CallOwed && now.N == d.N && !now.Next.After(time.Now()), nil
 }
 
 // Told is the body of an HTTP callback.
@@ -242,9 +266,9 @@ func (h *hooks) try(ctx context.Context, d journal.Hook) error {
 	if ok, err := h.stands(ctx, d); err != nil || !ok {
 		return err
 	}
-	traced, span := h.c.Trace.Begin(trace.With(ctx, of), trace.Client, "webhook")
+	traced, span := h.spans.Begin(trace.With(ctx, of), trace.Client, "webhook")
 	defer span.End()
-	went := h.c.Webhooks.Deliver(traced, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
+	went := h.receivers.Deliver(traced, to, "msg_"+strings.TrimPrefix(d.RunID, "run_"), time.Now().UTC(), body)
 	if ctx.Err() != nil && !went.Delivered {
 		return ctx.Err()
 	}
@@ -260,11 +284,11 @@ func (h *hooks) try(ctx context.Context, d journal.Hook) error {
 
 // told is what a receiver is told, and where, and whose trace the run is a part of.
 func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byte, of *run.Trace, err error) {
-	o, err := h.c.Outcome(ctx, d.RunID)
+	o, err := h.runs.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound && ctx.Err() == nil {
-		h.c.log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
+		h.log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
 		o = Outcome{}
-		o.Run, err = h.c.Show(ctx, d.RunID)
+		o.Run, err = h.runs.Show(ctx, d.RunID)
 	}
 	if err != nil {
 		return "", nil, nil, err
@@ -281,7 +305,7 @@ func (h *hooks) told(ctx context.Context, d journal.Hook) (to string, body []byt
 
 // record notes how a try went, and has the fold know it: no look finds the same try again.
 func (h *hooks) record(ctx context.Context, d journal.Hook, went webhook.Attempt) error {
-	r := run.Notified{V: h.c.versions.Now(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
+	r := run.Notified{V: h.version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
 	pause, last := webhook.Backoff(d.Tries + 1)
 	switch {
 	case went.Delivered:
@@ -292,13 +316,13 @@ func (h *hooks) record(ctx context.Context, d journal.Hook, went webhook.Attempt
 		next := r.At.Add(pause + rand.N(pause/10+1))
 		r.Next = &next
 	}
-	h.c.meters.posted(r.Status)
+	h.posted(r.Status)
 	if r.Status == run.NotifyDelivered {
-		h.c.log.Info("HTTP callback delivered", "run", d.RunID, "tries", d.Tries+1)
+		h.log.Info("HTTP callback delivered", "run", d.RunID, "tries", d.Tries+1)
 	} else {
-		h.c.log.Warn("HTTP callback failed", "run", d.RunID, "tries", d.Tries+1, "status", r.Status, "reason", r.Reason)
+		h.log.Warn("HTTP callback failed", "run", d.RunID, "tries", d.Tries+1, "status", r.Status, "reason", r.Reason)
 	}
-	err := h.c.insist(ctx, "the record of an HTTP callback", func() error { // it was made: without the record it would be made again
+	err := h.insist(ctx, "the record of an HTTP callback", func() error { // it was made: without the record it would be made again
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 		defer cancel()
 		return h.append(short, d, r)
@@ -306,7 +330,7 @@ func (h *hooks) record(ctx context.Context, d journal.Hook, went webhook.Attempt
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	return h.c.caughtUp(ctx)
+	return h.records.CaughtUp(ctx)
 }
 
 func (h *hooks) append(ctx context.Context, d journal.Hook, r run.Notified) error {
@@ -314,7 +338,7 @@ func (h *hooks) append(ctx context.Context, d journal.Hook, r run.Notified) erro
 	if err != nil {
 		return err
 	}
-	err = h.c.records.Append(ctx, bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
+	err = h.records.Append(ctx, bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
 	if errors.Is(err, bus.ErrTaken) {
 		return nil
 	}
@@ -322,20 +346,20 @@ func (h *hooks) append(ctx context.Context, d journal.Hook, r run.Notified) erro
 }
 
 // Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.
-func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error) {
-	r, err := c.Journal.Get(ctx, id)
+func (h *hooks) Redeliver(ctx context.Context, id string) (run.Run, error) {
+	r, err := h.history.Get(ctx, id)
 	if err != nil {
 		return r, err
 	}
-	d, _, ok := c.Journal.Hook(id)
+	d, _, ok := h.history.Hook(id)
 	if !ok {
 		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).With("run_id", id)
 	}
-	if err := c.hooks.append(ctx, d, run.Notified{V: c.versions.Now(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
+	if err := h.append(ctx, d, run.Notified{V: h.version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
 		return r, unavailable(err)
 	}
-	if err := c.caughtUp(ctx); err != nil {
+	if err := h.records.CaughtUp(ctx); err != nil {
 		return r, err
 	}
-	return c.Show(ctx, id)
+	return h.runs.Show(ctx, id)
 }
