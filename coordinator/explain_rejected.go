@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ao/coordinator/journal"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -34,7 +35,7 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 		}
 		for _, m := range page {
 			after = m.Seq
-			for _, e := range n.c.Journal.Told(m) {
+			for _, e := range n.c.Journal.Told(journal.Record(m)) {
 				if e.Type != run.EventMessage {
 					continue
 				}

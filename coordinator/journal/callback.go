@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -94,7 +93,7 @@ func (f *fold) owesOf(r *row) bool {
 }
 
 // report is a callback record: these children are told of by a turn of their parent, whose accepted record precedes it, or follows.
-func (f *fold) report(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+func (f *fold) report(ch *Change, rec subject.Record, m Record) (int, error) {
 	var c run.Callback
 	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > f.version {
 		return c.V, err
@@ -175,7 +174,7 @@ func (f *fold) giveBack(r *row) {
 }
 
 // notify is a step of an HTTP callback.
-func (f *fold) notify(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+func (f *fold) notify(ch *Change, rec subject.Record, m Record) (int, error) {
 	var n run.Notified
 	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > f.version {
 		return n.V, err

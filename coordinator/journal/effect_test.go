@@ -3,7 +3,6 @@ package journal
 import (
 	"testing"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -53,7 +52,7 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	} {
 		got = 0
 		j.live.Store(tt.live)
-		j.apply(bus.Message{Seq: uint64(n + 1), Subject: tt.e.Subject, Body: tt.e.Body, Time: began})
+		j.apply(Record{Seq: uint64(n + 1), Subject: tt.e.Subject, Body: tt.e.Body, Time: began})
 		if got != tt.want {
 			t.Errorf("%s: %b, want %b", tt.name, got, tt.want)
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"ao/coordinator/budget"
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -134,7 +133,7 @@ func sizeOf(events []run.Event) (bytes int) {
 
 // read reads a message of EVENTS. Any worker may write there under any session and run, so what no worker of ours
 // writes has no events: other kinds, a body that is not its subject's, a pack without a proof.
-func read(m bus.Message) said {
+func read(m Record) said {
 	e := said{seq: m.Seq}
 	t := strings.Split(m.Subject, ".") // ao.events.<partition>.<session>.<run>.<kind>
 	if len(t) != 6 || t[2] != subject.Partition(t[3]) {
@@ -199,7 +198,7 @@ func (j *Journal) credible(s sight, by func(key string) bool) bool {
 }
 
 // Told reads a message of EVENTS: its events, as the readers of its session get them. None: they get nothing.
-func (j *Journal) Told(m bus.Message) []run.Event {
+func (j *Journal) Told(m Record) []run.Event {
 	e := read(m)
 	if !j.judge(&e) || !e.shown() {
 		return nil
@@ -323,12 +322,12 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 	}
 	list = []run.Event{}
 	marks := j.marks(session, p.runs)
-	var heard []bus.Message
+	var heard []Record
 	var e said // the first of them
 	more, size, asked := true, 0, uint64(0)
 	for len(list) < limit && size < pageBytes && ctx.Err() == nil {
 		if len(heard) == 0 && more {
-			if heard, err = j.bus.Events(ctx, subject.SessionEvents(session), p.events, piece); err != nil {
+			if heard, err = j.records.Events(ctx, subject.SessionEvents(session), p.events, piece); err != nil {
 				return nil, "", err
 			}
 			more = len(heard) == piece

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -98,7 +97,7 @@ func newFold(key func(string, int) string) *fold {
 
 // apply takes the next record of the stream. A sequence that was applied changes nothing. An error is about a record that
 // cannot be read; the fold goes on.
-func (f *fold) apply(m bus.Message) (Change, error) {
+func (f *fold) apply(m Record) (Change, error) {
 	ch := Change{Seq: m.Seq}
 	if m.Seq <= f.seq {
 		return ch, nil
@@ -158,7 +157,7 @@ func (f *fold) apply(m bus.Message) (Change, error) {
 }
 
 // accept is for queued and accepted: a run that is new, that may be taken now, or that gets another attempt.
-func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+func (f *fold) accept(ch *Change, rec subject.Record, m Record) (int, error) {
 	q, err := f.scanSpec(m.Body)
 	if err != nil || q.V > f.version {
 		return q.V, err
@@ -187,7 +186,7 @@ func (f *fold) accept(ch *Change, rec subject.Record, m bus.Message) (int, error
 }
 
 // begin makes the row of a new run, and of its session where that is new too.
-func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
+func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	created := nanos(s.CreatedAt)
 	if created == 0 {
 		created = m.Time.UnixNano()
@@ -236,7 +235,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m bus.Message) *row {
 }
 
 // queue makes an attempt the current one.
-func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m bus.Message) {
+func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m Record) {
 	if f.noteLate(r, rec, m) {
 		return
 	}
@@ -270,7 +269,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m bu
 }
 
 // claim is the beginning of an attempt.
-func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m bus.Message) {
+func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m Record) {
 	if r.live.snap.Claim != nil {
 		return
 	}
@@ -308,7 +307,7 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m bus.
 var last = map[run.Status]run.Move{run.Completed: run.MoveCompleted, run.Failed: run.MoveFailed, run.Stopped: run.MoveStopped}
 
 // end is the last word of an attempt. One that cannot be read is a failure: its subject is taken, no other will come.
-func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
+func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 	move, ok := last[e.Status]
 	if !ok {
 		e, move = run.Ended{}, run.MoveFailed
@@ -371,7 +370,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m bus.Message) {
 }
 
 // retry has the run wait for its next attempt; nobody but the coordinators sees that one ended.
-func (f *fold) retry(r *row, m bus.Message) {
+func (f *fold) retry(r *row, m Record) {
 	a := f.change(r)
 	a.Attempt = a.Next()
 	r.reach(a.Attempt)

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -295,18 +294,18 @@ func TestAKeyIsNeededToEndARunThatWasNeverQueued(t *testing.T) {
 
 func TestUnknownAndNewerRecords(t *testing.T) {
 	f := newFold(nil)
-	f.apply(bus.Message{Seq: 1, Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)})
+	f.apply(Record{Seq: 1, Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)})
 	if f.stats.Unknown != 1 || f.newer != 0 {
 		t.Errorf("an unknown kind: %+v, newer %d", f.stats, f.newer)
 	}
 	a := newActor(t, "run_1", "ses_a", "x")
 	e := a.queued(1)
-	f.apply(bus.Message{Seq: 2, Subject: e.Subject, Body: []byte(strings.Replace(string(e.Body), `"v":1`, `"v":2`, 1))})
+	f.apply(Record{Seq: 2, Subject: e.Subject, Body: []byte(strings.Replace(string(e.Body), `"v":1`, `"v":2`, 1))})
 	if f.newer != 2 || len(f.runs) != 0 {
 		t.Errorf("a newer version: newer %d, %d runs", f.newer, len(f.runs))
 	}
 	for i, raw := range []string{``, `[]`, `{"v"`, `{"v":`, `{"v":1,`, `{"a":"\"`, `{"demands":[1]}`, `{"a":[}`, `nonsense`} {
-		f.apply(bus.Message{Seq: uint64(10 + i), Subject: e.Subject, Body: []byte(raw)})
+		f.apply(Record{Seq: uint64(10 + i), Subject: e.Subject, Body: []byte(raw)})
 	}
 	agree(t, f)
 }
@@ -385,7 +384,7 @@ func TestForget(t *testing.T) {
 }
 
 // plain is the three records of each of many runs.
-func plain(t testing.TB, runs int) (records []bus.Message) {
+func plain(t testing.TB, runs int) (records []Record) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
 	for range runs {
 		new := strings.NewReplacer(a.spec.ID, run.NewID(), a.spec.SessionID, run.NewSessionID())

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"ao/nats/bus"
 )
 
 // FuzzPosition: Last-Event-ID and after. What is read is written as the same place.
@@ -65,7 +63,7 @@ func FuzzFold(f *testing.F) {
 		for line := range strings.Lines(text) {
 			seq++
 			name, body, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-			m := bus.Message{Subject: name, Body: []byte(body), Seq: seq, Time: time.Unix(1_767_225_600+int64(seq), 0)}
+			m := Record{Subject: name, Body: []byte(body), Seq: seq, Time: time.Unix(1_767_225_600+int64(seq), 0)}
 			_, err1 := once.apply(m)
 			twice.apply(m)
 			if ch, err2 := twice.apply(m); err2 != nil || ch.Moved {

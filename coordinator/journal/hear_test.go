@@ -3,7 +3,6 @@ package journal
 import (
 	"testing"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -17,7 +16,7 @@ func TestAnEventOfTheNextAttempt(t *testing.T) {
 	apply := func(all ...entry) {
 		for _, e := range all {
 			seq++
-			if _, err := j.fold.apply(bus.Message{Subject: e.Subject, Body: e.Body, Seq: seq, Time: began}); err != nil {
+			if _, err := j.fold.apply(Record{Subject: e.Subject, Body: e.Body, Seq: seq, Time: began}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -29,14 +28,14 @@ func TestAnEventOfTheNextAttempt(t *testing.T) {
 	}
 	at := subject.Event(a.part, a.spec.SessionID, a.spec.ID, run.EventMessage)
 	raw := body(t, run.Event{Type: run.EventMessage, SessionID: a.spec.SessionID, RunID: a.spec.ID, At: began, Body: run.Say("assistant", "x")})
-	second := bus.Message{Subject: at, Body: run.Prove(a.key(2), at, append([]byte{}, raw...)), Seq: 1, Time: began}
-	bare := bus.Message{Subject: at, Body: raw, Seq: 2, Time: began}
-	hear := func(m bus.Message) (said, bool) {
+	second := Record{Subject: at, Body: run.Prove(a.key(2), at, append([]byte{}, raw...)), Seq: 1, Time: began}
+	bare := Record{Subject: at, Body: raw, Seq: 2, Time: began}
+	hear := func(m Record) (said, bool) {
 		e := read(m)
 		return e, j.judge(&e)
 	}
 	apply(a.queued(1), proves(1))
-	for _, m := range []bus.Message{second, bare} {
+	for _, m := range []Record{second, bare} {
 		if e, ok := hear(m); !ok || !e.early {
 			t.Errorf("event %d before its attempt is read: %v %+v", m.Seq, ok, e)
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"ao/nats/bus"
 	"ao/shared/run"
 )
 
@@ -76,7 +75,7 @@ func (rs *receivers) remove(h *hook) {
 }
 
 // promise is the end of a run that somebody wants to hear of.
-func (f *fold) promise(r *row, m bus.Message) {
+func (f *fold) promise(r *row, m Record) {
 	h := &hook{row: r, next: m.Time, host: f.name([]byte(hostOf(r.live.snap.Spec.CallbackTo)))}
 	f.hooks[r] = h
 	f.hosts.add(h)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -25,7 +24,7 @@ type calling struct {
 
 func (c calling) put(e entry, at time.Time) {
 	c.Helper()
-	if _, err := c.f.apply(bus.Message{Seq: c.f.seq + 1, Subject: e.Subject, Body: e.Body, Time: at}); err != nil {
+	if _, err := c.f.apply(Record{Seq: c.f.seq + 1, Subject: e.Subject, Body: e.Body, Time: at}); err != nil {
 		c.Fatal(err)
 	}
 }

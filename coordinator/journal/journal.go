@@ -32,9 +32,10 @@ type Config struct {
 
 // Journal is the read model. Its methods may be called from many goroutines.
 type Journal struct {
-	bus  *bus.Bus
-	log  *slog.Logger
-	tell func(Change)
+	bus     *bus.Bus
+	records Log
+	log     *slog.Logger
+	tell    func(Change)
 
 	tellDue func(Effect) // Config.Due
 	measure func(Step)
@@ -67,7 +68,7 @@ type Journal struct {
 // New makes a Journal; Run makes it work.
 func New(b *bus.Bus, cfg Config) *Journal {
 	j := &Journal{
-		bus: b, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, tellDue: cfg.Due, measure: cfg.Measure, fold: newFold(cfg.Key), key: cfg.Key, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
+		bus: b, records: logOf{b}, log: cmp.Or(cfg.Log, slog.Default()), tell: cfg.Observe, tellDue: cfg.Due, measure: cfg.Measure, fold: newFold(cfg.Key), key: cfg.Key, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)),
 		lookEvery: lookEvery, waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 	j.fold.checked, j.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
@@ -105,7 +106,7 @@ func (j *Journal) read(ctx context.Context, last bus.Message) error {
 	})
 	wg.Go(func() { j.shelf.keep(ctx) })
 	err := j.bus.FollowRuns(ctx, last, j.doubt, func(m bus.Message) error {
-		j.apply(m)
+		j.apply(Record(m))
 		return nil
 	})
 	if errors.Is(context.Cause(ctx), bus.ErrRewound) {
@@ -155,7 +156,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // apply folds one record and tells who waits for it.
-func (j *Journal) apply(m bus.Message) {
+func (j *Journal) apply(m Record) {
 	live := j.live.Load()
 	j.mu.Lock()
 	ch, err := j.fold.apply(m)

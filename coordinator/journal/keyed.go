@@ -3,7 +3,6 @@ package journal
 import (
 	"encoding/json"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -14,7 +13,7 @@ import (
 //
 // A record above the attempt's version is a failed end, whichever program reads it: the bound stands with the attempt. One
 // that the attempt allows and this program cannot read makes it not ready, since others make more of it.
-func (f *fold) keyed(ch *Change, rec subject.Record, m bus.Message) (version int, err error) {
+func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err error) {
 	r := f.current(rec)
 	if r == nil {
 		return 0, nil
@@ -61,7 +60,7 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m bus.Message) (version int
 
 // overstep ends an attempt with a record that is newer than the attempt allows. The next attempt, where one is left, is
 // bound anew.
-func (f *fold) overstep(ch *Change, r *row, m bus.Message) {
+func (f *fold) overstep(ch *Change, r *row, m Record) {
 	ch.Kind, ch.overstep = subject.EndedKind, true
 	f.end(ch, r, run.Ended{Status: run.Failed}, m)
 	r.overstep = r.live == nil

@@ -3,7 +3,6 @@ package journal
 import (
 	"slices"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 )
 
@@ -17,7 +16,7 @@ type Late struct {
 }
 
 // noteLate remembers a queued record where its attempt waits no longer. RUNS holds each of them until it is purged.
-func (f *fold) noteLate(r *row, rec subject.Record, m bus.Message) bool {
+func (f *fold) noteLate(r *row, rec subject.Record, m Record) bool {
 	if r.live != nil {
 		now := r.live.snap
 		if waits := now.Claim == nil && now.Key != ""; rec.N > now.Attempt || rec.N == now.Attempt && waits {

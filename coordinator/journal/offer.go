@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 
-	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
 
 // offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's,
 // which checks it. One that cannot be read counts, too: its subject is taken, no other will come.
-func (f *fold) offer(ch *Change, r *row, m bus.Message) {
+func (f *fold) offer(ch *Change, r *row, m Record) {
 	if !f.mayOffer(r) {
 		return
 	}
@@ -32,7 +31,7 @@ func (f *fold) mayOffer(r *row) bool {
 
 // shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind
 // it.
-func (f *fold) shut(r *row, m bus.Message) {
+func (f *fold) shut(r *row, m Record) {
 	if f.mayOffer(r) && f.carries(m.Body) {
 		f.change(r).EndSeq = m.Seq
 	}

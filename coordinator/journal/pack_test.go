@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -257,7 +256,7 @@ func TestPacksOfNobody(t *testing.T) {
 	}
 	for i, e := range strangers {
 		began := time.Now()
-		if all := b.Told(bus.Message{Seq: 1, Subject: e.Subject, Body: e.Body, Time: time.Now()}); len(all) != 0 {
+		if all := b.Told(Record{Seq: 1, Subject: e.Subject, Body: e.Body, Time: time.Now()}); len(all) != 0 {
 			t.Errorf("pack %d is shown: %v", i, all)
 		}
 		if took := time.Since(began); took > 2*time.Second {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -18,7 +17,7 @@ type promise struct {
 }
 
 // beginSession is a session that begins under its caller's own id.
-func (f *fold) beginSession(rec subject.Record, m bus.Message) (int, error) {
+func (f *fold) beginSession(rec subject.Record, m Record) (int, error) {
 	var b run.Begun
 	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > f.version {
 		return b.V, err
@@ -30,7 +29,7 @@ func (f *fold) beginSession(rec subject.Record, m bus.Message) (int, error) {
 }
 
 // promiseRun notes a run that is to follow. What does not carry it, as records of older versions, promises nothing.
-func (f *fold) promiseRun(id, session string, next []byte, children []*row, m bus.Message) {
+func (f *fold) promiseRun(id, session string, next []byte, children []*row, m Record) {
 	q, err := run.DecodeQueued(next, nil)
 	if id == "" || len(next) == 0 || err != nil || q.ID != id || q.SessionID != session {
 		return

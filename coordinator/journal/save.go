@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"ao/nats/bus"
 	"ao/shared/run"
 )
 
@@ -54,7 +53,7 @@ type print struct {
 // prints is how many records are remembered by their fingerprints.
 const prints = 16
 
-func printOf(m bus.Message, scratch []byte) (print, []byte) {
+func printOf(m Record, scratch []byte) (print, []byte) {
 	scratch = append(scratch[:0], m.Subject...)
 	return print{m.Seq, m.Time.UnixNano(), crc32.Update(crc32.Checksum(scratch, castagnoli), castagnoli, m.Body)}, scratch
 }

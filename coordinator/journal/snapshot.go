@@ -140,7 +140,7 @@ func (s *shelf) check(ctx context.Context, f *fold) (last bus.Message, wrong, er
 		if err != nil {
 			return last, nil, err
 		}
-		if now, _ := printOf(m, nil); now != p {
+		if now, _ := printOf(Record(m), nil); now != p {
 			return last, fmt.Errorf("record %d is another one than it was", p.seq), nil
 		}
 		last = m

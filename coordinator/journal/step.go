@@ -3,7 +3,6 @@ package journal
 import (
 	"time"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 	"ao/shared/wire"
@@ -84,7 +83,7 @@ func (ch *Change) step(at time.Time) (s Step) {
 }
 
 // tellStep hands a step on.
-func (j *Journal) tellStep(s Step, m bus.Message) {
+func (j *Journal) tellStep(s Step, m Record) {
 	if s.Kind == Ended && s.Status == run.Failed && s.Reason == "" {
 		s.Reason = reason(m.Body)
 	}

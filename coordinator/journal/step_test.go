@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -71,7 +70,7 @@ func TestStepsOfRuns(t *testing.T) {
 			got += " retried"
 		}
 	}})
-	j.apply(bus.Message{Seq: 1, Subject: "ao.runs.unknown", Body: []byte("{}")})
+	j.apply(Record{Seq: 1, Subject: "ao.runs.unknown", Body: []byte("{}")})
 	j.live.Store(true)
 	at := began
 	for i, p := range parts {

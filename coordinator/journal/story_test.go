@@ -128,8 +128,8 @@ func (a actor) event(n int) entry {
 	return entry{Subject: subject.Event(a.part, a.spec.SessionID, a.spec.ID, run.EventMessage), Body: body(a.t, e)}
 }
 
-func message(seq int, e entry) bus.Message {
-	return bus.Message{Seq: uint64(seq), Subject: e.Subject, Body: e.Body, Time: began}
+func message(seq int, e entry) Record {
+	return Record{Seq: uint64(seq), Subject: e.Subject, Body: e.Body, Time: began}
 }
 
 func folded(t testing.TB, records []entry) *fold {

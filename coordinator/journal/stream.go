@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -92,11 +91,7 @@ type teller struct {
 
 // begin tells where the reader stands: nothing where it can go on.
 func (t *teller) begin(ctx context.Context, after string) error {
-	runs, err := t.j.bus.State(ctx)
-	if err != nil {
-		return err
-	}
-	events, err := t.j.bus.StreamState(ctx, subject.Events)
+	runs, events, err := t.j.records.Bounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,10 +142,10 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	follow := func(stream string, after uint64, filters []string) <-chan bus.Message {
-		c := make(chan bus.Message)
+	follow := func(stream string, after uint64, filters []string) <-chan Record {
+		c := make(chan Record)
 		wg.Go(func() {
-			t.j.bus.Follow(ctx, stream, after, filters, func(m bus.Message) error {
+			t.j.records.Follow(ctx, stream, after, filters, func(m Record) error {
 				select {
 				case c <- m:
 					return nil
@@ -163,7 +158,7 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	}
 	records := follow(subject.Runs, t.p.runs, t.records)
 	events := follow(subject.Events, t.p.events, []string{t.events})
-	var rec *bus.Message
+	var rec *Record
 	var ev *said
 	for {
 		wantRec, wantEv := records, events
@@ -270,7 +265,7 @@ func (t *teller) idle(id string) error {
 }
 
 // step tells one of the messages at hand, if one can be told now.
-func (t *teller) step(ctx context.Context, rec **bus.Message, ev **said) (moved bool, err error) {
+func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool, err error) {
 	var about telling
 	if *rec != nil {
 		if about, err = t.about(ctx, **rec); err != nil {
@@ -304,10 +299,10 @@ func (t *teller) step(ctx context.Context, rec **bus.Message, ev **said) (moved 
 		}
 	} else if about.isEnd() && about.run.events > t.p.events {
 		// The last word waits for the events before it, as far as they are kept.
-		switch next, err := t.j.bus.NextEvent(ctx, t.events, t.p.events); {
+		switch next, err := t.j.records.NextEvent(ctx, t.events, t.p.events); {
 		case err == nil && next.Seq <= about.run.events:
 			return false, nil
-		case err != nil && !errors.Is(err, bus.ErrNone):
+		case err != nil && !errors.Is(err, ErrNone):
 			return false, err
 		}
 	}
@@ -340,7 +335,7 @@ type telling struct {
 func (a telling) any() bool { return a.session != "" }
 
 // about looks a record up in a fold that has it: what the fold did not take is not told.
-func (t *teller) about(ctx context.Context, m bus.Message) (telling, error) {
+func (t *teller) about(ctx context.Context, m Record) (telling, error) {
 	none := telling{}
 	rec, err := subject.Parse(m.Subject)
 	if err != nil {

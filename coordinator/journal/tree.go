@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -58,7 +57,7 @@ func (f *fold) stop(ch *Change, rec subject.Record) {
 }
 
 // stopTree is the wish to stop a tree.
-func (f *fold) stopTree(ch *Change, rec subject.Record, m bus.Message) (int, error) {
+func (f *fold) stopTree(ch *Change, rec subject.Record, m Record) (int, error) {
 	var t run.TreeStop
 	if err := json.Unmarshal(m.Body, &t); err != nil || t.V > f.version {
 		return t.V, err

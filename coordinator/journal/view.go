@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
-	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -78,8 +77,8 @@ func (j *Journal) body(ctx context.Context, seq uint64) ([]byte, error) {
 		return raw, nil
 	}
 	for tries := 0; ; tries++ {
-		m, err := j.bus.Get(ctx, seq)
-		if !errors.Is(err, bus.ErrNone) {
+		m, err := j.records.Get(ctx, seq)
+		if !errors.Is(err, ErrNone) {
 			return m.Body, err
 		}
 		if tries == 5 || seq+young < j.Seq() || ctx.Err() != nil {
@@ -102,8 +101,8 @@ func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	}
 	all := make([]byte, 0, max(0, min(p.Size, mostAtOnce)))
 	for n := range p.Parts {
-		part, err := j.bus.GetPart(ctx, p.Name, n)
-		if errors.Is(err, bus.ErrNone) {
+		part, err := j.records.GetPart(ctx, p.Name, n)
+		if errors.Is(err, ErrNone) {
 			return nil, errForgotten
 		}
 		if err != nil {
