@@ -25,24 +25,3 @@ func bondOf(s *run.Spec) *bond {
 	}
 	return &bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}
 }
-
-// Model is what the session's executor bound last; empty: nothing.
-func (j *Journal) Model(session string) string {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
-		return s.bond().model
-	}
-	return ""
-}
-
-// Home is where alone the session can go on: with the profile that has begun it and, where the executor has it there, on that
-// host. Empty: anywhere.
-func (j *Journal) Home(session string) run.Demands {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
-		return run.Demands{Hostname: s.bond().host, ExecutorProfile: s.bond().profile}
-	}
-	return run.Demands{}
-}

@@ -109,59 +109,21 @@ type Child struct {
 	Ended            time.Time // by its own word
 }
 
-// Due are those that became ready to be told since it was asked last.
-func (j *Journal) Due() []Owing {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var all []Owing
-	for _, s := range j.fold.due {
-		s.due = false
-		if o, ok := j.fold.owingOf(s); ok {
-			all = append(all, o)
-		}
-	}
-	j.fold.due = nil
-	return all
-}
-
-// Owing are all that can be told now.
-func (j *Journal) Owing() (all []Owing) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	for s := range j.fold.owing {
-		if o, ok := j.fold.owingOf(s); ok {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
-// OwingOf is what a parent can be told now; not ok: nothing.
-func (j *Journal) OwingOf(session string) (Owing, bool) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	s := j.fold.sessions[identOf(sessionPrefix, session)]
-	if s == nil {
-		return Owing{}, false
-	}
-	return j.fold.owingOf(s)
-}
-
 // End is the last word on an ended run, with its result also where that was too large for it. A run that has not ended is a
 // Conflict.
-func (j *Journal) End(ctx context.Context, id string) (run.Ended, error) {
-	s, err := j.row(ctx, id)
+func (x *Reader) End(ctx context.Context, id string) (run.Ended, error) {
+	s, err := x.row(ctx, id)
 	if err != nil {
 		return run.Ended{}, err
 	}
 	if s.snap != nil {
 		return run.Ended{}, fault.Newf(fault.Conflict, "run %s has not ended", id)
 	}
-	e, err := j.word(ctx, s)
+	e, err := x.word(ctx, s)
 	if err == nil {
-		e.Result, err = j.document(ctx, e)
+		e.Result, err = x.document(ctx, e)
 	}
-	return e, j.gone(id, err)
+	return e, x.gone(id, err)
 }
 
 func (f *fold) owingOf(s *session) (o Owing, ok bool) {
@@ -181,40 +143,6 @@ func (f *fold) owingOf(s *session) (o Owing, ok bool) {
 	return o, len(o.Children) > 0
 }
 
-// Owes names a run of the session whose parent is yet to be told of it; empty: there is none.
-func (j *Journal) Owes(session string) string {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if s := j.fold.sessions[identOf(sessionPrefix, session)]; s != nil {
-		for r := s.firstRow; r != nil; r = r.next {
-			if j.fold.owesOf(r) {
-				return r.runID()
-			}
-		}
-	}
-	return ""
-}
-
-// Above tells whether a session is above another one, or is that: it would be told, in the end, by what it is told of.
-func (j *Journal) Above(session, parent string) bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	for range 1000 {
-		if parent == session {
-			return true
-		}
-		s := j.fold.sessions[identOf(sessionPrefix, parent)]
-		if s == nil {
-			return false
-		}
-		var mode string
-		if parent, mode = s.reply(); mode != run.AsyncCallback || parent == "" {
-			return false
-		}
-	}
-	return true // too long to be meant
-}
-
 // CallbackPage is a part of a list of runs that call back.
 type CallbackPage struct {
 	Runs []run.Run `json:"callbacks"`
@@ -222,14 +150,14 @@ type CallbackPage struct {
 }
 
 // Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of callbacks.
-func (j *Journal) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
+func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 	wanted := map[string]bool{}
 	for _, s := range q.Statuses {
 		wanted[s] = true
 	}
 	below, err := cursor(runCursor, q.Cursor)
 	if err = cmp.Or(refuse(q, run.CallStatuses), err); err == nil {
-		err = j.whole(ctx)
+		err = x.fresh.whole(ctx)
 	}
 	if err != nil {
 		return CallbackPage{}, err
@@ -243,12 +171,12 @@ func (j *Journal) Callbacks(ctx context.Context, q Query) (CallbackPage, error) 
 		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)
-	found := j.find(q, below, limit+1)
+	found := x.find(q, below, limit+1)
 	p := CallbackPage{}
 	if len(found) > limit {
 		found = found[:limit]
 		p.Next = cursorAt(runCursor, found[limit-1].first)
 	}
-	p.Runs, err = j.views(ctx, found)
+	p.Runs, err = x.views(ctx, found)
 	return p, err
 }

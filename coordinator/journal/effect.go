@@ -35,8 +35,8 @@ func effectOf(f *fold, ch *Change) (e Effect) {
 }
 
 // wake tells what is to be done. While history is read nobody acts: the end of that is told.
-func (j *Journal) wake(e Effect) {
-	if e != 0 && j.tellDue != nil && j.live.Load() { // asked behind the record: who becomes live afterwards tells that
-		j.tellDue(e)
+func (p *core) wake(e Effect) {
+	if e != 0 && p.tellDue != nil && p.live.Load() { // asked behind the record: who becomes live afterwards tells that
+		p.tellDue(e)
 	}
 }

@@ -103,6 +103,16 @@ func (p position) within(seq uint64, n, all int) position {
 	return p
 }
 
+// Feed tells what happens in sessions: as pages of events, and live.
+type Feed struct {
+	p       *core
+	records Log
+	fresh   freshness
+	reader  *Reader
+	lists   *Lists
+	key     func(run string, attempt int) string // Config.Key
+}
+
 // said is a message of EVENTS, its event or those of a pack, with what the index says of their run. They are of one
 // attempt, so they are shown together or not at all.
 type said struct {
@@ -131,9 +141,9 @@ func sizeOf(events []run.Event) (bytes int) {
 	return bytes
 }
 
-// read reads a message of EVENTS. Any worker may write there under any session and run, so what no worker of ours
+// saidIn reads a message of EVENTS. Any worker may write there under any session and run, so what no worker of ours
 // writes has no events: other kinds, a body that is not its subject's, a pack without a proof.
-func read(m Record) said {
+func saidIn(m Record) said {
 	e := said{seq: m.Seq}
 	t := strings.Split(m.Subject, ".") // ao.events.<partition>.<session>.<run>.<kind>
 	if len(t) != 6 || t[2] != subject.Partition(t[3]) {
@@ -165,19 +175,19 @@ func read(m Record) said {
 
 // judge looks up what the index says of a message; not ok: it is nothing for readers, nobody's or of a run of another
 // session.
-func (j *Journal) judge(e *said) (ok bool) {
+func (x *Feed) judge(e *said) (ok bool) {
 	if len(e.events) == 0 {
 		return false
 	}
 	one := e.events[0]
-	s, known := j.look(one.RunID)
+	s, known := x.p.look(one.RunID)
 	if !known {
 		e.early = true
 		return true
 	}
 	e.claim, e.early = s.claim, !s.begun && (s.end == 0 || s.runner == "")
 	e.late = s.end != 0 && e.seq > s.events && !s.mute
-	if !j.credible(s, e.by) { // it is of an attempt that is not read yet, or of nobody
+	if !x.credible(s, e.by) { // it is of an attempt that is not read yet, or of nobody
 		e.early = true
 	}
 	return s.sessionID == one.SessionID
@@ -185,12 +195,12 @@ func (j *Journal) judge(e *said) (ok bool) {
 
 // credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove nothing;
 // then the ids of session and run, which are random, have to do.
-func (j *Journal) credible(s sight, by func(key string) bool) bool {
-	if by == nil || j.key == nil {
-		return !s.proven || j.key == nil
+func (x *Feed) credible(s sight, by func(key string) bool) bool {
+	if by == nil || x.key == nil {
+		return !s.proven || x.key == nil
 	}
 	for n := int(s.attempt); n > 0; n-- {
-		if by(j.key(s.id, n)) {
+		if by(x.key(s.id, n)) {
 			return true
 		}
 	}
@@ -198,9 +208,9 @@ func (j *Journal) credible(s sight, by func(key string) bool) bool {
 }
 
 // Told reads a message of EVENTS: its events, as the readers of its session get them. None: they get nothing.
-func (j *Journal) Told(m Record) []run.Event {
-	e := read(m)
-	if !j.judge(&e) || !e.shown() {
+func (x *Feed) Told(m Record) []run.Event {
+	e := saidIn(m)
+	if !x.judge(&e) || !e.shown() {
 		return nil
 	}
 	return e.events
@@ -233,7 +243,7 @@ type mark struct {
 func (m mark) isEnd() bool { return m.run.end == m.seq && m.seq != 0 }
 
 // life are the events that follow from a record: run_start from the claim that counts, result and run_… from the last word.
-func (j *Journal) life(ctx context.Context, m mark) ([]run.Event, error) {
+func (x *Feed) life(ctx context.Context, m mark) ([]run.Event, error) {
 	s := m.run
 	event := func(kind string, at int64, body any) (run.Event, error) {
 		raw, err := json.Marshal(body)
@@ -247,14 +257,14 @@ func (j *Journal) life(ctx context.Context, m mark) ([]run.Event, error) {
 		e, err := event(run.EventStart, s.claimed, map[string]any{"attempt": s.attempt, "runner_id": s.runner})
 		return []run.Event{e}, err
 	case s.end:
-		word, err := j.word(ctx, s)
+		word, err := x.reader.word(ctx, s)
 		if err != nil {
-			return nil, j.gone(s.id, err)
+			return nil, x.reader.gone(s.id, err)
 		}
 		var all []run.Event
-		doc, err := j.document(ctx, word)
+		doc, err := x.reader.document(ctx, word)
 		if err != nil {
-			return nil, j.gone(s.id, err)
+			return nil, x.reader.gone(s.id, err)
 		}
 		if doc != nil {
 			e, err := event(run.EventResult, s.ended, doc)
@@ -277,17 +287,17 @@ func (j *Journal) life(ctx context.Context, m mark) ([]run.Event, error) {
 var endEvent = map[run.Status]string{run.Completed: run.EventCompleted, run.Failed: run.EventFailed, run.Stopped: run.EventStopped}
 
 // marks are a session's records after a position, in order.
-func (j *Journal) marks(session string, after uint64) (all []mark) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	s := j.fold.sessions[identOf(sessionPrefix, session)]
+func (p *core) marks(session string, after uint64) (all []mark) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	s := p.fold.sessions[identOf(sessionPrefix, session)]
 	if s == nil {
 		return nil
 	}
 	for r := s.firstRow; r != nil; r = r.next {
 		for _, seq := range []uint64{r.claim, r.end} {
 			if seq > after {
-				all = append(all, mark{seq, j.fold.see(r)})
+				all = append(all, mark{seq, p.fold.see(r)})
 			}
 		}
 	}
@@ -303,7 +313,7 @@ const (
 
 // Events gives a session's events after a position (empty: from the beginning of what is kept), at most limit of them
 // (default 50, at most 1000), and the position after them, to go on from; that is never empty.
-func (j *Journal) Events(ctx context.Context, session, after string, limit int) (list []run.Event, next string, err error) {
+func (x *Feed) Events(ctx context.Context, session, after string, limit int) (list []run.Event, next string, err error) {
 	p, err := parsePosition(after)
 	if err != nil {
 		return nil, "", err
@@ -314,20 +324,20 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 	if limit == 0 {
 		limit = defaultLimit
 	}
-	if _, err := j.Session(ctx, session); err != nil {
+	if _, err := x.lists.Session(ctx, session); err != nil {
 		return nil, "", err
 	}
-	if err := j.catchUp(ctx); err != nil && fault.KindOf(err) != fault.Unavailable {
+	if err := x.fresh.catchUp(ctx); err != nil && fault.KindOf(err) != fault.Unavailable {
 		return nil, "", err
 	}
 	list = []run.Event{}
-	marks := j.marks(session, p.runs)
+	marks := x.p.marks(session, p.runs)
 	var heard []Record
 	var e said // the first of them
 	more, size, asked := true, 0, uint64(0)
 	for len(list) < limit && size < pageBytes && ctx.Err() == nil {
 		if len(heard) == 0 && more {
-			if heard, err = j.records.Events(ctx, subject.SessionEvents(session), p.events, piece); err != nil {
+			if heard, err = x.records.Events(ctx, subject.SessionEvents(session), p.events, piece); err != nil {
 				return nil, "", err
 			}
 			more = len(heard) == piece
@@ -338,15 +348,15 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 		}
 		if len(heard) > 0 {
 			if e.seq != heard[0].Seq {
-				e = read(heard[0])
+				e = saidIn(heard[0])
 			}
-			ok := j.judge(&e)
+			ok := x.judge(&e)
 			if ok && e.early && asked != e.seq { // perhaps the fold is behind
 				asked = e.seq
-				if err := j.catchUp(ctx); err != nil {
+				if err := x.fresh.catchUp(ctx); err != nil {
 					return nil, "", err
 				}
-				marks = j.marks(session, p.runs)
+				marks = x.p.marks(session, p.runs)
 				continue
 			}
 			switch due := !ok || e.first(p, rec) || rec.seq == 0; {
@@ -372,7 +382,7 @@ func (j *Journal) Events(ctx context.Context, session, after string, limit int) 
 		if rec.seq == 0 {
 			break
 		}
-		events, err := j.life(ctx, rec)
+		events, err := x.life(ctx, rec)
 		if err != nil {
 			return nil, "", err
 		}

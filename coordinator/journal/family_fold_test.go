@@ -182,7 +182,7 @@ func tidy(rng *rand.Rand, all []*family) []entry {
 // promises are what truncation must not touch: the runs that have not ended, with the model session that they go on with, and
 // what parents and receivers are to be told.
 func promises(f *fold) string {
-	j := &Journal{fold: f}
+	j := over(f)
 	var lines []string
 	for r := f.head; r != nil; r = r.live.next {
 		lines = append(lines, r.runID()+" goes on with "+r.session.bond().model)

@@ -31,7 +31,7 @@ func TestAnEventOfTheNextAttempt(t *testing.T) {
 	second := Record{Subject: at, Body: run.Prove(a.key(2), at, append([]byte{}, raw...)), Seq: 1, Time: began}
 	bare := Record{Subject: at, Body: raw, Seq: 2, Time: began}
 	hear := func(m Record) (said, bool) {
-		e := read(m)
+		e := saidIn(m)
 		return e, j.judge(&e)
 	}
 	apply(a.queued(1), proves(1))

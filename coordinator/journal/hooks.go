@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"ao/shared/run"
 )
 
 // hook is an HTTP callback of an ended run that is not delivered.
@@ -114,45 +112,6 @@ type Look struct {
 	Most int                   // at most so many
 	Room func(host string) int // at most so many of one receiver
 	Busy func(Hook) bool       // not these
-}
-
-// Hooks are HTTP callbacks whose time has come: of each receiver those that are due for longest.
-func (j *Journal) Hooks(l Look) (due []Hook) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	j.fold.hosts.first.walk(func(to *receiver) bool {
-		if len(due) >= l.Most || to.when().After(l.Now) {
-			return false
-		}
-		room := min(l.Room(to.host), l.Most-len(due))
-		if room <= 0 {
-			return true
-		}
-		to.owed.walk(func(h *hook) bool {
-			if h.next.After(l.Now) {
-				return false
-			}
-			if d := h.shown(); !l.Busy(d) {
-				due = append(due, d)
-				room--
-			}
-			return room > 0
-		})
-		return true
-	})
-	return due
-}
-
-// Hook is a run's HTTP callback, with its newest record's number; dead or owed only.
-func (j *Journal) Hook(id string) (Hook, run.Call, bool) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	r := j.fold.runs[identOf(runPrefix, id)]
-	h := j.fold.hooks[r]
-	if h == nil {
-		return Hook{}, run.Call{}, false
-	}
-	return h.shown(), *j.fold.calls(r).http, true
 }
 
 // queue is a heap of what has a time and knows its place.

@@ -91,7 +91,7 @@ func TestHooksThatAreDue(t *testing.T) {
 			}
 		}
 		queued(t, c.f)
-		loaded, err := load(snap(t, &Journal{fold: c.f}, func() {}), "RUNS then", keyOf)
+		loaded, err := load(snap(t, over(c.f), func() {}), "RUNS then", keyOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestHooksThatAreDue(t *testing.T) {
 		}
 		slices.Sort(want)
 		for _, f := range []*fold{c.f, loaded} {
-			j := &Journal{fold: f}
+			j := over(f)
 			l := all(now)
 			l.Room, l.Busy = func(string) int { return room }, func(h Hook) bool { return busy[h.RunID] }
 			var got []string
@@ -154,7 +154,7 @@ func TestALookCostsWhatItFinds(t *testing.T) {
 		return 4
 	}
 	l.Busy = func(Hook) bool { looked++; return false }
-	got := (&Journal{fold: c.f}).Hooks(l)
+	got := over(c.f).Hooks(l)
 	if len(got) != 4 || rooms != 2 || looked != 4 || slices.ContainsFunc(got, func(h Hook) bool { return h.Host != "due.test" }) {
 		t.Errorf("%d found, %d receivers and %d callbacks looked at", len(got), rooms, looked)
 	}

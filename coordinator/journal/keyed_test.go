@@ -121,7 +121,7 @@ func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 			older.apply(message(i+1, e))
 			newer.apply(message(i+1, e))
 			if i == cut {
-				f, err := load(snap(t, &Journal{fold: newer}, func() {}), "RUNS then", keyOf)
+				f, err := load(snap(t, over(newer), func() {}), "RUNS then", keyOf)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -153,7 +153,7 @@ func TestASnapshotKnowsTheBounds(t *testing.T) {
 			if rng.IntN(10) > 0 {
 				continue
 			}
-			g, err := load(snap(t, &Journal{fold: f}, func() {}), "RUNS then", keyOf)
+			g, err := load(snap(t, over(f), func() {}), "RUNS then", keyOf)
 			if err != nil {
 				t.Fatal(err)
 			}

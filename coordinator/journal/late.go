@@ -1,10 +1,6 @@
 package journal
 
-import (
-	"slices"
-
-	"ao/nats/subject"
-)
+import "ao/nats/subject"
 
 // Late is a queued record of an attempt that had been begun, or was over: a coordinator's delayed dispatch into another lane. It
 // changes nothing. But its lane still delivers it, and only the attempt's claim keeps a worker from beginning it again.
@@ -33,18 +29,4 @@ func (f *fold) heldByLate(least uint64) uint64 {
 		least = min(least, l.first)
 	}
 	return least
-}
-
-// Late are the queued records that came too late and are not purged, as far as is known; the oldest first.
-func (j *Journal) Late() []Late {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return slices.Clone(j.fold.late)
-}
-
-// Purged lets go of a late record that RUNS no longer has: it holds truncation back no more.
-func (j *Journal) Purged(gone Late) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.fold.late = slices.DeleteFunc(j.fold.late, func(l Late) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject })
 }

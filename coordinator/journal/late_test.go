@@ -36,7 +36,7 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		all := uint64(len(tt.records) + 1)
-		for _, j := range []*Journal{j, {fold: f}} {
+		for _, j := range []*Journal{j, over(f)} {
 			cut := func() uint64 { return j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)) }
 			known := j.Late()
 			if tt.late == 0 {

@@ -109,40 +109,6 @@ func (l *line) shown() Line {
 	return s
 }
 
-// Lines are the lanes in which runs wait, in no order, and what is not queued yet. It costs what there are of lanes.
-func (j *Journal) Lines() (lanes []Line, apart Line) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	for _, l := range j.fold.lanes {
-		if l.n > 0 {
-			lanes = append(lanes, l.shown())
-		}
-	}
-	return lanes, j.fold.apart.shown()
-}
-
-// Waits tells whether runs wait in a lane.
-func (j *Journal) Waits(lane string) bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	l := j.fold.lanes[lane]
-	return l != nil && l.n > 0
-}
-
-// Ahead is how many runs wait before this one in its lane, and since when it waits there; not ok: it is in none.
-func (j *Journal) Ahead(id string) (n int, since time.Time, ok bool) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	r := j.fold.runs[identOf(runPrefix, id)]
-	if r == nil || r.live == nil || r.live.in.lane == "" {
-		return 0, since, false
-	}
-	for b := r.live.before; b != nil; b = b.live.before {
-		n++
-	}
-	return n, moment(r.live.since), true
-}
-
 // Totals are what this journal has seen since it had caught up.
 type Totals struct {
 	Accepted  uint64 `json:"accepted"`
@@ -169,8 +135,8 @@ func (t *Totals) count(ch Change) {
 }
 
 // Totals counts what happened since the history was read.
-func (j *Journal) Totals() Totals {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.totals
+func (p *core) Totals() Totals {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.totals
 }

@@ -104,52 +104,59 @@ func (q *Query) wants(r *row) bool {
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id)
 }
 
-func (j *Journal) wantsSession(q *Query, s *session) bool {
-	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(j.statusOf(s)))) &&
+func (q *Query) wantsSession(s *session, status run.SessionStatus) bool {
+	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(status))) &&
 		(q.Agent == "" || q.Agent == s.agent) && (q.Parent == "" || q.Parent == s.parent) &&
 		(q.CreatedAfter.IsZero() || s.firstRow.created > q.CreatedAfter.UnixNano()) &&
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.id)
 }
 
+// Lists are pages of runs, sessions and callbacks, newest first.
+type Lists struct {
+	p      *core
+	fresh  freshness
+	reader *Reader
+}
+
 // Runs lists runs, newest first. Parameters of more than 16 KiB are left out of a list, which says so; Get has them.
-func (j *Journal) Runs(ctx context.Context, q Query) (Page, error) {
+func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	below, err := cursor(runCursor, q.Cursor)
 	if err = cmp.Or(refuse(q, run.Statuses), err); err == nil {
-		err = j.whole(ctx)
+		err = x.fresh.whole(ctx)
 	}
 	if err != nil {
 		return Page{}, err
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)
-	found := j.find(q, below, limit+1)
+	found := x.find(q, below, limit+1)
 	p := Page{}
 	if len(found) > limit {
 		found = found[:limit]
 		p.Next = cursorAt(runCursor, found[limit-1].first)
 	}
-	p.Runs, err = j.views(ctx, found)
+	p.Runs, err = x.views(ctx, found)
 	return p, err
 }
 
 // find finds at most n rows below a sequence, newest first, a stride at a time so that nobody waits long for the lock.
-func (j *Journal) find(q Query, below uint64, n int) (found []sight) {
+func (x *Lists) find(q Query, below uint64, n int) (found []sight) {
 	if q.Session != "" {
-		return j.ofSession(q, below, n)
+		return x.ofSession(q, below, n)
 	}
 	for len(found) < n {
-		j.mu.RLock()
-		order := j.fold.order
-		i := sort.Search(len(order), func(i int) bool { return order[i].first >= below })
-		for looked := 0; i > 0 && looked < stride && len(found) < n; looked++ {
-			i--
-			if r := order[i]; !r.gone && q.wants(r) && (q.also == nil || q.also(j.fold, r)) {
-				found = append(found, j.fold.see(r))
+		i := 0
+		x.p.reading(func(f *fold) {
+			i = sort.Search(len(f.order), func(i int) bool { return f.order[i].first >= below })
+			for looked := 0; i > 0 && looked < stride && len(found) < n; looked++ {
+				i--
+				if r := f.order[i]; !r.gone && q.wants(r) && (q.also == nil || q.also(f, r)) {
+					found = append(found, f.see(r))
+				}
 			}
-		}
-		if i > 0 {
-			below = order[i].first
-		}
-		j.mu.RUnlock()
+			if i > 0 {
+				below = f.order[i].first
+			}
+		})
 		if i == 0 {
 			break
 		}
@@ -157,28 +164,28 @@ func (j *Journal) find(q Query, below uint64, n int) (found []sight) {
 	return found
 }
 
-func (j *Journal) ofSession(q Query, below uint64, n int) (found []sight) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	s := j.fold.sessions[identOf(sessionPrefix, q.Session)]
-	if s == nil {
-		return nil
-	}
-	var all []*row
-	for r := s.firstRow; r != nil && r.first < below; r = r.next {
-		if q.wants(r) && (q.also == nil || q.also(j.fold, r)) {
-			all = append(all, r)
+func (x *Lists) ofSession(q Query, below uint64, n int) []sight {
+	return read(x.p, func(f *fold) (found []sight) {
+		s := f.sessions[identOf(sessionPrefix, q.Session)]
+		if s == nil {
+			return nil
 		}
-	}
-	for i := len(all) - 1; i >= 0 && len(found) < n; i-- {
-		found = append(found, j.fold.see(all[i]))
-	}
-	return found
+		var all []*row
+		for r := s.firstRow; r != nil && r.first < below; r = r.next {
+			if q.wants(r) && (q.also == nil || q.also(f, r)) {
+				all = append(all, r)
+			}
+		}
+		for i := len(all) - 1; i >= 0 && len(found) < n; i-- {
+			found = append(found, f.see(all[i]))
+		}
+		return found
+	})
 }
 
 // brief is the view of a run among others: without large parameters.
-func (j *Journal) brief(ctx context.Context, s sight) (run.Run, error) {
-	r, err := j.view(ctx, s, false)
+func (x *Reader) brief(ctx context.Context, s sight) (run.Run, error) {
+	r, err := x.view(ctx, s, false)
 	if len(r.Parameters) > listedParams {
 		r.Parameters = nil
 	}
@@ -187,8 +194,8 @@ func (j *Journal) brief(ctx context.Context, s sight) (run.Run, error) {
 }
 
 // listed is brief for a list: where NATS is away it has what the index has.
-func (j *Journal) listed(ctx context.Context, s sight) (run.Run, error) {
-	r, err := j.brief(ctx, s)
+func (x *Lists) listed(ctx context.Context, s sight) (run.Run, error) {
+	r, err := x.reader.brief(ctx, s)
 	if fault.KindOf(err) == fault.Unavailable {
 		r = s.bare()
 		r.ParametersOmitted = true
@@ -198,20 +205,20 @@ func (j *Journal) listed(ctx context.Context, s sight) (run.Run, error) {
 }
 
 // views makes the views of a list, reading a few records at once.
-func (j *Journal) views(ctx context.Context, found []sight) ([]run.Run, error) {
+func (x *Lists) views(ctx context.Context, found []sight) ([]run.Run, error) {
 	runs := make([]run.Run, len(found))
 	errs := make([]error, len(found))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)
 	for i, s := range found {
 		if s.snap != nil { // nothing to be read
-			runs[i], errs[i] = j.listed(ctx, s)
+			runs[i], errs[i] = x.listed(ctx, s)
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			runs[i], errs[i] = j.listed(ctx, s)
+			runs[i], errs[i] = x.listed(ctx, s)
 		})
 	}
 	wg.Wait()
@@ -228,36 +235,27 @@ func (j *Journal) views(ctx context.Context, found []sight) ([]run.Run, error) {
 }
 
 // Session is a session as readers see it. An unknown id is NotFound.
-func (j *Journal) Session(ctx context.Context, id string) (run.Session, error) {
-	if s, ok := j.session(id); ok && j.certain() {
+func (x *Lists) Session(ctx context.Context, id string) (run.Session, error) {
+	if s, ok := x.p.session(id); ok && x.fresh.certain() {
 		return s, nil
 	}
 	if err := run.CheckSessionID(id); err != nil {
 		return run.Session{}, err
 	}
-	if err := j.catchUp(ctx); err != nil {
+	if err := x.fresh.catchUp(ctx); err != nil {
 		return run.Session{}, err
 	}
-	if s, ok := j.session(id); ok {
+	if s, ok := x.p.session(id); ok {
 		return s, nil
 	}
-	return run.Session{}, j.noSession(id)
-}
-
-func (j *Journal) session(id string) (run.Session, bool) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if s := j.fold.sessions[identOf(sessionPrefix, id)]; s != nil {
-		return j.viewOf(s), true
-	}
-	return run.Session{}, false
+	return run.Session{}, x.reader.noSession(id)
 }
 
 // Sessions lists sessions, newest first.
-func (j *Journal) Sessions(ctx context.Context, q Query) (SessionPage, error) {
+func (x *Lists) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	below, err := cursor(sessionCursor, q.Cursor)
 	if err = cmp.Or(refuse(q, sessionStatuses), err); err == nil {
-		err = j.whole(ctx)
+		err = x.fresh.whole(ctx)
 	}
 	if err != nil {
 		return SessionPage{}, err
@@ -265,48 +263,47 @@ func (j *Journal) Sessions(ctx context.Context, q Query) (SessionPage, error) {
 	limit := cmp.Or(q.Limit, defaultLimit)
 	p := SessionPage{Sessions: []run.Session{}}
 	for i := 1; i > 0 && p.Next == "" && ctx.Err() == nil; {
-		j.mu.RLock()
-		order := j.fold.sorder
-		i = sort.Search(len(order), func(i int) bool { return order[i].first >= below })
-		for looked := 0; i > 0 && looked < stride; looked++ {
-			i--
-			s := order[i]
-			if s.runs == 0 || !j.wantsSession(&q, s) {
-				continue
+		x.p.reading(func(f *fold) {
+			i = sort.Search(len(f.sorder), func(i int) bool { return f.sorder[i].first >= below })
+			for looked := 0; i > 0 && looked < stride; looked++ {
+				i--
+				s := f.sorder[i]
+				if s.runs == 0 || !q.wantsSession(s, x.p.statusOf(s)) {
+					continue
+				}
+				if len(p.Sessions) == limit {
+					p.Next = cursorAt(sessionCursor, below)
+					break
+				}
+				p.Sessions = append(p.Sessions, x.p.viewOf(s))
+				below = s.first
 			}
-			if len(p.Sessions) == limit {
-				p.Next = cursorAt(sessionCursor, below)
-				break
+			if i > 0 && p.Next == "" {
+				below = f.sorder[i].first
 			}
-			p.Sessions = append(p.Sessions, j.viewOf(s))
-			below = s.first
-		}
-		if i > 0 && p.Next == "" {
-			below = order[i].first
-		}
-		j.mu.RUnlock()
+		})
 	}
 	return p, ctx.Err()
 }
 
 // SessionResult is the result of the session's run that ended last.
-func (j *Journal) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
-	if _, err := j.Session(ctx, id); err != nil {
+func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
+	if _, err := x.Session(ctx, id); err != nil {
 		return run.Result{}, run.Run{}, err
 	}
-	j.mu.RLock()
 	var at sight
-	s := j.fold.sessions[identOf(sessionPrefix, id)]
-	ended := s != nil && s.lastEnded != nil
-	if ended {
-		at = j.fold.see(s.lastEnded)
-	}
-	j.mu.RUnlock()
-	if s == nil {
-		return run.Result{}, run.Run{}, j.noSession(id)
+	known, ended := read2(x.p, func(f *fold) (known, ended bool) {
+		s := f.sessions[identOf(sessionPrefix, id)]
+		if s != nil && s.lastEnded != nil {
+			at, ended = f.see(s.lastEnded), true
+		}
+		return s != nil, ended
+	})
+	if !known {
+		return run.Result{}, run.Run{}, x.reader.noSession(id)
 	}
 	if !ended {
 		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+" has ended yet").With("session_id", id)
 	}
-	return j.result(ctx, at)
+	return x.reader.result(ctx, at)
 }

@@ -47,22 +47,11 @@ func (f *fold) carries(word []byte) bool {
 	return err == nil && e.RunnerID == "" && (e.Status == run.Failed || e.Status == run.Stopped)
 }
 
-// Ending are the attempts whose last word another record carries, and that have none yet.
-func (j *Journal) Ending() (all []Active) {
-	j.Begun(func(a Active) bool {
-		if a.EndSeq != 0 {
-			all = append(all, a)
-		}
-		return true
-	})
-	return all
-}
-
 // Carried is that last word, as it is to be written.
-func (j *Journal) Carried(ctx context.Context, a Active) ([]byte, error) {
-	raw, err := j.body(ctx, a.EndSeq)
+func (x *Reader) Carried(ctx context.Context, a Active) ([]byte, error) {
+	raw, err := x.body(ctx, a.EndSeq)
 	if err != nil {
-		return nil, j.gone(a.Spec.ID, err)
+		return nil, x.gone(a.Spec.ID, err)
 	}
 	if a.EndSeq == a.ClaimSeq {
 		raw = run.Next(raw)
@@ -82,41 +71,19 @@ func errUnchecked() *fault.Fault {
 	return fault.New(fault.Internal, "result_unchecked", "The runner said itself that the run was completed, but a result with an output schema counts only after a coordinator has checked it; it is not shown")
 }
 
-// Offers are the runs of which results were offered since it was asked last, and not decided.
-func (j *Journal) Offers() (all []Active) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, r := range j.fold.offers {
-		if r.live != nil && r.live.snap.OfferSeq != 0 {
-			all = append(all, *r.live.snap)
-		}
-	}
-	j.fold.offers = nil
-	return all
-}
-
-// Offered are all such runs.
-func (j *Journal) Offered() (all []Active) {
-	j.each(func(r *row) bool { return r.live.snap.OfferSeq != 0 }, func(a Active) bool {
-		all = append(all, a)
-		return true
-	})
-	return all
-}
-
 // ErrUnreadable says that what was written is not what it should be, and will never be.
 var ErrUnreadable = errors.New("unreadable")
 
 // Offer is what was offered, with its result also where that was too large for the record. ErrUnreadable: nothing can be made of
 // it. A part that is not kept is NotFound; in a cluster it may come.
-func (j *Journal) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
-	raw, err := j.body(ctx, a.OfferSeq)
+func (x *Reader) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
+	raw, err := x.body(ctx, a.OfferSeq)
 	if err != nil {
-		return e, nil, j.gone(a.Spec.ID, err)
+		return e, nil, x.gone(a.Spec.ID, err)
 	}
 	if e, err = run.DecodeEnded(raw); err != nil {
 		return e, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
-	res, err = j.document(ctx, e)
-	return e, res, j.gone(a.Spec.ID, err)
+	res, err = x.document(ctx, e)
+	return e, res, x.gone(a.Spec.ID, err)
 }

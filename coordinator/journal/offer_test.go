@@ -49,7 +49,7 @@ func TestAnOfferIsNotTheEnd(t *testing.T) {
 			if r.shown() != tt.status || offered != tt.offered {
 				t.Errorf("%s, offered %t; want %s, %t", r.shown(), offered, tt.status, tt.offered)
 			}
-			j := &Journal{fold: f}
+			j := over(f)
 			if got := len(j.Offers()); (got == 1) != tt.offered {
 				t.Errorf("%d offers are to be looked at", got)
 			}
@@ -79,7 +79,7 @@ func TestWhatIsNoOffer(t *testing.T) {
 		for i, e := range tt.records {
 			f.apply(message(i+1, e))
 		}
-		if got := len((&Journal{fold: f}).Offered()) == 1; got != tt.want {
+		if got := len(over(f).Offered()) == 1; got != tt.want {
 			t.Errorf("%s: an offer: %t, want %t", tt.name, got, tt.want)
 		}
 	}

@@ -99,46 +99,11 @@ type Promised struct {
 	Seq              uint64 // of the record that carries it
 }
 
-// Promised are all of them.
-func (j *Journal) Promised() (all []Promised) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	for id, p := range j.fold.promised {
-		all = append(all, Promised{id.text(runPrefix), p.session, p.seq})
-	}
-	return all
-}
-
-// IsPromised tells whether a run still is.
-func (j *Journal) IsPromised(id string) bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	_, ok := j.fold.promised[identOf(runPrefix, id)]
-	return ok
-}
-
 // Promise is the accepted record of such a run, as it is to be written.
-func (j *Journal) Promise(ctx context.Context, p Promised) ([]byte, error) {
-	raw, err := j.body(ctx, p.Seq)
+func (x *Reader) Promise(ctx context.Context, p Promised) ([]byte, error) {
+	raw, err := x.body(ctx, p.Seq)
 	if err != nil {
-		return nil, j.gone(p.RunID, err)
+		return nil, x.gone(p.RunID, err)
 	}
 	return run.Next(raw), nil
-}
-
-// Unlisted are the callback turns whose callback record is not there.
-func (j *Journal) Unlisted() (all []Active) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	for r := range j.fold.unlisted {
-		all = append(all, *r.live.snap)
-	}
-	return all
-}
-
-// IsUnlisted tells whether a run is one still.
-func (j *Journal) IsUnlisted(id string) bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.fold.unlisted[j.fold.runs[identOf(runPrefix, id)]]
 }

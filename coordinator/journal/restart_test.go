@@ -186,7 +186,7 @@ func forge(t *testing.T, file string, change func(*fold)) {
 	}
 	change(f)
 	var all []byte
-	w := writing{j: &Journal{fold: f}, rest: func() {}, flush: func(b []byte) error { all = append(all, b...); return nil }}
+	w := writing{p: over(f).core, rest: func() {}, flush: func(b []byte) error { all = append(all, b...); return nil }}
 	if _, err := w.write(identity); err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ var errPassOver = errors.New("the history changed meanwhile")
 
 // writing is a snapshot on its way: it looks at the fold for a moment at a time, and lets it go on between.
 type writing struct {
-	j       *Journal
+	p       *core
 	f       *fold
 	pass    *pass
 	e       encoder
@@ -106,11 +106,11 @@ const (
 
 // write writes all of it and gives the sequence that it is of.
 func (w *writing) write(identity string) (seq uint64, err error) {
-	w.j.changing(func(f *fold) {
+	w.p.changing(func(f *fold) {
 		w.f, w.pass = f, newPass()
 		f.pass = w.pass
 	})
-	defer w.j.changing(func(*fold) {
+	defer w.p.changing(func(*fold) {
 		if w.f.pass == w.pass {
 			w.f.pass = nil
 		}
@@ -139,7 +139,7 @@ func (w *writing) write(identity string) (seq uint64, err error) {
 // last ends the snapshot with what changed since it was begun, where that is little, or it has to be; else it gives what changed, for
 // another round.
 func (w *writing) last(must bool) (changed *pass, err error) {
-	w.j.changing(func(f *fold) {
+	w.p.changing(func(f *fold) {
 		begin := time.Now()
 		changed = w.pass
 		switch {
@@ -188,7 +188,7 @@ func (w *writing) again(changed *pass) error {
 func (w *writing) each(more func(i int) bool, write func(i int)) error {
 	for i, over := 0, false; !over; {
 		stands := true
-		w.j.reading(func(f *fold) {
+		w.p.reading(func(f *fold) {
 			if stands = w.stands(f); !stands {
 				return
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -28,7 +29,9 @@ const (
 // shelf is the folder of snapshots. A snapshot only shortens a start: whatever is wrong with it, it is thrown away and the
 // whole history is read.
 type shelf struct {
-	j        *Journal
+	p        *core
+	bus      *bus.Bus
+	log      *slog.Logger
 	dir      string
 	identity string // of the stream; empty: not known, nothing is kept
 	saved    uint64 // sequence of the newest snapshot
@@ -46,11 +49,11 @@ func (s *shelf) open(ctx context.Context) {
 		err = s.usable()
 	}
 	if err != nil {
-		s.j.log.Warn("no snapshots: every start reads the whole history", "err", err)
+		s.log.Warn("no snapshots: every start reads the whole history", "err", err)
 		return
 	}
 	for ctx.Err() == nil {
-		if state, err := s.j.bus.State(ctx); err == nil {
+		if state, err := s.bus.State(ctx); err == nil {
 			s.identity = subject.Runs + " " + state.Created.UTC().Format(time.RFC3339Nano)
 			return
 		}
@@ -86,7 +89,7 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 	}
 	var f *fold
 	if err == nil {
-		f, err = load(raw, s.identity, s.j.fold.key)
+		f, err = load(raw, s.identity, read(s.p, func(f *fold) func(string, int) string { return f.key }))
 	}
 	for err == nil {
 		var wrong error
@@ -100,7 +103,7 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 		if ctx.Err() != nil {
 			return bus.Message{}
 		}
-		s.j.log.Debug("snapshot not compared yet; trying again", "err", err) // NATS is away
+		s.log.Debug("snapshot not compared yet; trying again", "err", err) // NATS is away
 		pause(ctx, 100*time.Millisecond)
 		err = nil
 	}
@@ -108,20 +111,16 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 		s.drop(err)
 		return bus.Message{}
 	}
-	s.j.changing(func(empty *fold) {
-		f.checked, f.version = empty.checked, empty.version
-		s.j.fold = f
-		s.j.reached()
-	})
+	s.p.adopt(f)
 	s.saved, s.at = f.seq, time.Now()
-	s.j.log.Info("snapshot read", "seq", f.seq, "runs", len(f.runs), "took", time.Since(begin).Round(time.Millisecond))
+	s.log.Info("snapshot read", "seq", f.seq, "runs", len(f.runs), "took", time.Since(begin).Round(time.Millisecond))
 	return last
 }
 
 // check tells whether the stream goes on from where the snapshot ends, and holds what the snapshot's last records were; it gives
 // the last of them that is kept. err: NATS could not say.
 func (s *shelf) check(ctx context.Context, f *fold) (last bus.Message, wrong, err error) {
-	state, err := s.j.bus.State(ctx)
+	state, err := s.bus.State(ctx)
 	if err != nil {
 		return last, nil, err
 	}
@@ -133,7 +132,7 @@ func (s *shelf) check(ctx context.Context, f *fold) (last bus.Message, wrong, er
 	}
 	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
 		p := f.prints[n%prints]
-		m, err := s.j.bus.Get(ctx, p.seq)
+		m, err := s.bus.Get(ctx, p.seq)
 		if errors.Is(err, bus.ErrNone) { // purged
 			continue
 		}
@@ -159,7 +158,7 @@ func (s *shelf) drop(why error) {
 	}
 	err := os.Remove(s.file())
 	if !errors.Is(err, fs.ErrNotExist) {
-		s.j.log.Warn("snapshot thrown away; reading the whole history", "why", why, "err", err)
+		s.log.Warn("snapshot thrown away; reading the whole history", "why", why, "err", err)
 	}
 }
 
@@ -177,7 +176,7 @@ func (s *shelf) keep(ctx context.Context) {
 		case <-tick.C:
 		}
 		moved := s.applied() - s.saved
-		if s.j.live.Load() && moved > 0 && (moved >= snapshotRecords || time.Since(s.at) >= snapshotEvery) {
+		if s.p.live.Load() && moved > 0 && (moved >= snapshotRecords || time.Since(s.at) >= snapshotEvery) {
 			_, err := s.save(func() { pause(ctx, 2*look) })
 			if errors.Is(err, errPassOver) {
 				continue // with the next tick
@@ -203,8 +202,8 @@ type Saved struct {
 }
 
 // Saved is the newest snapshot that this journal wrote; zero: none yet.
-func (j *Journal) Saved() Saved {
-	if s := j.shelf.newest.Load(); s != nil {
+func (w *Follower) Saved() Saved {
+	if s := w.shelf.newest.Load(); s != nil {
 		return *s
 	}
 	return Saved{}
@@ -213,7 +212,7 @@ func (j *Journal) Saved() Saved {
 // save writes a snapshot; rest is called between two looks at the fold. What goes wrong is logged here.
 func (s *shelf) save(rest func()) (done Saved, err error) {
 	wrong := false
-	s.j.reading(func(f *fold) { wrong = f.newer != 0 || f.strange || f.seq == 0 })
+	s.p.reading(func(f *fold) { wrong = f.newer != 0 || f.strange || f.seq == 0 })
 	if wrong { // a newer version makes more of the history than this one
 		return done, nil
 	}
@@ -230,10 +229,10 @@ func (s *shelf) save(rest func()) (done Saved, err error) {
 	case err == nil:
 		s.saved, s.at = done.Seq, time.Now()
 		s.newest.Store(&done)
-		s.j.log.Info("snapshot written", "seq", done.Seq, "bytes", done.Bytes, "took", done.Took.Round(time.Millisecond), "longest_hold", done.Longest.Round(time.Microsecond))
+		s.log.Info("snapshot written", "seq", done.Seq, "bytes", done.Bytes, "took", done.Took.Round(time.Millisecond), "longest_hold", done.Longest.Round(time.Microsecond))
 		s.sweep()
 	case !errors.Is(err, errPassOver):
-		s.j.log.Warn("snapshot not written; the next start reads more", "err", err)
+		s.log.Warn("snapshot not written; the next start reads more", "err", err)
 	}
 	return done, err
 }
@@ -242,7 +241,7 @@ func (s *shelf) save(rest func()) (done Saved, err error) {
 func (s *shelf) fill(part *os.File, rest func()) (done Saved, err error) {
 	defer part.Close()
 	sum := crc32.New(castagnoli)
-	w := writing{j: s.j, look: look, few: few, rest: rest, flush: func(b []byte) error {
+	w := writing{p: s.p, look: look, few: few, rest: rest, flush: func(b []byte) error {
 		sum.Write(b)
 		n, err := part.Write(b)
 		done.Bytes += int64(n)
@@ -284,6 +283,6 @@ func (s *shelf) sweep() {
 
 // applied is the sequence of the last record that was applied.
 func (s *shelf) applied() (seq uint64) {
-	s.j.reading(func(f *fold) { seq = f.seq })
+	s.p.reading(func(f *fold) { seq = f.seq })
 	return seq
 }

@@ -92,10 +92,17 @@ func whole(f *fold) string {
 }
 
 // snap writes a snapshot of a journal's fold, with a rest after each entry.
+// over is a journal of a fold that was made by hand.
+func over(f *fold) *Journal {
+	j := New(nil, Config{})
+	j.fold = f
+	return j
+}
+
 func snap(t testing.TB, j *Journal, rest func()) []byte {
 	t.Helper()
 	var all []byte
-	w := writing{j: j, rest: rest, flush: func(b []byte) error { all = append(all, b...); return nil }}
+	w := writing{p: j.core, rest: rest, flush: func(b []byte) error { all = append(all, b...); return nil }}
 	seq, err := w.write("RUNS then")
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +145,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 		if got, want := whole(f), whole(j.fold); got != want {
 			t.Fatalf("seed %d: after record %d\n%s", seed, n, differ(got, want))
 		}
-		other := &Journal{fold: f}
+		other := over(f)
 		f.checked = marked
 		waiting, owing := 0, len(other.Owing())
 		if got, want := len(other.Offers()), len(j.Offered()); got != want {
@@ -238,7 +245,7 @@ func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 	for i, e := range newFamily(t, rng, 100).records {
 		j.fold.apply(message(i+1, e))
 	}
-	w := writing{j: j, rest: func() { j.Forget(2) }, flush: func([]byte) error { return nil }}
+	w := writing{p: j.core, rest: func() { j.Forget(2) }, flush: func([]byte) error { return nil }}
 	if _, err := w.write("x"); err != errPassOver {
 		t.Errorf("got %v", err)
 	}

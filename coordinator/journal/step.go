@@ -83,11 +83,11 @@ func (ch *Change) step(at time.Time) (s Step) {
 }
 
 // tellStep hands a step on.
-func (j *Journal) tellStep(s Step, m Record) {
+func (p *core) tellStep(s Step, m Record) {
 	if s.Kind == Ended && s.Status == run.Failed && s.Reason == "" {
 		s.Reason = reason(m.Body)
 	}
-	j.measure(s)
+	p.measure(s)
 }
 
 // reason is the code of the error in a last word.

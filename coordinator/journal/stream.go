@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"time"
 
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -58,7 +57,7 @@ const (
 // Stream gives emit what happens in a session, or in all (session ""), until ctx ends or emit errs. An empty position begins
 // with init; any other goes on right behind it, or, where that is no longer kept, tells the gap and begins with init. It keeps
 // one message of either stream at hand and waits for emit, so a slow reader costs no memory.
-func (j *Journal) Stream(ctx context.Context, session, after string, emit func(Item) error) error {
+func (x *Feed) Stream(ctx context.Context, session, after string, emit func(Item) error) error {
 	p, err := parsePosition(after)
 	if err != nil {
 		return err
@@ -68,11 +67,11 @@ func (j *Journal) Stream(ctx context.Context, session, after string, emit func(I
 			return err
 		}
 	}
-	t := &teller{j: j, session: session, p: p, emit: emit, records: []string{subject.AllRuns}, events: subject.AllEvents}
+	t := &teller{x: x, session: session, p: p, emit: emit, records: []string{subject.AllRuns}, events: subject.AllEvents}
 	if session != "" {
 		t.records, t.events = []string{"ao.runs." + subject.Partition(session) + ".>"}, subject.SessionEvents(session)
 	}
-	_, heard, began := j.started(math.MaxUint64) // from now on: before the snapshot, so that none is missed in between
+	_, heard, began := x.p.started(math.MaxUint64) // from now on: before the snapshot, so that none is missed in between
 	if err := t.begin(ctx, after); err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func (j *Journal) Stream(ctx context.Context, session, after string, emit func(I
 
 // teller is one reader of the live stream.
 type teller struct {
-	j       *Journal
+	x       *Feed
 	session string
 	records []string // filter of RUNS
 	events  string   // filter of EVENTS
@@ -91,7 +90,7 @@ type teller struct {
 
 // begin tells where the reader stands: nothing where it can go on.
 func (t *teller) begin(ctx context.Context, after string) error {
-	runs, events, err := t.j.records.Bounds(ctx)
+	runs, events, err := t.x.records.Bounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,15 +103,15 @@ func (t *teller) begin(ctx context.Context, after string) error {
 			return err
 		}
 	default:
-		return t.j.Await(ctx, p.runs)
+		return t.x.fresh.Await(ctx, p.runs)
 	}
-	if err := t.j.Await(ctx, runs.Last); err != nil {
+	if err := t.x.fresh.Await(ctx, runs.Last); err != nil {
 		return err
 	}
-	t.p = position{runs: t.j.Seq(), events: events.Last}
+	t.p = position{runs: t.x.p.Seq(), events: events.Last}
 	snap := Snapshot{}
 	if t.session != "" {
-		s, err := t.j.Session(ctx, t.session)
+		s, err := t.x.lists.Session(ctx, t.session)
 		switch {
 		case err == nil:
 			snap.Sessions = []run.Session{s}
@@ -122,13 +121,13 @@ func (t *teller) begin(ctx context.Context, after string) error {
 			snap.Sessions = []run.Session{}
 		}
 	} else {
-		page, err := t.j.Sessions(ctx, Query{Limit: initSessions})
+		page, err := t.x.lists.Sessions(ctx, Query{Limit: initSessions})
 		if err != nil {
 			return err
 		}
 		snap.Sessions = page.Sessions
 	}
-	page, err := t.j.Runs(ctx, Query{Session: t.session, Limit: initRuns})
+	page, err := t.x.lists.Runs(ctx, Query{Session: t.session, Limit: initRuns})
 	if err != nil {
 		return err
 	}
@@ -145,7 +144,7 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	follow := func(stream string, after uint64, filters []string) <-chan Record {
 		c := make(chan Record)
 		wg.Go(func() {
-			t.j.records.Follow(ctx, stream, after, filters, func(m Record) error {
+			t.x.records.Follow(ctx, stream, after, filters, func(m Record) error {
 				select {
 				case c <- m:
 					return nil
@@ -179,7 +178,7 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 		case m := <-wantRec:
 			rec = &m
 		case m := <-wantEv:
-			e := read(m)
+			e := saidIn(m)
 			ev = &e
 		case <-began:
 			if heard, began, err = t.began(ctx, heard); err != nil {
@@ -214,15 +213,15 @@ func (s *starts) since(heard uint64) (ids []string) {
 }
 
 // started is what there was after the first so many, how many there have been now, and what is closed when there are more.
-func (j *Journal) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.starts.since(heard), j.starts.count, j.starts.more
+func (p *core) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.starts.since(heard), p.starts.count, p.starts.more
 }
 
 // began tells that runs are running since the reader looked last; what a slow reader misses of that, the next record shows.
 func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct{}, error) {
-	ids, count, more := t.j.started(heard)
+	ids, count, more := t.x.p.started(heard)
 	for _, id := range ids {
 		if strings.HasPrefix(id, sessionPrefix) {
 			if err := t.idle(id); err != nil {
@@ -230,11 +229,11 @@ func (t *teller) began(ctx context.Context, heard uint64) (uint64, <-chan struct
 			}
 			continue
 		}
-		s, ok := t.j.look(id)
+		s, ok := t.x.p.look(id)
 		if !ok || s.status != run.Running || s.claim > t.p.runs || t.session != "" && t.session != s.sessionID {
 			continue
 		}
-		r, err := t.j.brief(ctx, s)
+		r, err := t.x.reader.brief(ctx, s)
 		if err != nil {
 			return count, more, err
 		}
@@ -252,10 +251,10 @@ func (t *teller) idle(id string) error {
 	}
 	var v run.Session
 	told := false
-	t.j.reading(func(f *fold) {
+	t.x.p.reading(func(f *fold) {
 		s := f.sessions[identOf(sessionPrefix, id)]
 		if told = s != nil && s.runs > 0 && len(s.live) == 0 && s.lastEnded != nil && s.lastEnded.end <= t.p.runs; told {
-			v = t.j.viewOf(s)
+			v = t.x.p.viewOf(s)
 		}
 	})
 	if !told {
@@ -279,12 +278,12 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 	}
 	if *ev != nil {
 		e := *ev
-		ok := t.j.judge(e)
+		ok := t.x.judge(e)
 		if ok && e.early { // perhaps the fold is behind
-			if err := t.j.surelyCaughtUp(ctx); err != nil {
+			if err := t.x.fresh.surelyCaughtUp(ctx); err != nil {
 				return false, err
 			}
-			ok = t.j.judge(e)
+			ok = t.x.judge(e)
 		}
 		switch {
 		case !ok || e.first(t.p, about.mark):
@@ -299,7 +298,7 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 		}
 	} else if about.isEnd() && about.run.events > t.p.events {
 		// The last word waits for the events before it, as far as they are kept.
-		switch next, err := t.j.records.NextEvent(ctx, t.events, t.p.events); {
+		switch next, err := t.x.records.NextEvent(ctx, t.events, t.p.events); {
 		case err == nil && next.Seq <= about.run.events:
 			return false, nil
 		case err != nil && !errors.Is(err, ErrNone):
@@ -312,17 +311,6 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 	seq := (*rec).Seq
 	*rec = nil
 	return true, t.tell(ctx, seq, about)
-}
-
-// surelyCaughtUp is catchUp for a reader who can wait: as long as NATS is away.
-func (j *Journal) surelyCaughtUp(ctx context.Context) error {
-	for {
-		err := j.catchUp(ctx)
-		if fault.KindOf(err) != fault.Unavailable {
-			return err
-		}
-		pause(ctx, 100*time.Millisecond)
-	}
 }
 
 // telling is what there is to tell of a record.
@@ -341,17 +329,17 @@ func (t *teller) about(ctx context.Context, m Record) (telling, error) {
 	if err != nil {
 		return none, nil
 	}
-	if err := t.j.Await(ctx, m.Seq); err != nil {
+	if err := t.x.fresh.Await(ctx, m.Seq); err != nil {
 		return none, err
 	}
 	a := telling{mark{seq: m.Seq}, rec.Kind, rec.Session}
 	switch rec.Kind {
 	case subject.DeletedKind:
-		if t.j.DeletedAt(rec.Session) != m.Seq {
+		if t.x.p.deletedAt(rec.Session) != m.Seq {
 			return none, nil
 		}
 	case subject.QueuedKind, subject.AcceptedKind, subject.StoppingKind, subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
-		s, ok := t.j.look(rec.Run)
+		s, ok := t.x.p.look(rec.Run)
 		if !ok || rec.Kind.Keyed() && s.claim != m.Seq && s.end != m.Seq {
 			return none, nil
 		}
@@ -404,14 +392,14 @@ func (t *teller) items(ctx context.Context, a telling) (items []Item, err error)
 	if a.kind == subject.DeletedKind {
 		return []Item{{Event: ItemSessionDeleted, Data: Deleted{a.session}}}, nil
 	}
-	events, err := t.j.life(ctx, a.mark)
+	events, err := t.x.life(ctx, a.mark)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range events {
 		items = append(items, Item{Event: ItemEvent, Data: e})
 	}
-	s, ok := t.j.session(a.session)
+	s, ok := t.x.p.session(a.session)
 	if !ok {
 		return nil, nil
 	}
@@ -419,7 +407,7 @@ func (t *teller) items(ctx context.Context, a telling) (items []Item, err error)
 	if a.run.sessionFirst == a.seq {
 		name = ItemSessionCreated
 	}
-	r, err := t.j.brief(ctx, a.run)
+	r, err := t.x.reader.brief(ctx, a.run)
 	if err != nil {
 		return nil, err
 	}
@@ -428,11 +416,4 @@ func (t *teller) items(ctx context.Context, a telling) (items []Item, err error)
 		items = append(items, Item{Event: ItemRunFailed, Data: r})
 	}
 	return items, nil
-}
-
-// DeletedAt is the sequence of a session's deletion, 0 where there is none that was honoured.
-func (j *Journal) DeletedAt(session string) uint64 {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.fold.deleted[identOf(sessionPrefix, session)]
 }

@@ -19,31 +19,31 @@ type Trace struct {
 }
 
 // Trace finds a run's records. An unknown id is NotFound.
-func (j *Journal) Trace(ctx context.Context, id string) (Trace, error) {
-	s, err := j.row(ctx, id)
+func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
+	s, err := x.row(ctx, id)
 	if err != nil {
 		return Trace{}, err
 	}
-	spec, err := j.spec(ctx, s, false)
+	spec, err := x.spec(ctx, s, false)
 	if err != nil {
-		return Trace{}, j.gone(id, err)
+		return Trace{}, x.gone(id, err)
 	}
-	r, err := j.view(ctx, s, false)
+	r, err := x.view(ctx, s, false)
 	if err != nil {
 		return Trace{}, err
 	}
 	r.Parameters = nil
 	t := Trace{Run: r, AgentType: spec.AgentType, Contract: spec.Contract, Claim: s.claim, End: s.end, Whole: []uint64{s.first, s.whole}}
-	j.mu.RLock()
-	if row := j.fold.runs[identOf(runPrefix, id)]; row != nil {
-		for _, p := range j.fold.past[row] {
-			t.Whole = append(t.Whole, p.queued)
+	x.p.reading(func(f *fold) {
+		if row := f.runs[identOf(runPrefix, id)]; row != nil {
+			for _, p := range f.past[row] {
+				t.Whole = append(t.Whole, p.queued)
+			}
+			if row.by != nil && !row.by.gone {
+				t.Turn = row.by.first
+			}
 		}
-		if row.by != nil && !row.by.gone {
-			t.Turn = row.by.first
-		}
-	}
-	j.mu.RUnlock()
+	})
 	slices.Sort(t.Whole)
 	t.Whole = slices.Compact(t.Whole)
 	return t, nil

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 
@@ -317,94 +316,4 @@ func (f *fold) dropSuppressed(p *session) {
 		return
 	}
 	f.suppressing[p] = left
-}
-
-// Halting calls f with the runs that are to be stopped with their tree and have not ended, in no order, until f says false. It costs
-// what these are.
-func (j *Journal) Halting(f func(Active) bool) {
-	j.mu.Lock()
-	j.fold.halted = false
-	all := make([]*Active, 0, len(j.fold.halting))
-	for r := range j.fold.halting {
-		all = append(all, r.live.snap)
-	}
-	j.mu.Unlock()
-	tell(all, f)
-}
-
-// Suppressing are children that ended, of which their parent is not told, with what a record of that needs: Told, and as LastRun the newest
-// begun run of the parent.
-func (j *Journal) Suppressing() (all []Owing) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	for p, rows := range j.fold.suppressing {
-		root := p.root()
-		if !root.begun || !p.hears() {
-			continue
-		}
-		o := Owing{Session: p.sessionID(), LastRun: root.runID()}
-		for _, r := range rows[:min(len(rows), maxTold)] {
-			if r.gone {
-				continue
-			}
-			if len(o.Children) == 0 {
-				o.Told = int(r.tellings)
-			}
-			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
-		}
-		if len(o.Children) > 0 {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
-// Below counts the runs below a session that have not ended, and names the oldest, so many at most.
-func (j *Journal) Below(id string, most int) (n int, oldest []string) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	s := j.fold.sessions[identOf(sessionPrefix, id)]
-	if s == nil {
-		return 0, nil
-	}
-	var all []*row
-	j.fold.descend(s, func(below *session) { all = append(all, below.live...) })
-	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(a.first, b.first) })
-	for _, r := range all[:min(len(all), most)] {
-		oldest = append(oldest, r.runID())
-	}
-	return len(all), oldest
-}
-
-// Root is the run of a session that was begun last, else its first; empty: there is no such session.
-func (j *Journal) Root(id string) string {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if s := j.fold.sessions[identOf(sessionPrefix, id)]; s != nil {
-		return s.root().runID()
-	}
-	return ""
-}
-
-// TreeStopped tells whether a session's tree is stopped, and the session has not gone on.
-func (j *Journal) TreeStopped(session string) bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	_, stopped := j.fold.trees[identOf(sessionPrefix, session)]
-	return stopped
-}
-
-// Covered tells whether a run that is accepted below a session is to be stopped at once.
-func (j *Journal) Covered(session string) bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.fold.covering(session).Seq != 0
-}
-
-// HaltsBelow tells whether something below a session is yet to be stopped with its tree.
-func (j *Journal) HaltsBelow(session string) bool {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	s := j.fold.sessions[identOf(sessionPrefix, session)]
-	return s != nil && j.fold.haltsBelow(s)
 }

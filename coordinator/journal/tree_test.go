@@ -103,7 +103,7 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 				again.apply(message(back+1, records[back]))
 			}
 			if rng.IntN(25) == 0 {
-				f, err := load(snap(t, &Journal{fold: again}, func() {}), "RUNS then", keyOf)
+				f, err := load(snap(t, over(again), func() {}), "RUNS then", keyOf)
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}

@@ -68,20 +68,27 @@ func (b *bodies) spec(seq uint64) *run.Spec {
 	return b.specs[seq]
 }
 
+// Reader reads of the log what the fold does not keep: what was asked for, and what came of it.
+type Reader struct {
+	p       *core
+	records Log
+	fresh   freshness
+}
+
 // errForgotten says that the record is no longer in the stream.
 var errForgotten = errors.New("no longer kept")
 
 // body is the record with that sequence.
-func (j *Journal) body(ctx context.Context, seq uint64) ([]byte, error) {
-	if raw := j.bodies.get(seq); raw != nil {
+func (x *Reader) body(ctx context.Context, seq uint64) ([]byte, error) {
+	if raw := x.p.bodies.get(seq); raw != nil {
 		return raw, nil
 	}
 	for tries := 0; ; tries++ {
-		m, err := j.records.Get(ctx, seq)
+		m, err := x.records.Get(ctx, seq)
 		if !errors.Is(err, ErrNone) {
 			return m.Body, err
 		}
-		if tries == 5 || seq+young < j.Seq() || ctx.Err() != nil {
+		if tries == 5 || seq+young < x.p.Seq() || ctx.Err() != nil {
 			return nil, errForgotten
 		}
 		pause(ctx, 20*time.Millisecond)
@@ -95,13 +102,13 @@ const young = 1000
 const mostAtOnce = 32 << 20
 
 // payload joins the parts of a body that was too large for its record.
-func (j *Journal) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
+func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	if err := budget.Read(ctx, p.Size); err != nil {
 		return nil, err
 	}
 	all := make([]byte, 0, max(0, min(p.Size, mostAtOnce)))
 	for n := range p.Parts {
-		part, err := j.records.GetPart(ctx, p.Name, n)
+		part, err := x.records.GetPart(ctx, p.Name, n)
 		if errors.Is(err, ErrNone) {
 			return nil, errForgotten
 		}
@@ -137,72 +144,62 @@ func (f *fold) see(r *row) sight {
 	return s
 }
 
-// look is see by id.
-func (j *Journal) look(id string) (sight, bool) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if r := j.fold.runs[identOf(runPrefix, id)]; r != nil {
-		return j.fold.see(r), true
-	}
-	return sight{}, false
-}
-
 // row is look for readers: an id that the fold doesn't know may just have been written, and what it takes for open while history is
 // read may be long over.
-func (j *Journal) row(ctx context.Context, id string) (sight, error) {
-	if s, ok := j.look(id); ok && (s.snap == nil && j.holds() || j.certain()) {
+func (x *Reader) row(ctx context.Context, id string) (sight, error) {
+	if s, ok := x.p.look(id); ok && (s.snap == nil && x.fresh.holds() || x.fresh.certain()) {
 		return s, nil
 	}
 	if err := run.CheckID(id); err != nil {
 		return sight{}, err
 	}
-	if err := j.catchUp(ctx); err != nil {
+	if err := x.fresh.catchUp(ctx); err != nil {
 		return sight{}, err
 	}
-	if s, ok := j.look(id); ok {
+	if s, ok := x.p.look(id); ok {
 		return s, nil
 	}
-	return sight{}, j.noRun(id)
+	return sight{}, x.noRun(id)
 }
 
 // Get is a run as readers see it, with its parameters. An unknown id is NotFound.
-func (j *Journal) Get(ctx context.Context, id string) (run.Run, error) {
-	s, err := j.row(ctx, id)
+func (x *Reader) Get(ctx context.Context, id string) (run.Run, error) {
+	s, err := x.row(ctx, id)
 	if err != nil {
 		return run.Run{}, err
 	}
-	return j.view(ctx, s, true)
+	return x.view(ctx, s, true)
 }
 
 // Spec is what was accepted, with parameters and agent also where they were too large for the record.
-func (j *Journal) Spec(ctx context.Context, id string) (run.Spec, error) {
-	s, err := j.row(ctx, id)
+func (x *Reader) Spec(ctx context.Context, id string) (run.Spec, error) {
+	s, err := x.row(ctx, id)
 	if err != nil {
 		return run.Spec{}, err
 	}
-	spec, err := j.spec(ctx, s, true)
-	return spec, j.gone(id, err)
+	spec, err := x.spec(ctx, s, true)
+	return spec, x.gone(id, err)
 }
 
 // gone turns "no longer kept" into what a reader is told; where NATS may have lost it, that this is not known.
-func (j *Journal) gone(id string, err error) error {
+func (x *Reader) gone(id string, err error) error {
 	switch {
 	case !errors.Is(err, errForgotten):
 		return err
-	case !j.Sure():
+	case !x.fresh.Sure():
 		return fault.Wrap(fault.Unavailable, "", "NATS may have lost records; looking again", err).After(time.Second)
 	}
 	return evicted("run", id)
 }
 
 // spec is the run's specification; large says whether a body that went through the object store is wanted too.
-func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec, err error) {
+func (x *Reader) spec(ctx context.Context, s sight, large bool) (spec run.Spec, err error) {
 	if s.snap != nil {
 		spec = *s.snap.Spec
-	} else if known := j.bodies.spec(s.whole); known != nil {
+	} else if known := x.p.bodies.spec(s.whole); known != nil {
 		spec = *known
 	} else {
-		raw, err := j.body(ctx, s.whole)
+		raw, err := x.body(ctx, s.whole)
 		if err != nil {
 			return spec, err
 		}
@@ -215,7 +212,7 @@ func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec,
 	if spec.Body == nil || !large {
 		return spec, nil
 	}
-	raw, err := j.payload(ctx, spec.Body)
+	raw, err := x.payload(ctx, spec.Body)
 	if err != nil {
 		return spec, err
 	}
@@ -227,11 +224,11 @@ func (j *Journal) spec(ctx context.Context, s sight, large bool) (spec run.Spec,
 }
 
 // word is the last word on an ended run. One that cannot be read says so: no other will come.
-func (j *Journal) word(ctx context.Context, s sight) (e run.Ended, err error) {
+func (x *Reader) word(ctx context.Context, s sight) (e run.Ended, err error) {
 	if s.overstep {
 		return run.Ended{Status: s.status, Error: Overstep(), At: moment(s.ended)}, nil
 	}
-	raw, err := j.body(ctx, s.end)
+	raw, err := x.body(ctx, s.end)
 	if err != nil {
 		return e, err
 	}
@@ -245,10 +242,10 @@ func (j *Journal) word(ctx context.Context, s sight) (e run.Ended, err error) {
 }
 
 // view is a run as readers see it.
-func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error) {
-	spec, err := j.spec(ctx, s, large)
+func (x *Reader) view(ctx context.Context, s sight, large bool) (run.Run, error) {
+	spec, err := x.spec(ctx, s, large)
 	if err != nil {
-		return run.Run{}, j.gone(s.id, err)
+		return run.Run{}, x.gone(s.id, err)
 	}
 	r := s.bare()
 	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackTo, spec.Attempts
@@ -257,9 +254,9 @@ func (j *Journal) view(ctx context.Context, s sight, large bool) (run.Run, error
 		r.Parameters = spec.Parameters
 	}
 	if s.snap == nil && s.status != run.Completed {
-		e, err := j.word(ctx, s)
+		e, err := x.word(ctx, s)
 		if err != nil {
-			return run.Run{}, j.gone(s.id, err)
+			return run.Run{}, x.gone(s.id, err)
 		}
 		r.Error = e.Error
 	}
@@ -291,16 +288,16 @@ func (s *sight) bare() run.Run {
 
 // Result is the result document of an ended run, and the run. A run that has not ended is a Conflict, and so is one that
 // ended without a result; the latter carries the run's error.
-func (j *Journal) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
-	s, err := j.row(ctx, id)
+func (x *Reader) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
+	s, err := x.row(ctx, id)
 	if err != nil {
 		return run.Result{}, run.Run{}, err
 	}
-	return j.result(ctx, s)
+	return x.result(ctx, s)
 }
 
-func (j *Journal) result(ctx context.Context, s sight) (run.Result, run.Run, error) {
-	r, err := j.view(ctx, s, true)
+func (x *Reader) result(ctx context.Context, s sight) (run.Result, run.Run, error) {
+	r, err := x.view(ctx, s, true)
 	if err != nil {
 		return run.Result{}, r, err
 	}
@@ -308,13 +305,13 @@ func (j *Journal) result(ctx context.Context, s sight) (run.Result, run.Run, err
 		return run.Result{}, r, fault.New(fault.Conflict, "run_not_ended", fmt.Sprintf("Run %s has not ended; it is %s. GET /runs/%s/wait waits for its end", s.id, s.status, s.id)).
 			With("run_id", s.id).With("status", s.status)
 	}
-	e, err := j.word(ctx, s)
+	e, err := x.word(ctx, s)
 	if err != nil {
-		return run.Result{}, r, j.gone(s.id, err)
+		return run.Result{}, r, x.gone(s.id, err)
 	}
-	res, err := j.document(ctx, e)
+	res, err := x.document(ctx, e)
 	if err != nil {
-		return run.Result{}, r, j.gone(s.id, err)
+		return run.Result{}, r, x.gone(s.id, err)
 	}
 	if res == nil {
 		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id, s.status)).With("run_id", s.id).With("status", s.status)
@@ -328,11 +325,11 @@ func (j *Journal) result(ctx context.Context, s sight) (run.Result, run.Run, err
 }
 
 // document is the result in a last word; nil where there is none.
-func (j *Journal) document(ctx context.Context, e run.Ended) (*run.Result, error) {
+func (x *Reader) document(ctx context.Context, e run.Ended) (*run.Result, error) {
 	if e.Body == nil {
 		return e.Result, nil
 	}
-	raw, err := j.payload(ctx, e.Body)
+	raw, err := x.payload(ctx, e.Body)
 	if err != nil {
 		return nil, err
 	}

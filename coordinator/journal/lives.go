@@ -1,0 +1,114 @@
+package journal
+
+// Lives are the runs that have not ended, and what waits behind what.
+type Lives struct{ p *core }
+
+// Oldest is the sequence of the first record of the oldest run that has not ended; where there is none, the one after the last.
+func (x *Lives) Oldest() uint64 {
+	return read(x.p, func(f *fold) uint64 {
+		if f.head == nil {
+			return f.seq + 1
+		}
+		return f.head.first
+	})
+}
+
+// Counts are the runs that wait, that are begun, and that have ended.
+func (x *Lives) Counts() (waiting, begun, ended int) {
+	x.p.reading(func(f *fold) { waiting, begun, ended = f.waiting, f.begun, f.ended })
+	return waiting, begun, ended
+}
+
+// Actives calls f with the runs that have not ended, in the order of the stream, until f says false. The runs are those of
+// one moment; f may take its time.
+func (x *Lives) Actives(f func(Active) bool) { x.each(func(*row) bool { return true }, f) }
+
+// Pending is Actives of those that wait for a runner: queued and not begun, or to be queued since nothing precedes them in
+// their session.
+func (x *Lives) Pending(f func(Active) bool) {
+	x.each(func(r *row) bool {
+		a := r.live.snap
+		return a.Claim == nil && (a.QueuedSeq != 0 || r.session.turn() == r)
+	}, f)
+}
+
+// Begun is Actives of those that a runner has begun, in the order in which they were. It costs what these are, however many wait.
+func (x *Lives) Begun(f func(Active) bool) {
+	tell(read(x.p, func(f *fold) (all []*Active) {
+		for r := f.underway.first; r != nil; r = r.live.behind {
+			all = append(all, r.live.snap)
+		}
+		return all
+	}), f)
+}
+
+func (x *Lives) each(want func(*row) bool, f func(Active) bool) {
+	tell(read(x.p, func(f *fold) (all []*Active) {
+		for r := f.head; r != nil; r = r.live.next {
+			if want(r) {
+				all = append(all, r.live.snap)
+			}
+		}
+		return all
+	}), f)
+}
+
+// Lines are the lanes in which runs wait, in no order, and what is not queued yet. It costs what there are of lanes.
+func (x *Lives) Lines() (lanes []Line, apart Line) {
+	return read2(x.p, func(f *fold) (lanes []Line, apart Line) {
+		for _, l := range f.lanes {
+			if l.n > 0 {
+				lanes = append(lanes, l.shown())
+			}
+		}
+		return lanes, f.apart.shown()
+	})
+}
+
+// Waits tells whether runs wait in a lane.
+func (x *Lives) Waits(lane string) bool {
+	return read(x.p, func(f *fold) bool {
+		l := f.lanes[lane]
+		return l != nil && l.n > 0
+	})
+}
+
+// Ending are the attempts whose last word another record carries, and that have none yet.
+func (x *Lives) Ending() (all []Active) {
+	x.Begun(func(a Active) bool {
+		if a.EndSeq != 0 {
+			all = append(all, a)
+		}
+		return true
+	})
+	return all
+}
+
+// Offered are all such runs.
+func (x *Lives) Offered() (all []Active) {
+	x.each(func(r *row) bool { return r.live.snap.OfferSeq != 0 }, func(a Active) bool {
+		all = append(all, a)
+		return true
+	})
+	return all
+}
+
+// Promised are all of them.
+func (x *Lives) Promised() []Promised {
+	return read(x.p, func(f *fold) (all []Promised) {
+		for id, p := range f.promised {
+			all = append(all, Promised{id.text(runPrefix), p.session, p.seq})
+		}
+		return all
+	})
+}
+
+// Unlisted are the callback turns whose callback record is not there.
+func (x *Lives) Unlisted() []Active {
+	return read(x.p, func(f *fold) (all []Active) {
+		for r := range f.unlisted {
+			all = append(all, *r.live.snap)
+		}
+		return all
+	})
+}
