@@ -15,13 +15,13 @@ type Agenda struct{ p *core }
 func (x *Agenda) Due() []Owing {
 	return change(x.p, func(f *fold) []Owing {
 		var all []Owing
-		for _, s := range f.due {
+		for _, s := range f.debts.due {
 			s.due = false
-			if o, ok := f.owingOf(s); ok {
+			if o, ok := f.debts.owingOf(s, time.Now()); ok {
 				all = append(all, o)
 			}
 		}
-		f.due = nil
+		f.debts.due = nil
 		return all
 	})
 }
@@ -30,7 +30,7 @@ func (x *Agenda) Due() []Owing {
 func (x *Agenda) Owing() []Owing {
 	return read(x.p, func(f *fold) (all []Owing) {
 		for s := range f.owing {
-			if o, ok := f.owingOf(s); ok {
+			if o, ok := f.debts.owingOf(s, time.Now()); ok {
 				all = append(all, o)
 			}
 		}
@@ -45,7 +45,7 @@ func (x *Agenda) OwingOf(session string) (Owing, bool) {
 		if s == nil {
 			return Owing{}, false
 		}
-		return f.owingOf(s)
+		return f.debts.owingOf(s, time.Now())
 	})
 }
 
@@ -62,13 +62,13 @@ func (x *Agenda) Debts() Debts {
 				d.Oldest = at
 			}
 		}
-		for _, to := range f.hosts.first {
+		for _, to := range f.webhooks.hosts.first {
 			d.Webhooks += len(to.owed)
 		}
-		if len(f.hosts.first) > 0 {
-			d.Due = f.hosts.first[0].when()
+		if len(f.webhooks.hosts.first) > 0 {
+			d.Due = f.webhooks.hosts.first[0].when()
 		}
-		d.Dead = len(f.hooks) - d.Webhooks
+		d.Dead = len(f.webhooks.of) - d.Webhooks
 		return d
 	})
 }
@@ -76,7 +76,7 @@ func (x *Agenda) Debts() Debts {
 // Hooks are HTTP callbacks whose time has come: of each receiver those that are due for longest.
 func (x *Agenda) Hooks(l Look) []Hook {
 	return read(x.p, func(f *fold) (due []Hook) {
-		f.hosts.first.walk(func(to *receiver) bool {
+		f.webhooks.hosts.first.walk(func(to *receiver) bool {
 			if len(due) >= l.Most || to.when().After(l.Now) {
 				return false
 			}
@@ -104,8 +104,8 @@ func (x *Agenda) Hooks(l Look) []Hook {
 func (x *Agenda) Hook(id string) (at Hook, call run.Call, ok bool) {
 	x.p.reading(func(f *fold) {
 		r := f.runs[identOf(runPrefix, id)]
-		if h := f.hooks[r]; h != nil {
-			at, call, ok = h.shown(), *f.calls(r).http, true
+		if h := f.webhooks.of[r]; h != nil {
+			at, call, ok = h.shown(), *callsOf(f, r).http, true
 		}
 	})
 	return at, call, ok
@@ -152,14 +152,14 @@ func (x *Agenda) Eligible() []Active {
 // Late are the queued records that came too late and are not purged, as far as is known; the oldest first.
 func (x *Agenda) Late() []Late {
 	return read(x.p, func(f *fold) []Late {
-		return slices.Clone(f.late)
+		return slices.Clone(f.late.all)
 	})
 }
 
 // Purged lets go of a late record that RUNS no longer has: it holds truncation back no more.
 func (x *Agenda) Purged(gone Late) {
 	x.p.changing(func(f *fold) {
-		f.late = slices.DeleteFunc(f.late, func(l Late) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject })
+		f.late.all = slices.DeleteFunc(f.late.all, func(l Late) bool { return l.Seq == gone.Seq && l.Subject == gone.Subject })
 	})
 }
 
@@ -180,9 +180,9 @@ func (x *Agenda) Offers() []Active {
 // what these are.
 func (x *Agenda) Halting(f func(Active) bool) {
 	tell(change(x.p, func(f *fold) []*Active {
-		f.halted = false
-		all := make([]*Active, 0, len(f.halting))
-		for r := range f.halting {
+		f.trees.halted = false
+		all := make([]*Active, 0, len(f.trees.halting))
+		for r := range f.trees.halting {
 			all = append(all, r.live.snap)
 		}
 		return all
@@ -193,7 +193,7 @@ func (x *Agenda) Halting(f func(Active) bool) {
 // begun run of the parent.
 func (x *Agenda) Suppressing() []Owing {
 	return read(x.p, func(f *fold) (all []Owing) {
-		for p, rows := range f.suppressing {
+		for p, rows := range f.trees.suppressing {
 			root := p.root()
 			if !root.begun || !p.hears() {
 				continue

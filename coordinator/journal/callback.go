@@ -32,10 +32,20 @@ type report struct {
 	at  time.Time
 }
 
+// debts are the parents that are to be told of ended children, and the turns that tell them.
+type debts struct {
+	*tables
+	trees    *trees
+	due      []*session        // sessions that became idle, or got their first child to be told of, since it was asked last
+	recent   []report          // callback records of the last minutes
+	promised map[ident]promise // runs that another record carries, and that have none of their own yet
+	unlisted map[*row]bool     // callback turns whose callback record is not there
+}
+
 // parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began under
 // the same id after the run is another one.
-func (f *fold) parentOf(r *row) *session {
-	s := f.sessions[identOf(sessionPrefix, r.parent)]
+func (t *tables) parentOf(r *row) *session {
+	s := t.sessions[identOf(sessionPrefix, r.parent)]
 	if r.parent == "" || s == nil || s.firstRow.first > r.first {
 		return nil
 	}
@@ -48,61 +58,61 @@ func (s *session) hears() bool {
 }
 
 // owe notes that the parent of a run that ended is to be told.
-func (f *fold) owe(r *row) {
-	p := f.parentOf(r)
+func (d *debts) owe(r *row) {
+	p := d.parentOf(r)
 	if !r.callback || r.told || p == nil {
 		return
 	}
-	f.touchSession(p)
-	if f.suppresses(r, p) {
-		f.suppressing[p] = append(f.suppressing[p], r)
-		f.halted = true
+	d.pass.touchSession(p)
+	if d.trees.suppresses(r, p) {
+		d.trees.suppressing[p] = append(d.trees.suppressing[p], r)
+		d.trees.halted = true
 		return
 	}
 	p.owed = append(p.owed, r)
-	f.owing[p] = true
-	f.indexBelow(p)
-	f.callable(p)
+	d.owing[p] = true
+	d.trees.indexBelow(p)
+	d.callable(p)
 }
 
 // callable notes a session that can be told of its children.
-func (f *fold) callable(s *session) {
+func (d *debts) callable(s *session) {
 	if len(s.owed) > 0 && len(s.live) == 0 && !s.due {
 		s.due = true
-		f.due = append(f.due, s)
+		d.due = append(d.due, s)
 	}
 }
 
 // owes tells whether a parent is yet to be told of a run of the session.
-func (f *fold) owes(s *session) bool {
+func (d *debts) owes(s *session) bool {
 	for r := s.firstRow; r != nil; r = r.next {
-		if f.owesOf(r) {
+		if d.owesOf(r) {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *fold) owesOf(r *row) bool {
-	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun || f.isPromised(r) // its turn may give it back
+func (d *debts) owesOf(r *row) bool {
+	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun || d.isPromised(r) // its turn may give it back
 	if r.live != nil || !r.callback || r.told && !waits {
 		return false
 	}
-	p := f.parentOf(r)
+	p := d.parentOf(r)
 	return p != nil && p.hears()
 }
 
 // report is a callback record: these children are told of by a turn of their parent, whose accepted record precedes it, or follows.
-func (f *fold) report(ch *Change, rec subject.Record, m Record) (int, error) {
+func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 	var c run.Callback
-	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > f.version {
+	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > d.version {
 		return c.V, err
 	}
-	turn := f.runs[identOf(runPrefix, c.RunID)]
-	p := f.sessions[identOf(sessionPrefix, rec.Session)]
+	turn := d.runs[identOf(runPrefix, c.RunID)]
+	p := d.sessions[identOf(sessionPrefix, rec.Session)]
 	var children []*row
 	for _, id := range c.Children {
-		r := f.runs[identOf(runPrefix, id)]
+		r := d.runs[identOf(runPrefix, id)]
 		if r == nil || r.told || !r.callback || r.live != nil || r.parent != rec.Session {
 			continue
 		}
@@ -113,48 +123,48 @@ func (f *fold) report(ch *Change, rec subject.Record, m Record) (int, error) {
 		} else if ch.row == nil || r.ended < ch.since { // of those it tells of, the one that waited for longest
 			ch.row, ch.since = r, r.ended
 		}
-		f.touch(r)
-		f.touch(turn)
+		d.pass.touch(r)
+		d.pass.touch(turn)
 		ch.Moved = true
 		children = append(children, r)
 	}
 	switch {
 	case c.Suppressed: // nobody reports them
 	case turn == nil:
-		f.promiseRun(c.RunID, rec.Session, c.Next, children, m)
+		d.promiseRun(c.RunID, rec.Session, c.Next, children, m)
 	case turn.live != nil:
-		f.list(turn, children)
-		f.settle(turn.session)
+		d.list(turn, children)
+		d.settle(turn.session)
 	}
 	if p != nil {
-		f.clear(p)
+		d.clear(p)
 	}
 	if !c.Suppressed {
-		f.haltTurn(turn)
+		d.trees.haltTurn(turn)
 	}
-	if n := len(f.recent); n > 0 && n == cap(f.recent) { // before it grows
-		f.recent = slices.DeleteFunc(f.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
+	if n := len(d.recent); n > 0 && n == cap(d.recent) { // before it grows
+		d.recent = slices.DeleteFunc(d.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
 	}
-	f.recent = append(f.recent, report{m.Seq, m.Time})
+	d.recent = append(d.recent, report{m.Seq, m.Time})
 	return c.V, nil
 }
 
 // clear takes those that are told out of what a parent is owed.
-func (f *fold) clear(p *session) {
-	f.touchSession(p)
+func (d *debts) clear(p *session) {
+	d.pass.touchSession(p)
 	if p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone }); len(p.owed) == 0 {
 		p.owed = nil
-		delete(f.owing, p)
-		f.indexBelow(p)
+		delete(d.owing, p)
+		d.trees.indexBelow(p)
 	}
-	if len(f.suppressing[p]) > 0 {
-		f.dropSuppressed(p)
+	if len(d.trees.suppressing[p]) > 0 {
+		d.trees.dropSuppressed(p)
 	}
 }
 
 // giveBack is the end of a callback turn: if no runner began it, its children are owed again, and it is a later turn's answer that
 // the session's own parent is to be told of.
-func (f *fold) giveBack(r *row) {
+func (d *debts) giveBack(r *row) {
 	if r.begun {
 		return
 	}
@@ -168,24 +178,24 @@ func (f *fold) giveBack(r *row) {
 	}
 	for _, child := range back {
 		child.told, child.by = false, nil
-		f.touch(child)
-		f.owe(child)
+		d.pass.touch(child)
+		d.owe(child)
 	}
 }
 
 // notify is a step of an HTTP callback.
-func (f *fold) notify(ch *Change, rec subject.Record, m Record) (int, error) {
+func (ws *webhooks) notify(ch *Change, rec subject.Record, m Record) (int, error) {
 	var n run.Notified
-	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > f.version {
+	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > ws.version {
 		return n.V, err
 	}
-	r := f.runs[identOf(runPrefix, rec.Run)]
-	h := f.hooks[r]
+	r := ws.runs[identOf(runPrefix, rec.Run)]
+	h := ws.of[r]
 	if r == nil || h == nil || rec.N <= h.n {
 		return n.V, nil
 	}
 	ch.Moved, ch.row, ch.since = true, r, r.ended
-	f.hosts.remove(h)
+	ws.hosts.remove(h)
 	h.n, h.next = rec.N, m.Time
 	if n.Status != run.NotifyAgain {
 		h.tries++
@@ -194,7 +204,7 @@ func (f *fold) notify(ch *Change, rec subject.Record, m Record) (int, error) {
 	switch n.Status {
 	case run.NotifyDelivered:
 		r.hook = hookDelivered
-		delete(f.hooks, r)
+		delete(ws.of, r)
 	case run.NotifyDead:
 		r.hook = hookDead
 	case run.NotifyAgain:
@@ -205,7 +215,7 @@ func (f *fold) notify(ch *Change, rec subject.Record, m Record) (int, error) {
 		}
 	}
 	if r.hook == hookOwed {
-		f.hosts.add(h)
+		ws.hosts.add(h)
 	}
 	return n.V, nil
 }
@@ -218,7 +228,7 @@ func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
 	if fleet.IsStatePointer(b.Model) && b.Model != fleet.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
 		return
 	}
-	r.session.bound = &bond{b.Model, f.name([]byte(b.Hostname)), f.name([]byte(b.Profile))}
+	r.session.bound = &bond{b.Model, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
 	ch.Moved = true
 }
 
@@ -238,7 +248,7 @@ func (s *session) reply() (parent, mode string) {
 // newest that began, which it is resumed by; and likewise of every session with a turn that no runner has begun.
 func (f *fold) held(told time.Time) uint64 {
 	least := f.seq + 1
-	for _, r := range f.recent {
+	for _, r := range f.debts.recent {
 		if r.at.After(told) {
 			least = r.seq
 			break
@@ -267,18 +277,18 @@ func (f *fold) held(told time.Time) uint64 {
 	}
 	for p := range f.owing {
 		for _, r := range p.owed {
-			if f.owesOf(r) {
+			if f.debts.owesOf(r) {
 				need(r)
 			}
 		}
 	}
-	for _, p := range f.promised {
+	for _, p := range f.debts.promised {
 		least = min(least, p.seq)
 		for _, child := range p.children {
 			need(child)
 		}
 	}
-	for _, to := range f.hosts.first {
+	for _, to := range f.webhooks.hosts.first {
 		for _, h := range to.owed {
 			least = min(least, h.row.first)
 		}
@@ -302,5 +312,5 @@ func (f *fold) held(told time.Time) uint64 {
 			least = min(least, keep.first)
 		}
 	}
-	return f.heldByLate(f.heldByTrees(least))
+	return f.late.held(f.trees.held(least))
 }

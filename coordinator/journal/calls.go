@@ -23,7 +23,7 @@ const (
 	reasonTree       = "tree_stopped"
 )
 
-func (f *fold) calls(r *row) (c calls) {
+func callsOf(f *fold, r *row) (c calls) {
 	if r.parent != "" {
 		c.orphan = f.sessions[identOf(sessionPrefix, r.parent)] == nil
 		if r.callback {
@@ -36,7 +36,7 @@ func (f *fold) calls(r *row) (c calls) {
 		return c
 	}
 	c.http = &run.Call{Status: run.CallOwed}
-	switch h := f.hooks[r]; {
+	switch h := f.webhooks.of[r]; {
 	case r.hook == hookDelivered:
 		c.http.Status = run.CallDelivered
 	case h == nil:
@@ -78,7 +78,7 @@ func parentCall(r *row, p *session) *run.Call {
 }
 
 // viewOf is a session as readers see it.
-func (f *fold) viewOf(s *session) run.Session {
+func sessionOf(f *fold, s *session) run.Session {
 	v := s.view()
 	if s.parent != "" {
 		v.ParentGone = f.sessions[identOf(sessionPrefix, s.parent)] == nil
@@ -126,11 +126,11 @@ func (x *Reader) End(ctx context.Context, id string) (run.Ended, error) {
 	return e, x.gone(id, err)
 }
 
-func (f *fold) owingOf(s *session) (o Owing, ok bool) {
-	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || f.expects(s) {
+func (d *debts) owingOf(s *session, now time.Time) (o Owing, ok bool) {
+	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || d.expects(s) {
 		return o, false
 	}
-	o = Owing{At: time.Now(), Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
+	o = Owing{At: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
 	o.Parent, o.Mode = s.reply()
 	for _, r := range s.owed[:min(len(s.owed), maxTold)] {
 		if !r.gone {
@@ -167,7 +167,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 		if !r.callback && r.hook == hookNone {
 			return false
 		}
-		c := f.calls(r)
+		c := callsOf(f, r)
 		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)

@@ -120,13 +120,6 @@ func (p *core) Behind(last uint64) (records uint64, age time.Duration) {
 	return records, age
 }
 
-// Kept are the runs and sessions that the index has, ended ones too.
-func (p *core) Kept() (runs, sessions int) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return len(p.fold.runs), len(p.fold.sessions)
-}
-
 // reading calls f with the fold for looking at it alone: others look at the same time. f waits for nothing.
 func (p *core) reading(f func(*fold)) {
 	p.mu.RLock()
@@ -182,7 +175,7 @@ func (p *core) apply(m Record) {
 		p.tell(ch)
 	}
 	if step.Kind != None {
-		p.tellStep(step, m)
+		p.measure(step.of(m))
 	}
 	p.wake(effect)
 }
@@ -239,12 +232,7 @@ func (p *core) look(id string) (sight, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r := p.fold.runs[identOf(runPrefix, id)]; r != nil {
-		return p.fold.see(r), true
+		return sightOf(p.fold, r), true
 	}
 	return sight{}, false
-}
-
-// deletedAt is the sequence of a session's deletion, 0 where there is none that was honoured.
-func (p *core) deletedAt(session string) uint64 {
-	return read(p, func(f *fold) uint64 { return f.deleted[identOf(sessionPrefix, session)] })
 }

@@ -23,9 +23,9 @@ func effectOf(f *fold, ch *Change) (e Effect) {
 	}{
 		{TurnDue, len(f.fresh) > 0},
 		{Offered, len(f.offers) > 0},
-		{CallbackDue, len(f.due) > 0},
-		{Halted, f.halted},
-		{WebhookDue, len(f.hosts.first) > 0 && (ch.After.Final() || ch.Kind == subject.NotifiedKind)},
+		{CallbackDue, len(f.debts.due) > 0},
+		{Halted, f.trees.halted},
+		{WebhookDue, len(f.webhooks.hosts.first) > 0 && (ch.After.Final() || ch.Kind == subject.NotifiedKind)},
 	} {
 		if x.is {
 			e |= x.effect

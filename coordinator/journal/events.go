@@ -187,7 +187,7 @@ func (x *Feed) judge(e *said) (ok bool) {
 	}
 	e.claim, e.early = s.claim, !s.begun && (s.end == 0 || s.runner == "")
 	e.late = s.end != 0 && e.seq > s.events && !s.mute
-	if !x.credible(s, e.by) { // it is of an attempt that is not read yet, or of nobody
+	if !credible(s, e.by, x.key) { // it is of an attempt that is not read yet, or of nobody
 		e.early = true
 	}
 	return s.sessionID == one.SessionID
@@ -195,12 +195,12 @@ func (x *Feed) judge(e *said) (ok bool) {
 
 // credible tells whether an event was written by who was handed an attempt of the run. Workers of older versions prove nothing;
 // then the ids of session and run, which are random, have to do.
-func (x *Feed) credible(s sight, by func(key string) bool) bool {
-	if by == nil || x.key == nil {
-		return !s.proven || x.key == nil
+func credible(s sight, by func(key string) bool, key func(run string, attempt int) string) bool {
+	if by == nil || key == nil {
+		return !s.proven || key == nil
 	}
 	for n := int(s.attempt); n > 0; n-- {
-		if by(x.key(s.id, n)) {
+		if by(key(s.id, n)) {
 			return true
 		}
 	}
@@ -287,17 +287,15 @@ func (x *Feed) life(ctx context.Context, m mark) ([]run.Event, error) {
 var endEvent = map[run.Status]string{run.Completed: run.EventCompleted, run.Failed: run.EventFailed, run.Stopped: run.EventStopped}
 
 // marks are a session's records after a position, in order.
-func (p *core) marks(session string, after uint64) (all []mark) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	s := p.fold.sessions[identOf(sessionPrefix, session)]
+func marks(f *fold, session string, after uint64) (all []mark) {
+	s := f.sessions[identOf(sessionPrefix, session)]
 	if s == nil {
 		return nil
 	}
 	for r := s.firstRow; r != nil; r = r.next {
 		for _, seq := range []uint64{r.claim, r.end} {
 			if seq > after {
-				all = append(all, mark{seq, p.fold.see(r)})
+				all = append(all, mark{seq, sightOf(f, r)})
 			}
 		}
 	}
@@ -331,7 +329,8 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int) (li
 		return nil, "", err
 	}
 	list = []run.Event{}
-	marks := x.p.marks(session, p.runs)
+	look := func(f *fold) []mark { return marks(f, session, p.runs) }
+	marks := read(x.p, look)
 	var heard []Record
 	var e said // the first of them
 	more, size, asked := true, 0, uint64(0)
@@ -356,7 +355,7 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int) (li
 				if err := x.fresh.catchUp(ctx); err != nil {
 					return nil, "", err
 				}
-				marks = x.p.marks(session, p.runs)
+				marks = read(x.p, look)
 				continue
 			}
 			switch due := !ok || e.first(p, rec) || rec.seq == 0; {

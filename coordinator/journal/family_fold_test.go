@@ -21,14 +21,14 @@ func kin(t *testing.T, f *fold) {
 		p := f.parentOf(r)
 		listed := 0
 		if p != nil {
-			for _, o := range append(slices.Clone(p.owed), f.suppressing[p]...) {
+			for _, o := range append(slices.Clone(p.owed), f.trees.suppressing[p]...) {
 				if o == r {
 					listed++
 				}
 			}
 		}
 		owed := r.live == nil && !r.told && p != nil
-		if owed != (listed == 1) || listed > 1 || owed && r.suppressed != slices.Contains(f.suppressing[p], r) || owed && !r.suppressed && !f.owing[p] {
+		if owed != (listed == 1) || listed > 1 || owed && r.suppressed != slices.Contains(f.trees.suppressing[p], r) || owed && !r.suppressed && !f.owing[p] {
 			t.Fatalf("run %s: owed %t, %d times in its parent's list", r.runID(), owed, listed)
 		}
 		if r.told && r.by != nil && !r.by.gone && !r.by.begun && (r.by.live == nil || !slices.Contains(r.by.live.children, r)) {

@@ -370,7 +370,7 @@ func (f *family) check(t *testing.T, fold *fold) {
 		if s.bond().model != m.model {
 			t.Fatalf("session %s: model %q, want %q", m.id, s.bond().model, m.model)
 		}
-		o, due := fold.owingOf(s)
+		o, due := fold.debts.owingOf(s, time.Now())
 		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due && (len(o.Children) != len(m.owed) || o.Told != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {
 			t.Fatalf("session %s: due %t with %d children, want %t with %d", m.id, due, len(o.Children), want, len(m.owed))
 		}
@@ -385,7 +385,7 @@ func (f *family) check(t *testing.T, fold *fold) {
 			if row.live == nil && row.base() != r.status {
 				t.Fatalf("run %s is %s, want %s", r.spec.ID, row.base(), r.status)
 			}
-			c := fold.calls(row)
+			c := callsOf(fold, row)
 			var parent, http string
 			if c.parent != nil {
 				parent = c.parent.Status

@@ -38,11 +38,9 @@ type Stats struct {
 	Unreadable uint64
 }
 
-// fold is the state that the records make, one after the other. It is a pure function of them: the same in every process.
-type fold struct {
-	key      func(run string, attempt int) string            // the attempts' keys; nil: any key of a run never queued counts
-	checked  func(run string, attempt int, mark string) bool // whether a coordinator has checked a result against its schema; nil: none has
-	version  int                                             // the newest version of records that this program reads
+// tables are what all parts of the fold share: who there is, in which order.
+type tables struct {
+	version  int // the newest version of records that this program reads
 	runs     map[ident]*row
 	sessions map[ident]*session
 	order    []*row     // by first; may hold rows that are gone
@@ -52,46 +50,46 @@ type fold struct {
 	head     *row // the live ones, by first
 	tail     *row
 	fresh    []*row            // became eligible since it was asked last
-	offers   []*row            // results were offered since it was asked last
 	owing    map[*session]bool // sessions with children that they are to be told of
-	due      []*session        // of these: became idle, or got their first, since it was asked last
-	recent   []report          // callback records of the last minutes
-	promised map[ident]promise // runs that another record carries, and that have none of their own yet
-	unlisted map[*row]bool     // callback turns whose callback record is not there
-	hooks    map[*row]*hook    // HTTP callbacks of ended runs that are not delivered
-	hosts    receivers         // of these: those with tries left
 	past     map[*row][]past   // of runs that were queued more than once
-	lanes    map[string]*line  // those that wait in a lane
-	apart    line              // those that are not queued
-	underway line              // those that are begun
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
-	late     []Late            // by sequence
-
-	trees       map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
-	below       map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
-	halting     map[*row]bool               // runs that are to be stopped with their tree and have not ended
-	suppressing map[*session][]*row         // children that ended, of whom the session is not to be told, until a record says so
-	halted      bool                        // there is more of these since Halting was asked last
-
-	names   map[string]string // shared strings
-	seq     uint64
-	newer   uint64 // sequence of the first record of a newer version that counts; 0: none
-	strange bool   // there were records of unknown kinds: a newer version may make something of them
-	stats   Stats
-	pass    *pass         // nil: no snapshot is being written
-	prints  [prints]print // of the last records, in a ring
-	printed uint64        // how many there have been
-	scratch []byte
+	pass     *pass             // nil: no snapshot is being written
 
 	waiting, begun, ended int
 }
 
+// fold is the state that the records make, one after the other. It is a pure function of them: the same in every process. Each part
+// keeps what is its own beside the tables; debts ask trees, and the fold asks all of them.
+type fold struct {
+	*tables
+	scan     *scanner
+	lines    *lines
+	webhooks *webhooks
+	late     *lateness
+	trees    *trees
+	debts    *debts
+
+	key     func(run string, attempt int) string            // the attempts' keys; nil: any key of a run never queued counts
+	checked func(run string, attempt int, mark string) bool // whether a coordinator has checked a result against its schema; nil: none has
+	offers  []*row                                          // results were offered since it was asked last
+
+	seq     uint64
+	newer   uint64 // sequence of the first record of a newer version that counts; 0: none
+	strange bool   // there were records of unknown kinds: a newer version may make something of them
+	stats   Stats
+	prints  [prints]print // of the last records, in a ring
+	printed uint64        // how many there have been
+	scratch []byte
+}
+
 func newFold(key func(string, int) string) *fold {
+	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, owing: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}}
+	scan := &scanner{names: map[string]string{}}
+	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident]map[*session]bool{}, halting: map[*row]bool{}, suppressing: map[*session][]*row{}}
 	return &fold{
-		key: key, version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, deleted: map[ident]uint64{},
-		names: map[string]string{}, owing: map[*session]bool{}, hooks: map[*row]*hook{}, past: map[*row][]past{}, lanes: map[string]*line{},
-		promised: map[ident]promise{}, unlisted: map[*row]bool{},
-		trees: map[ident]tree{}, below: map[ident]map[*session]bool{}, halting: map[*row]bool{}, suppressing: map[*session][]*row{},
+		tables: t, key: key, scan: scan, late: &lateness{}, trees: below, lines: &lines{lanes: map[string]*line{}},
+		webhooks: &webhooks{tables: t, scan: scan, of: map[*row]*hook{}},
+		debts:    &debts{tables: t, trees: below, promised: map[ident]promise{}, unlisted: map[*row]bool{}},
 	}
 }
 
@@ -123,23 +121,23 @@ func (f *fold) apply(m Record) (Change, error) {
 		version, err = f.keyed(&ch, rec, m)
 	case subject.StoppingKind:
 		version, err = scanVersion(m.Body)
-		f.stop(&ch, rec)
+		f.trees.stop(&ch, rec)
 	case subject.DeletedKind:
 		version, err = scanVersion(m.Body)
 		f.delete(&ch, rec)
 	case subject.CallbackKind:
-		version, err = f.report(&ch, rec, m)
+		version, err = f.debts.report(&ch, rec, m)
 	case subject.TreeKind:
-		version, err = f.stopTree(&ch, rec, m)
+		version, err = f.trees.stopTree(&ch, rec, m)
 	case subject.NotifiedKind:
-		version, err = f.notify(&ch, rec, m)
+		version, err = f.webhooks.notify(&ch, rec, m)
 	case subject.SessionKind:
-		version, err = f.beginSession(rec, m)
+		version, err = f.debts.beginSession(rec, m)
 	default: // of no concern to the index, but of some version
 		version, err = scanVersion(m.Body)
 	}
 	if f.pass != nil && rec.Run != "" {
-		f.touch(f.runs[identOf(runPrefix, rec.Run)])
+		f.pass.touch(f.runs[identOf(runPrefix, rec.Run)])
 	}
 	if version > f.version && f.newer == 0 {
 		f.newer = m.Seq
@@ -158,7 +156,7 @@ func (f *fold) apply(m Record) (Change, error) {
 
 // accept is for queued and accepted: a run that is new, that may be taken now, or that gets another attempt.
 func (f *fold) accept(ch *Change, rec subject.Record, m Record) (int, error) {
-	q, err := f.scanSpec(m.Body)
+	q, err := f.scan.spec(m.Body)
 	if err != nil || q.V > f.version {
 		return q.V, err
 	}
@@ -178,7 +176,7 @@ func (f *fold) accept(ch *Change, rec subject.Record, m Record) (int, error) {
 		}
 	}
 	if fresh {
-		f.born(r)
+		f.trees.born(r)
 	}
 	ch.after(r)
 	f.settle(r.session)
@@ -214,9 +212,9 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		f.tail.live.next = r
 	}
 	f.tail = r
-	f.apart.enter(r, m.Time.UnixNano())
+	f.lines.apart.enter(r, m.Time.UnixNano())
 	f.runs[id] = r
-	f.keepPromise(id, r)
+	f.debts.keepPromise(id, r)
 	f.order = append(f.order, r)
 	f.waiting++
 	if sess.last == nil {
@@ -228,7 +226,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	sess.live = append(sess.live, r)
 	sess.runs++
 	sess.modified = max(sess.modified, created)
-	f.indexBelow(sess)
+	f.trees.indexBelow(sess)
 	ch.Moved = true
 	ch.identify(r)
 	return r
@@ -236,12 +234,12 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 
 // queue makes an attempt the current one.
 func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m Record) {
-	if f.noteLate(r, rec, m) {
+	if f.late.note(r, rec, m) {
 		return
 	}
 	if now := r.live.snap; rec.N == now.Attempt {
 		if rec.Lane != now.Lane { // it waits in another lane now (decision 0004): one key, one claim for both
-			a, l := f.change(r), f.lane(rec.Lane)
+			a, l := r.change(), f.lines.lane(rec.Lane)
 			l.into(r, m.Time.UnixNano())
 			r.renew(a, &q.Spec)
 			a.Lane, a.QueuedSeq = l.lane, ch.Seq
@@ -255,7 +253,7 @@ func (f *fold) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m Re
 	if now := r.live.snap; now.Key != "" || now.Claim != nil || r.base() != run.Pending {
 		return // the attempt before is under way, or the run is being ended
 	}
-	a, l := f.change(r), f.lane(rec.Lane)
+	a, l := r.change(), f.lines.lane(rec.Lane)
 	if !a.open() {
 		r.session.open++
 	}
@@ -277,15 +275,15 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m Reco
 		c.At = m.Time
 	}
 	ch.before(r)
-	a := f.change(r)
+	a := r.change()
 	if !a.open() {
 		r.session.open++
 	}
 	f.waiting--
 	f.begun++
-	f.underway.into(r, m.Time.UnixNano())
+	f.lines.underway.into(r, m.Time.UnixNano())
 	a.Attempt = a.Next()
-	if c.RunnerID == "" && f.carries(c.Next) {
+	if c.RunnerID == "" && f.scan.carries(c.Next) {
 		a.EndSeq = m.Seq
 	}
 	c.Next = nil // a part of the record
@@ -295,10 +293,10 @@ func (f *fold) claim(ch *Change, r *row, rec subject.Record, c run.Claim, m Reco
 		r.reach(a.Attempt)
 		r.proven = c.Proves && (a.Attempt == 1 || r.proven)
 		r.begun, r.live.children, r.session.misses = true, nil, 0
-		f.reopen(r)
+		f.trees.reopen(r)
 	}
 	r.session.modified = max(r.session.modified, r.claimed)
-	f.move(r, run.MoveClaimed)
+	r.move(run.MoveClaimed)
 	ch.Moved = true
 	ch.after(r)
 }
@@ -336,8 +334,8 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 		return
 	}
 	f.ended++
-	f.change(r) // the one handed out stays as it is
-	f.move(r, move)
+	r.change() // the one handed out stays as it is
+	r.move(move)
 	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
 	// Of 0: a coordinator could not ask for the last one, or only the attempts before told any.
 	r.mute = e.Events == 0 && (r.attempt > 1 || e.RunnerID == "" && r.live.snap.OfferSeq == 0)
@@ -349,29 +347,30 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 	if e.StartedAt != nil {
 		r.started = nanos(*e.StartedAt)
 	}
-	f.giveBack(r)
+	f.debts.giveBack(r)
 	if r.hook == hookOwed {
-		f.promise(r, m)
+		f.webhooks.promise(r, m)
 	}
-	delete(f.unlisted, r)
+	delete(f.debts.unlisted, r)
 	f.unlink(r)
+	delete(f.trees.halting, r)
 	s.live = slices.DeleteFunc(s.live, func(o *row) bool { return o == r })
 	if len(s.live) == 0 {
 		s.live = nil
 	}
 	s.lastEnded = r
 	s.modified = max(s.modified, r.ended)
-	f.owe(r)
-	f.indexBelow(s)
+	f.debts.owe(r)
+	f.trees.indexBelow(s)
 	ch.Moved = true
 	ch.after(r)
 	f.settle(s)
-	f.callable(s)
+	f.debts.callable(s)
 }
 
 // retry has the run wait for its next attempt; nobody but the coordinators sees that one ended.
 func (f *fold) retry(r *row, m Record) {
-	a := f.change(r)
+	a := r.change()
 	a.Attempt = a.Next()
 	r.reach(a.Attempt)
 	f.past[r] = append(f.past[r], past{r.whole, a.Claim != nil})
@@ -379,8 +378,8 @@ func (f *fold) retry(r *row, m Record) {
 	a.Lane, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.OfferSeq, a.EndSeq, a.Started, a.RecordVersion = "", "", 0, nil, 0, 0, 0, nil, 0
 	r.claim, r.claimed, r.runner = 0, 0, ""
 	f.waiting++
-	f.apart.into(r, m.Time.UnixNano())
-	f.move(r, run.MoveRetried)
+	f.lines.apart.into(r, m.Time.UnixNano())
+	r.move(run.MoveRetried)
 }
 
 // delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing below it is
@@ -389,11 +388,11 @@ func (f *fold) delete(ch *Change, rec subject.Record) {
 	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
 	ch.SessionID = sid.text(sessionPrefix)
 	s := f.sessions[sid]
-	if s != nil && (len(s.live) > 0 || f.owes(s) || f.haltsBelow(s)) {
+	if s != nil && (len(s.live) > 0 || f.debts.owes(s) || f.trees.haltsBelow(s)) {
 		return
 	}
 	f.deleted[sid] = ch.Seq
-	f.breakPromises(ch.SessionID)
+	f.debts.breakPromises(ch.SessionID)
 	ch.Moved = true
 	if s == nil {
 		return
@@ -406,20 +405,20 @@ func (f *fold) delete(ch *Change, rec subject.Record) {
 }
 
 // change gives a copy of the snapshot that takes its place; those handed out stay as they are.
-func (f *fold) change(r *row) *Active {
+func (r *row) change() *Active {
 	a := *r.live.snap
 	r.live.snap = &a
 	return &a
 }
 
 // move is the only place where a status changes.
-func (f *fold) move(r *row, m run.Move) {
+func (r *row) move(m run.Move) {
 	r.status = statusIndex(r.base().After(m))
-	f.show(r)
+	r.show()
 }
 
 // show puts the overlay over the status.
-func (f *fold) show(r *row) {
+func (r *row) show() {
 	a := r.live.snap
 	if a.Status = r.base(); a.Started != nil || a.OfferSeq != 0 {
 		a.Status = a.Status.After(run.MoveStarted)
@@ -427,39 +426,38 @@ func (f *fold) show(r *row) {
 }
 
 // startedAt is the overlay: what a runner says of its attempt. It decides nothing.
-func (f *fold) startedAt(id, key string, at time.Time) (changed bool) {
-	r := f.runs[identOf(runPrefix, id)]
+func (t *tables) startedAt(id, key string, at time.Time) (changed bool) {
+	r := t.runs[identOf(runPrefix, id)]
 	if r == nil || r.live == nil || r.live.snap.Key != key || r.live.snap.Claim == nil || r.live.snap.Started != nil {
 		return false
 	}
-	f.change(r).Started = &at
-	f.show(r)
+	r.change().Started = &at
+	r.show()
 	return true
 }
 
 // settle notes the session's next turn where it may be queued.
-func (f *fold) settle(s *session) {
+func (t *tables) settle(s *session) {
 	if r := s.turn(); r != nil && !r.live.fresh {
 		r.live.fresh = true
-		f.fresh = append(f.fresh, r)
+		t.fresh = append(t.fresh, r)
 	}
 }
 
-func (f *fold) unlink(r *row) {
+func (t *tables) unlink(r *row) {
 	l := r.live
 	r.quit()
 	if l.prev != nil {
 		l.prev.live.next = l.next
 	} else {
-		f.head = l.next
+		t.head = l.next
 	}
 	if l.next != nil {
 		l.next.live.prev = l.prev
 	} else {
-		f.tail = l.prev
+		t.tail = l.prev
 	}
 	r.live = nil
-	delete(f.halting, r)
 }
 
 func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }

@@ -15,10 +15,10 @@ type past struct {
 // drop takes an ended run out of the index.
 func (f *fold) drop(r *row) {
 	delete(f.runs, r.id)
-	f.release(r)
+	f.webhooks.release(r)
 	delete(f.past, r)
 	r.gone = true
-	f.touch(r)
+	f.pass.touch(r)
 	f.goneRuns++
 	f.ended--
 }
@@ -26,10 +26,10 @@ func (f *fold) drop(r *row) {
 func (f *fold) dropSession(s *session) {
 	delete(f.sessions, s.id)
 	delete(f.owing, s)
-	delete(f.suppressing, s)
-	delete(f.trees, s.id)
+	delete(f.trees.suppressing, s)
+	delete(f.trees.stopped, s.id)
 	s.runs = 0
-	f.indexBelow(s)
+	f.trees.indexBelow(s)
 	f.goneSess++
 }
 
@@ -80,18 +80,18 @@ func (f *fold) forget(before uint64) (newest int64) {
 	resort(f.order, n, later, func(r *row) uint64 { return r.first })
 	f.leave(touched, before)
 	for p := range f.owing {
-		f.clear(p)
+		f.debts.clear(p)
 	}
-	f.forgetTrees(before)
+	f.trees.forget(before)
 	for id, seq := range f.deleted {
 		if seq < before {
 			delete(f.deleted, id)
 		}
 	}
-	f.late = slices.DeleteFunc(f.late, func(l Late) bool { return l.Seq < before })
-	for id, p := range f.promised {
+	f.late.all = slices.DeleteFunc(f.late.all, func(l Late) bool { return l.Seq < before })
+	for id, p := range f.debts.promised {
 		if p.seq < before {
-			delete(f.promised, id)
+			delete(f.debts.promised, id)
 		}
 	}
 	f.compact()
@@ -126,7 +126,7 @@ func (f *fold) leave(touched map[*session]bool, before uint64) {
 		}
 		s.firstRow, s.last = kept[0], kept[len(kept)-1]
 		s.agent, s.dir = s.firstRow.agent, s.firstRow.dir
-		f.reparent(s, s.firstRow.parent)
+		f.trees.reparent(s, s.firstRow.parent)
 		if s.first != s.firstRow.first {
 			later = append(later, s)
 		}

@@ -39,7 +39,7 @@ func (x *Overlay) Idle(runner string, sessions []string) {
 				own[s.id] = true
 			}
 		}
-		x.p.idleNow(runner, own)
+		x.p.idle.now(runner, own, &x.p.starts)
 	})
 }
 
@@ -48,25 +48,25 @@ func (s *session) isWith(runner string) bool {
 	return s.speaker().runner == runner || s.lastEnded != nil && s.lastEnded.runner == runner
 }
 
-// idleNow is Idle for who holds mu.
-func (p *core) idleNow(runner string, sessions map[ident]bool) {
-	for i := range p.idle.told[runner].sessions {
-		if p.idle.of[i] == runner && !sessions[i] {
-			delete(p.idle.of, i)
-			p.starts.add(i.text(sessionPrefix))
+// now notes the idle processes of a runner, and has live readers told which sessions are idle since, or not any more.
+func (i *idles) now(runner string, sessions map[ident]bool, told *starts) {
+	for id := range i.told[runner].sessions {
+		if i.of[id] == runner && !sessions[id] {
+			delete(i.of, id)
+			told.add(id.text(sessionPrefix))
 		}
 	}
-	for i := range sessions {
-		if p.idle.of[i] != runner {
-			p.idle.of[i] = runner
-			p.starts.add(i.text(sessionPrefix))
+	for id := range sessions {
+		if i.of[id] != runner {
+			i.of[id] = runner
+			told.add(id.text(sessionPrefix))
 		}
 	}
 	if len(sessions) == 0 {
-		delete(p.idle.told, runner)
+		delete(i.told, runner)
 		return
 	}
-	p.idle.told[runner] = idleAt{time.Now(), sessions}
+	i.told[runner] = idleAt{time.Now(), sessions}
 }
 
 // Silent forgets the idle processes of runners that were not heard for so long.
@@ -84,7 +84,7 @@ func (x *Overlay) Silent(patience time.Duration) {
 	x.p.changing(func(*fold) {
 		for runner, a := range maps.Clone(x.p.idle.told) {
 			if silent(runner, a) {
-				x.p.idleNow(runner, nil)
+				x.p.idle.now(runner, nil, &x.p.starts)
 			}
 		}
 	})
@@ -102,7 +102,7 @@ func (p *core) statusOf(s *session) run.SessionStatus {
 
 // viewOf is the session as readers see it. The caller holds mu.
 func (p *core) viewOf(s *session) run.Session {
-	v := p.fold.viewOf(s)
+	v := sessionOf(p.fold, s)
 	v.Status = p.statusOf(s)
 	return v
 }

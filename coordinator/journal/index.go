@@ -38,7 +38,7 @@ func (x *Index) Owes(session string) string {
 	return read(x.p, func(f *fold) string {
 		if s := f.sessions[identOf(sessionPrefix, session)]; s != nil {
 			for r := s.firstRow; r != nil; r = r.next {
-				if f.owesOf(r) {
+				if f.debts.owesOf(r) {
 					return r.runID()
 				}
 			}
@@ -185,7 +185,7 @@ func (x *Index) Ahead(id string) (n int, since time.Time, ok bool) {
 // IsPromised tells whether a run still is.
 func (x *Index) IsPromised(id string) bool {
 	return read(x.p, func(f *fold) bool {
-		_, ok := f.promised[identOf(runPrefix, id)]
+		_, ok := f.debts.promised[identOf(runPrefix, id)]
 		return ok
 	})
 }
@@ -193,7 +193,7 @@ func (x *Index) IsPromised(id string) bool {
 // IsUnlisted tells whether a run is one still.
 func (x *Index) IsUnlisted(id string) bool {
 	return read(x.p, func(f *fold) bool {
-		return f.unlisted[f.runs[identOf(runPrefix, id)]]
+		return f.debts.unlisted[f.runs[identOf(runPrefix, id)]]
 	})
 }
 
@@ -225,7 +225,7 @@ func (x *Index) Below(id string, most int) (n int, oldest []string) {
 			return 0, nil
 		}
 		var all []*row
-		f.descend(s, func(below *session) { all = append(all, below.live...) })
+		f.trees.descend(s, func(below *session) { all = append(all, below.live...) })
 		slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(a.first, b.first) })
 		for _, r := range all[:min(len(all), most)] {
 			oldest = append(oldest, r.runID())
@@ -247,7 +247,7 @@ func (x *Index) Root(id string) string {
 // TreeStopped tells whether a session's tree is stopped, and the session has not gone on.
 func (x *Index) TreeStopped(session string) bool {
 	return read(x.p, func(f *fold) bool {
-		_, stopped := f.trees[identOf(sessionPrefix, session)]
+		_, stopped := f.trees.stopped[identOf(sessionPrefix, session)]
 		return stopped
 	})
 }
@@ -255,7 +255,7 @@ func (x *Index) TreeStopped(session string) bool {
 // Covered tells whether a run that is accepted below a session is to be stopped at once.
 func (x *Index) Covered(session string) bool {
 	return read(x.p, func(f *fold) bool {
-		return f.covering(session).Seq != 0
+		return f.trees.covering(session).Seq != 0
 	})
 }
 
@@ -263,6 +263,6 @@ func (x *Index) Covered(session string) bool {
 func (x *Index) HaltsBelow(session string) bool {
 	return read(x.p, func(f *fold) bool {
 		s := f.sessions[identOf(sessionPrefix, session)]
-		return s != nil && f.haltsBelow(s)
+		return s != nil && f.trees.haltsBelow(s)
 	})
 }

@@ -75,12 +75,12 @@ func (l *loading) joinRows() error {
 			return errors.New("a run comes twice, or of no session")
 		}
 		f.runs[r.id] = r
-		f.link(r, s)
+		link(f, r, s)
 		if l.turns[i] != 0 {
 			r.by = l.at(l.turns[i])
 		}
-		if h := f.hooks[r]; h != nil && r.hook == hookOwed {
-			f.hosts.add(h)
+		if h := f.webhooks.of[r]; h != nil && r.hook == hookOwed {
+			f.webhooks.hosts.add(h)
 		}
 	}
 	return nil
@@ -93,11 +93,11 @@ func (l *loading) joinChildren() error {
 		r.live.children = append(r.live.children, l.rowsAt(told)...)
 	}
 	for id, firsts := range l.promised {
-		p := f.promised[id]
+		p := f.debts.promised[id]
 		p.children = append(p.children, l.rowsAt(firsts)...)
-		f.promised[id] = p
+		f.debts.promised[id] = p
 	}
-	f.lineUp()
+	f.lines.lineUp(f.head)
 	return nil
 }
 
@@ -113,15 +113,15 @@ func (l *loading) wakeSessions() error {
 		}
 		for _, child := range l.rowsAt(l.owed[s]) {
 			if child.suppressed {
-				f.suppressing[s] = append(f.suppressing[s], child)
+				f.trees.suppressing[s] = append(f.trees.suppressing[s], child)
 				continue
 			}
 			s.owed = append(s.owed, child)
 			f.owing[s] = true
 		}
-		f.indexBelow(s)
+		f.trees.indexBelow(s)
 		f.settle(s)
-		f.callable(s)
+		f.debts.callable(s)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (s *session) whole() bool {
 }
 
 // link puts a row behind those before it.
-func (f *fold) link(r *row, s *session) {
+func link(f *fold, r *row, s *session) {
 	r.session = s
 	if s.last == nil {
 		s.firstRow = r
@@ -151,10 +151,10 @@ func (f *fold) link(r *row, s *session) {
 	}
 	s.live = append(s.live, r)
 	if r.live.unlisted {
-		f.unlisted[r] = true
+		f.debts.unlisted[r] = true
 	}
 	if r.live.snap.Halt.Seq != 0 {
-		f.halting[r] = true
+		f.trees.halting[r] = true
 	}
 	if r.live.snap.OfferSeq != 0 {
 		f.offers = append(f.offers, r)

@@ -22,7 +22,7 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err
 	switch rec.Kind {
 	case subject.ClaimedKind:
 		var c run.Claim
-		c, err = f.scanClaim(m.Body)
+		c, err = f.scan.claim(m.Body)
 		version, take = c.V, func() { f.claim(ch, r, rec, c, m) }
 	case subject.BoundKind:
 		var b run.Bound
@@ -34,7 +34,7 @@ func (f *fold) keyed(ch *Change, rec subject.Record, m Record) (version int, err
 		}
 	default:
 		var e run.Ended
-		if e, err = f.scanEnded(m.Body); err != nil {
+		if e, err = f.scan.ended(m.Body); err != nil {
 			e = run.Ended{V: e.V}
 		}
 		version, take = e.V, func() { f.end(ch, r, e, m) }

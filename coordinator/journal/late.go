@@ -11,21 +11,24 @@ type Late struct {
 	first uint64 // of its run: truncated beyond that, the history may lack the claim
 }
 
-// noteLate remembers a queued record where its attempt waits no longer. RUNS holds each of them until it is purged.
-func (f *fold) noteLate(r *row, rec subject.Record, m Record) bool {
+// lateness is the late records that are not purged.
+type lateness struct{ all []Late } // by sequence
+
+// note remembers a queued record where its attempt waits no longer. RUNS holds each of them until it is purged.
+func (ls *lateness) note(r *row, rec subject.Record, m Record) bool {
 	if r.live != nil {
 		now := r.live.snap
 		if waits := now.Claim == nil && now.Key != ""; rec.N > now.Attempt || rec.N == now.Attempt && waits {
 			return false
 		}
 	}
-	f.late = append(f.late, Late{m.Seq, m.Subject, r.first})
+	ls.all = append(ls.all, Late{m.Seq, m.Subject, r.first})
 	return true
 }
 
-// heldByLate is the sequence before which history must stay for the claims that late records need.
-func (f *fold) heldByLate(least uint64) uint64 {
-	for _, l := range f.late {
+// held is the sequence before which history must stay for the claims that late records need.
+func (ls *lateness) held(least uint64) uint64 {
+	for _, l := range ls.all {
 		least = min(least, l.first)
 	}
 	return least

@@ -17,6 +17,13 @@ type line struct {
 	first, last *row
 }
 
+// lines are all of them.
+type lines struct {
+	lanes    map[string]*line // those that wait in a lane
+	apart    line             // those that are not queued
+	underway line             // those that are begun
+}
+
 // maxLines is how many lanes are remembered of which nothing waits in any more.
 const maxLines = 1024
 
@@ -57,37 +64,37 @@ func (l *line) into(r *row, at int64) {
 }
 
 // lane is the line of those that wait in a lane; its name is kept once.
-func (f *fold) lane(name string) *line {
-	if l := f.lanes[name]; l != nil {
+func (ls *lines) lane(name string) *line {
+	if l := ls.lanes[name]; l != nil {
 		return l
 	}
-	if len(f.lanes) >= maxLines {
-		for other, l := range f.lanes {
+	if len(ls.lanes) >= maxLines {
+		for other, l := range ls.lanes {
 			if l.n == 0 {
-				delete(f.lanes, other)
+				delete(ls.lanes, other)
 			}
 		}
 	}
 	l := &line{lane: string([]byte(name))} // without the subject that it is a part of
-	f.lanes[l.lane] = l
+	ls.lanes[l.lane] = l
 	return l
 }
 
 // lineUp puts the runs of a snapshot into their lines, in the order in which they came there.
-func (f *fold) lineUp() {
+func (ls *lines) lineUp(head *row) {
 	came := func(r *row) uint64 { return max(r.live.snap.QueuedSeq, r.live.snap.ClaimSeq, r.first) }
 	var all []*row
-	for r := f.head; r != nil; r = r.live.next {
+	for r := head; r != nil; r = r.live.next {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(came(a), came(b)) })
 	for _, r := range all {
-		l, since := &f.apart, r.created
+		l, since := &ls.apart, r.created
 		switch a := r.live.snap; {
 		case a.Claim != nil:
-			l, since = &f.underway, r.claimed
+			l, since = &ls.underway, r.claimed
 		case a.Lane != "":
-			l = f.lane(a.Lane)
+			l = ls.lane(a.Lane)
 		}
 		l.enter(r, since)
 	}

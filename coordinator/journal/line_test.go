@@ -13,12 +13,12 @@ import (
 // standing is who stands in which line, in order; the lines of runs that are not queued are left out, for a snapshot does not keep
 // when an attempt failed.
 func standing(f *fold) (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(f.lanes)) {
-		if f.lanes[name].n > 0 {
-			all = append(all, fmt.Sprint("lane ", name, f.lanes[name].in()))
+	for _, name := range slices.Sorted(maps.Keys(f.lines.lanes)) {
+		if f.lines.lanes[name].n > 0 {
+			all = append(all, fmt.Sprint("lane ", name, f.lines.lanes[name].in()))
 		}
 	}
-	return append(all, fmt.Sprint("underway ", f.underway.in()))
+	return append(all, fmt.Sprint("underway ", f.lines.underway.in()))
 }
 
 // in are the runs in a line, by the sequences of their first records.
@@ -33,12 +33,12 @@ func (l *line) in() (all []uint64) {
 func lined(t *testing.T, f *fold) {
 	t.Helper()
 	n := 0
-	for name, l := range f.lanes {
+	for name, l := range f.lines.lanes {
 		if l.lane != name {
 			t.Fatalf("the line of %q calls itself %q", name, l.lane)
 		}
 	}
-	for _, l := range slices.Concat(slices.Collect(maps.Values(f.lanes)), []*line{&f.apart, &f.underway}) {
+	for _, l := range slices.Concat(slices.Collect(maps.Values(f.lines.lanes)), []*line{&f.lines.apart, &f.lines.underway}) {
 		var before *row
 		length := 0
 		for r := l.first; r != nil; before, r = r, r.live.behind {
@@ -47,7 +47,7 @@ func lined(t *testing.T, f *fold) {
 			if a.Claim != nil {
 				lane = ""
 			}
-			if r.live.in != l || r.live.before != before || lane != l.lane || (a.Claim != nil) != (l == &f.underway) {
+			if r.live.in != l || r.live.before != before || lane != l.lane || (a.Claim != nil) != (l == &f.lines.underway) {
 				t.Fatalf("run %s (lane %q, claimed %t) stands in line %q", r.runID(), a.Lane, a.Claim != nil, l.lane)
 			}
 			length++
@@ -110,10 +110,10 @@ func TestLines(t *testing.T) {
 func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
 	f := newFold(nil)
 	for n := range 3 * maxLines {
-		f.lane(fmt.Sprint("procedural.p.", n))
+		f.lines.lane(fmt.Sprint("procedural.p.", n))
 	}
-	if len(f.lanes) > maxLines {
-		t.Errorf("%d lines are kept", len(f.lanes))
+	if len(f.lines.lanes) > maxLines {
+		t.Errorf("%d lines are kept", len(f.lines.lanes))
 	}
 }
 

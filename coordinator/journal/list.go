@@ -150,7 +150,7 @@ func (x *Lists) find(q Query, below uint64, n int) (found []sight) {
 			for looked := 0; i > 0 && looked < stride && len(found) < n; looked++ {
 				i--
 				if r := f.order[i]; !r.gone && q.wants(r) && (q.also == nil || q.also(f, r)) {
-					found = append(found, f.see(r))
+					found = append(found, sightOf(f, r))
 				}
 			}
 			if i > 0 {
@@ -177,7 +177,7 @@ func (x *Lists) ofSession(q Query, below uint64, n int) []sight {
 			}
 		}
 		for i := len(all) - 1; i >= 0 && len(found) < n; i-- {
-			found = append(found, f.see(all[i]))
+			found = append(found, sightOf(f, all[i]))
 		}
 		return found
 	})
@@ -295,7 +295,7 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 	known, ended := read2(x.p, func(f *fold) (known, ended bool) {
 		s := f.sessions[identOf(sessionPrefix, id)]
 		if s != nil && s.lastEnded != nil {
-			at, ended = f.see(s.lastEnded), true
+			at, ended = sightOf(f, s.lastEnded), true
 		}
 		return s != nil, ended
 	})

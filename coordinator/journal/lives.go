@@ -21,12 +21,12 @@ func (x *Lives) Counts() (waiting, begun, ended int) {
 
 // Actives calls f with the runs that have not ended, in the order of the stream, until f says false. The runs are those of
 // one moment; f may take its time.
-func (x *Lives) Actives(f func(Active) bool) { x.each(func(*row) bool { return true }, f) }
+func (x *Lives) Actives(f func(Active) bool) { each(x.p, func(*row) bool { return true }, f) }
 
 // Pending is Actives of those that wait for a runner: queued and not begun, or to be queued since nothing precedes them in
 // their session.
 func (x *Lives) Pending(f func(Active) bool) {
-	x.each(func(r *row) bool {
+	each(x.p, func(r *row) bool {
 		a := r.live.snap
 		return a.Claim == nil && (a.QueuedSeq != 0 || r.session.turn() == r)
 	}, f)
@@ -35,15 +35,15 @@ func (x *Lives) Pending(f func(Active) bool) {
 // Begun is Actives of those that a runner has begun, in the order in which they were. It costs what these are, however many wait.
 func (x *Lives) Begun(f func(Active) bool) {
 	tell(read(x.p, func(f *fold) (all []*Active) {
-		for r := f.underway.first; r != nil; r = r.live.behind {
+		for r := f.lines.underway.first; r != nil; r = r.live.behind {
 			all = append(all, r.live.snap)
 		}
 		return all
 	}), f)
 }
 
-func (x *Lives) each(want func(*row) bool, f func(Active) bool) {
-	tell(read(x.p, func(f *fold) (all []*Active) {
+func each(p *core, want func(*row) bool, f func(Active) bool) {
+	tell(read(p, func(f *fold) (all []*Active) {
 		for r := f.head; r != nil; r = r.live.next {
 			if want(r) {
 				all = append(all, r.live.snap)
@@ -56,19 +56,19 @@ func (x *Lives) each(want func(*row) bool, f func(Active) bool) {
 // Lines are the lanes in which runs wait, in no order, and what is not queued yet. It costs what there are of lanes.
 func (x *Lives) Lines() (lanes []Line, apart Line) {
 	return read2(x.p, func(f *fold) (lanes []Line, apart Line) {
-		for _, l := range f.lanes {
+		for _, l := range f.lines.lanes {
 			if l.n > 0 {
 				lanes = append(lanes, l.shown())
 			}
 		}
-		return lanes, f.apart.shown()
+		return lanes, f.lines.apart.shown()
 	})
 }
 
 // Waits tells whether runs wait in a lane.
 func (x *Lives) Waits(lane string) bool {
 	return read(x.p, func(f *fold) bool {
-		l := f.lanes[lane]
+		l := f.lines.lanes[lane]
 		return l != nil && l.n > 0
 	})
 }
@@ -86,7 +86,7 @@ func (x *Lives) Ending() (all []Active) {
 
 // Offered are all such runs.
 func (x *Lives) Offered() (all []Active) {
-	x.each(func(r *row) bool { return r.live.snap.OfferSeq != 0 }, func(a Active) bool {
+	each(x.p, func(r *row) bool { return r.live.snap.OfferSeq != 0 }, func(a Active) bool {
 		all = append(all, a)
 		return true
 	})
@@ -96,7 +96,7 @@ func (x *Lives) Offered() (all []Active) {
 // Promised are all of them.
 func (x *Lives) Promised() []Promised {
 	return read(x.p, func(f *fold) (all []Promised) {
-		for id, p := range f.promised {
+		for id, p := range f.debts.promised {
 			all = append(all, Promised{id.text(runPrefix), p.session, p.seq})
 		}
 		return all
@@ -106,9 +106,14 @@ func (x *Lives) Promised() []Promised {
 // Unlisted are the callback turns whose callback record is not there.
 func (x *Lives) Unlisted() []Active {
 	return read(x.p, func(f *fold) (all []Active) {
-		for r := range f.unlisted {
+		for r := range f.debts.unlisted {
 			all = append(all, *r.live.snap)
 		}
 		return all
 	})
+}
+
+// Kept are the runs and sessions that the index has, ended ones too.
+func (x *Lives) Kept() (runs, sessions int) {
+	return read2(x.p, func(f *fold) (runs, sessions int) { return len(f.runs), len(f.sessions) })
 }

@@ -162,7 +162,7 @@ type loading struct {
 func (l *loading) name() string {
 	n := l.u()
 	if n == 0 {
-		s := l.f.name(l.next(l.u()))
+		s := l.f.scan.name(l.next(l.u()))
 		if len(l.names) < maxNames {
 			l.names = append(l.names, s)
 		}
@@ -223,7 +223,7 @@ func (l *loading) row() {
 			return
 		}
 		if r.live != nil {
-			l.f.show(r)
+			r.show()
 		}
 	}
 	l.place(r, of, by)
@@ -250,7 +250,7 @@ func (l *loading) body(r *row, flags uint64) (of, by uint64) {
 	r.status, r.mode, r.hook, r.depth = l.byte(), l.byte(), hookState(l.byte()), l.byte()
 	r.mute, r.proven = l.byte() == 1, l.byte() == 1
 	if flags&flagHook != 0 {
-		l.f.hooks[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
+		l.f.webhooks.of[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
 	}
 	if flags&flagPast != 0 {
 		for n := l.u(); n > 0 && !l.bad; n-- {
@@ -276,7 +276,7 @@ func (l *loading) place(r *row, of, by uint64) {
 	case i == len(all) && !r.gone:
 		l.f.order, l.sessions, l.turns = append(all, r), append(l.sessions, of), append(l.turns, by)
 	case i < len(all) && all[i].first == r.first:
-		delete(l.f.hooks, all[i])
+		delete(l.f.webhooks.of, all[i])
 		delete(l.f.past, all[i])
 		delete(l.told, all[i])
 		all[i], l.sessions[i], l.turns[i] = r, of, by
@@ -287,13 +287,13 @@ func (l *loading) place(r *row, of, by uint64) {
 
 func (l *loading) live(r *row) {
 	raw := slices.Clone(l.next(l.u())) // the parameters stay parts of it
-	q, err := run.DecodeQueued(raw, l.f.name)
+	q, err := run.DecodeQueued(raw, l.f.scan.name)
 	if l.bad = l.bad || err != nil || q.ID == ""; l.bad {
 		return
 	}
 	a := &Active{Spec: &q.Spec, FirstSeq: r.first, Attempt: q.Attempt, Key: q.Key, RecordVersion: q.RecordVersion}
 	if claim := l.next(l.u()); len(claim) > 0 {
-		c, err := l.f.scanClaim(claim)
+		c, err := l.f.scan.claim(claim)
 		l.bad = l.bad || err != nil
 		a.Claim = &c
 	}
@@ -316,18 +316,18 @@ func (l *loading) trailer() {
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id, seq := l.id(), l.u()
-		l.f.promised[id] = promise{seq: seq, session: l.text()}
+		l.f.debts.promised[id] = promise{seq: seq, session: l.text()}
 		l.promised[id] = l.firsts(seq)
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id := l.id()
-		l.f.trees[id] = tree{l.u(), l.id()}
+		l.f.trees.stopped[id] = tree{l.u(), l.id()}
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.recent = append(l.f.recent, report{l.u(), moment(l.i())})
+		l.f.debts.recent = append(l.f.debts.recent, report{l.u(), moment(l.i())})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
-		l.f.late = append(l.f.late, Late{l.u(), l.text(), l.u()})
+		l.f.late.all = append(l.f.late.all, Late{l.u(), l.text(), l.u()})
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		l.f.prints[l.f.printed%prints] = print{l.u(), l.i(), uint32(l.u())}

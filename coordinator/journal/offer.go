@@ -13,18 +13,18 @@ import (
 // offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's,
 // which checks it. One that cannot be read counts, too: its subject is taken, no other will come.
 func (f *fold) offer(ch *Change, r *row, m Record) {
-	if !f.mayOffer(r) {
+	if !r.mayOffer() {
 		return
 	}
 	ch.before(r)
-	f.change(r).OfferSeq = m.Seq
-	f.show(r)
+	r.change().OfferSeq = m.Seq
+	r.show()
 	f.offers = append(f.offers, r)
 	ch.Moved = true
 	ch.after(r)
 }
 
-func (f *fold) mayOffer(r *row) bool {
+func (r *row) mayOffer() bool {
 	a := r.live.snap
 	return a.Claim != nil && a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0 && a.Spec.Contract
 }
@@ -32,18 +32,18 @@ func (f *fold) mayOffer(r *row) bool {
 // shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind
 // it.
 func (f *fold) shut(r *row, m Record) {
-	if f.mayOffer(r) && f.carries(m.Body) {
-		f.change(r).EndSeq = m.Seq
+	if r.mayOffer() && f.scan.carries(m.Body) {
+		r.change().EndSeq = m.Seq
 	}
 }
 
 // carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does
 // without an offer, and it is never as large as a record may be, which would fail a batch together with others' records.
-func (f *fold) carries(word []byte) bool {
+func (sc *scanner) carries(word []byte) bool {
 	if len(word) == 0 || len(word) > run.MostWord || !json.Valid(word) {
 		return false
 	}
-	e, err := f.scanEnded(word)
+	e, err := sc.ended(word)
 	return err == nil && e.RunnerID == "" && (e.Status == run.Failed || e.Status == run.Stopped)
 }
 

@@ -17,65 +17,65 @@ type promise struct {
 }
 
 // beginSession is a session that begins under its caller's own id.
-func (f *fold) beginSession(rec subject.Record, m Record) (int, error) {
+func (d *debts) beginSession(rec subject.Record, m Record) (int, error) {
 	var b run.Begun
-	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > f.version {
+	if err := json.Unmarshal(m.Body, &b); err != nil || b.V > d.version {
 		return b.V, err
 	}
-	if f.runs[identOf(runPrefix, b.RunID)] == nil {
-		f.promiseRun(b.RunID, rec.Session, b.Next, nil, m)
+	if d.runs[identOf(runPrefix, b.RunID)] == nil {
+		d.promiseRun(b.RunID, rec.Session, b.Next, nil, m)
 	}
 	return b.V, nil
 }
 
 // promiseRun notes a run that is to follow. What does not carry it, as records of older versions, promises nothing.
-func (f *fold) promiseRun(id, session string, next []byte, children []*row, m Record) {
+func (d *debts) promiseRun(id, session string, next []byte, children []*row, m Record) {
 	q, err := run.DecodeQueued(next, nil)
 	if id == "" || len(next) == 0 || err != nil || q.ID != id || q.SessionID != session {
 		return
 	}
-	f.promised[identOf(runPrefix, q.ID)] = promise{m.Seq, q.SessionID, children}
+	d.promised[identOf(runPrefix, q.ID)] = promise{m.Seq, q.SessionID, children}
 }
 
 // keepPromise is the first record of a run. A callback turn waits for its callback record, unless that has come.
-func (f *fold) keepPromise(id ident, r *row) {
-	p, ok := f.promised[id]
-	delete(f.promised, id)
+func (d *debts) keepPromise(id ident, r *row) {
+	p, ok := d.promised[id]
+	delete(d.promised, id)
 	switch tells := r.live.snap.Spec.Tells; {
 	case ok:
-		f.list(r, slices.DeleteFunc(p.children, func(child *row) bool { return child.gone || !child.told || child.by != nil }))
+		d.list(r, slices.DeleteFunc(p.children, func(child *row) bool { return child.gone || !child.told || child.by != nil }))
 	case tells != nil && len(tells.Children) > 0:
 		r.live.unlisted = true
-		f.unlisted[r] = true
+		d.unlisted[r] = true
 	}
 }
 
 // list notes which children a turn that has not ended reports.
-func (f *fold) list(turn *row, children []*row) {
+func (d *debts) list(turn *row, children []*row) {
 	turn.live.unlisted = false
-	delete(f.unlisted, turn)
+	delete(d.unlisted, turn)
 	for _, child := range children {
 		child.by = turn
-		f.touch(child)
+		d.pass.touch(child)
 	}
-	f.touch(turn)
+	d.pass.touch(turn)
 	if !turn.begun {
 		turn.live.children = append(turn.live.children, children...)
 	}
 }
 
 // breakPromises is the end of a session.
-func (f *fold) breakPromises(session string) {
-	for id, p := range f.promised {
+func (d *debts) breakPromises(session string) {
+	for id, p := range d.promised {
 		if p.session == session {
-			delete(f.promised, id)
+			delete(d.promised, id)
 		}
 	}
 }
 
 // expects tells whether a turn of the session is promised.
-func (f *fold) expects(s *session) bool {
-	for _, p := range f.promised {
+func (d *debts) expects(s *session) bool {
+	for _, p := range d.promised {
 		if identOf(sessionPrefix, p.session) == s.id {
 			return true
 		}
@@ -84,8 +84,8 @@ func (f *fold) expects(s *session) bool {
 }
 
 // isPromised tells whether a turn that reports the run is promised.
-func (f *fold) isPromised(child *row) bool {
-	for _, p := range f.promised {
+func (d *debts) isPromised(child *row) bool {
+	for _, p := range d.promised {
 		if slices.Contains(p.children, child) {
 			return true
 		}

@@ -122,7 +122,7 @@ func TestADeletionEndsAPromise(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := folded(t, slices.Concat(records, []entry{newActor(t, run.NewID(), rec.Session, "x").deleted()}))
-		if len(f.promised) != 0 {
+		if len(f.debts.promised) != 0 {
 			t.Errorf("%s: a run is promised", rec.Session)
 		}
 	}

@@ -58,6 +58,17 @@ func printOf(m Record, scratch []byte) (print, []byte) {
 	return print{m.Seq, m.Time.UnixNano(), crc32.Update(crc32.Checksum(scratch, castagnoli), castagnoli, m.Body)}, scratch
 }
 
+// worthKeeping tells whether a snapshot may stand for the history: a newer version makes more of some records than this one.
+func worthKeeping(f *fold) bool { return f.newer == 0 && !f.strange && f.seq != 0 }
+
+// lastPrints are those of the last records that the fold took, in order.
+func lastPrints(f *fold) (all []print) {
+	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
+		all = append(all, f.prints[n%prints])
+	}
+	return all
+}
+
 // pass is a snapshot that is being written: what changes meanwhile is written once more.
 type pass struct {
 	rows     map[*row]bool
@@ -66,17 +77,17 @@ type pass struct {
 
 func newPass() *pass { return &pass{map[*row]bool{}, map[*session]bool{}} }
 
-// touch notes that a row changed, touchSession likewise.
-func (f *fold) touch(r *row) {
-	if f.pass != nil && r != nil {
-		f.pass.rows[r] = true
-		f.pass.sessions[r.session] = true
+// touch notes that a row changed, touchSession likewise. Where no snapshot is being written nobody wants to know.
+func (p *pass) touch(r *row) {
+	if p != nil && r != nil {
+		p.rows[r] = true
+		p.sessions[r.session] = true
 	}
 }
 
-func (f *fold) touchSession(s *session) {
-	if f.pass != nil {
-		f.pass.sessions[s] = true
+func (p *pass) touchSession(s *session) {
+	if p != nil {
+		p.sessions[s] = true
 	}
 }
 
@@ -103,6 +114,14 @@ const (
 	few    = 1000
 	rounds = 20
 )
+
+// checkpoint gives flush the bytes of a snapshot, but for its checksum. It looks at the fold for a moment at a time, calls rest
+// between, and tells what the snapshot is of and the longest that the fold stood still for it.
+func checkpoint(p *core, identity string, rest func(), flush func([]byte) error) (seq uint64, longest time.Duration, err error) {
+	w := writing{p: p, look: look, few: few, rest: rest, flush: flush}
+	seq, err = w.write(identity)
+	return seq, w.longest, err
+}
 
 // write writes all of it and gives the sequence that it is of.
 func (w *writing) write(identity string) (seq uint64, err error) {
@@ -326,7 +345,7 @@ func (e *encoder) session(f *fold, s *session) {
 		lastEnded = s.lastEnded.first
 	}
 	e.opt(int64(lastEnded), int64(s.first))
-	e.rows(slices.Concat(s.owed, f.suppressing[s]), s.first)
+	e.rows(slices.Concat(s.owed, f.trees.suppressing[s]), s.first)
 	e.text(s.bond().model)
 	e.name(s.bond().host)
 	e.name(s.bond().profile)
@@ -341,7 +360,7 @@ func (e *encoder) rows(rows []*row, near uint64) {
 }
 
 func (e *encoder) row(f *fold, r *row) {
-	h, queued := f.hooks[r], f.past[r]
+	h, queued := f.webhooks.of[r], f.past[r]
 	flags := 0
 	for _, x := range []struct {
 		set  bool
@@ -444,26 +463,26 @@ func (e *encoder) trailer(f *fold) {
 		e.id(id)
 		e.u(seq)
 	}
-	e.u(uint64(len(f.promised)))
-	for id, p := range f.promised {
+	e.u(uint64(len(f.debts.promised)))
+	for id, p := range f.debts.promised {
 		e.id(id)
 		e.u(p.seq)
 		e.text(p.session)
 		e.rows(p.children, p.seq)
 	}
-	e.u(uint64(len(f.trees)))
-	for id, t := range f.trees {
+	e.u(uint64(len(f.trees.stopped)))
+	for id, t := range f.trees.stopped {
 		e.id(id)
 		e.u(t.seq)
 		e.id(t.root)
 	}
-	e.u(uint64(len(f.recent)))
-	for _, r := range f.recent {
+	e.u(uint64(len(f.debts.recent)))
+	for _, r := range f.debts.recent {
 		e.u(r.seq)
 		e.i(r.at.UnixNano())
 	}
-	e.u(uint64(len(f.late)))
-	for _, l := range f.late {
+	e.u(uint64(len(f.late.all)))
+	for _, l := range f.late.all {
 		e.u(l.Seq)
 		e.text(l.Subject)
 		e.u(l.first)

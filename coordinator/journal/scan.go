@@ -8,11 +8,14 @@ import (
 // The fold needs a handful of a record's members and reads hundreds of thousands of records at a start, so it steps over
 // parameters, agents and results instead of decoding them.
 
-// scanSpec reads a queued or an accepted record.
-func (f *fold) scanSpec(body []byte) (run.Queued, error) { return run.DecodeQueued(body, f.name) }
+// scanner reads records, and shares the strings in them that come again and again.
+type scanner struct{ names map[string]string }
 
-// scanClaim reads a claimed record. What it carries is a part of body.
-func (f *fold) scanClaim(body []byte) (c run.Claim, err error) {
+// spec reads a queued or an accepted record.
+func (sc *scanner) spec(body []byte) (run.Queued, error) { return run.DecodeQueued(body, sc.name) }
+
+// claim reads a claimed record. What it carries is a part of body.
+func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 	err = wire.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
@@ -20,9 +23,9 @@ func (f *fold) scanClaim(body []byte) (c run.Claim, err error) {
 		case "session_id":
 			c.SessionID = wire.Text(v)
 		case "runner_id":
-			c.RunnerID = f.name(wire.Inside(v))
+			c.RunnerID = sc.name(wire.Inside(v))
 		case "instance":
-			c.Instance = f.name(wire.Inside(v))
+			c.Instance = sc.name(wire.Inside(v))
 		case "nonce":
 			c.Nonce = wire.Text(v)
 		case "attempt":
@@ -38,16 +41,16 @@ func (f *fold) scanClaim(body []byte) (c run.Claim, err error) {
 	return c, err
 }
 
-// scanEnded reads what the fold needs of an ended record: no error, no result.
-func (f *fold) scanEnded(body []byte) (e run.Ended, err error) {
+// ended reads what the fold needs of an ended record: no error, no result.
+func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 	err = wire.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
 			e.V = int(wire.Number(v))
 		case "runner_id":
-			e.RunnerID = f.name(wire.Inside(v))
+			e.RunnerID = sc.name(wire.Inside(v))
 		case "status":
-			e.Status = run.Status(f.name(wire.Inside(v)))
+			e.Status = run.Status(sc.name(wire.Inside(v)))
 		case "events":
 			e.Events = wire.Number(v)
 		case "checked":
@@ -77,13 +80,13 @@ func scanVersion(body []byte) (v int, err error) {
 const maxNames = 1 << 16
 
 // name is a string for values that come again and again: equal ones share their memory.
-func (f *fold) name(v []byte) string {
-	if s, ok := f.names[string(v)]; ok {
+func (sc *scanner) name(v []byte) string {
+	if s, ok := sc.names[string(v)]; ok {
 		return s
 	}
 	s := string(v)
-	if len(f.names) < maxNames {
-		f.names[s] = s
+	if len(sc.names) < maxNames {
+		sc.names[s] = s
 	}
 	return s
 }

@@ -130,8 +130,7 @@ func (s *shelf) check(ctx context.Context, f *fold) (last bus.Message, wrong, er
 	if state.First > f.seq+1 {
 		return last, fmt.Errorf("it is of record %d, the history begins with %d", f.seq, state.First), nil
 	}
-	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
-		p := f.prints[n%prints]
+	for _, p := range lastPrints(f) {
 		m, err := s.bus.Get(ctx, p.seq)
 		if errors.Is(err, bus.ErrNone) { // purged
 			continue
@@ -211,9 +210,7 @@ func (w *Follower) Saved() Saved {
 
 // save writes a snapshot; rest is called between two looks at the fold. What goes wrong is logged here.
 func (s *shelf) save(rest func()) (done Saved, err error) {
-	wrong := false
-	s.p.reading(func(f *fold) { wrong = f.newer != 0 || f.strange || f.seq == 0 })
-	if wrong { // a newer version makes more of the history than this one
+	if !read(s.p, worthKeeping) {
 		return done, nil
 	}
 	begin := time.Now()
@@ -241,14 +238,12 @@ func (s *shelf) save(rest func()) (done Saved, err error) {
 func (s *shelf) fill(part *os.File, rest func()) (done Saved, err error) {
 	defer part.Close()
 	sum := crc32.New(castagnoli)
-	w := writing{p: s.p, look: look, few: few, rest: rest, flush: func(b []byte) error {
+	done.Seq, done.Longest, err = checkpoint(s.p, s.identity, rest, func(b []byte) error {
 		sum.Write(b)
 		n, err := part.Write(b)
 		done.Bytes += int64(n)
 		return err
-	}}
-	done.Seq, err = w.write(s.identity)
-	done.Longest = w.longest
+	})
 	if err == nil {
 		_, err = part.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
 	}
@@ -282,7 +277,6 @@ func (s *shelf) sweep() {
 }
 
 // applied is the sequence of the last record that was applied.
-func (s *shelf) applied() (seq uint64) {
-	s.p.reading(func(f *fold) { seq = f.seq })
-	return seq
+func (s *shelf) applied() uint64 {
+	return read(s.p, func(f *fold) uint64 { return f.seq })
 }

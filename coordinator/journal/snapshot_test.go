@@ -39,7 +39,7 @@ func whole(f *fold) string {
 		o := *r
 		o.session, o.next, o.by, o.live = nil, nil, nil, nil
 		lines = append(lines, fmt.Sprintf("row %+v session %d next %d by %d at %t", o, r.session.first, first(r.next), first(r.by), f.runs[r.id] == r))
-		if h := f.hooks[r]; h != nil {
+		if h := f.webhooks.of[r]; h != nil {
 			lines = append(lines, fmt.Sprintf("hook of %d: %d %d %d %d %s %s %t", r.first, h.n, h.tries, nanos(h.next), h.status, h.reason, h.host, h.to != nil))
 		}
 		if p := f.past[r]; len(p) > 0 {
@@ -49,7 +49,7 @@ func whole(f *fold) string {
 			continue
 		}
 		a := *r.live.snap
-		lines = append(lines, fmt.Sprintf("live %d: unlisted %t %t", r.first, r.live.unlisted, f.unlisted[r]))
+		lines = append(lines, fmt.Sprintf("live %d: unlisted %t %t", r.first, r.live.unlisted, f.debts.unlisted[r]))
 		lines = append(lines, fmt.Sprintf("live %d: %s %s not before %d, tells %v, after %d before %d", r.first, must(json.Marshal(a.Spec)), must(json.Marshal(a.Claim)),
 			nanos(a.NotBefore), firsts(r.live.children), first(r.live.prev), first(r.live.next)))
 		a.Spec, a.Claim, a.NotBefore, a.Started = nil, nil, began, nil
@@ -67,22 +67,22 @@ func whole(f *fold) string {
 	for id, seq := range f.deleted {
 		lines = append(lines, fmt.Sprint("deleted ", id, seq))
 	}
-	for id, t := range f.trees {
+	for id, t := range f.trees.stopped {
 		lines = append(lines, fmt.Sprint("tree ", id, t))
 	}
-	for r := range f.halting {
+	for r := range f.trees.halting {
 		lines = append(lines, fmt.Sprint("halting ", r.first))
 	}
-	for s, rows := range f.suppressing {
+	for s, rows := range f.trees.suppressing {
 		lines = append(lines, fmt.Sprint("suppressing ", s.first, firsts(rows)))
 	}
-	for id, p := range f.promised {
+	for id, p := range f.debts.promised {
 		lines = append(lines, fmt.Sprint("promised ", id, p.seq, p.session, firsts(p.children)))
 	}
-	for _, r := range f.recent {
+	for _, r := range f.debts.recent {
 		lines = append(lines, fmt.Sprint("recent ", r.seq, r.at.UnixNano()))
 	}
-	for _, l := range f.late {
+	for _, l := range f.late.all {
 		lines = append(lines, fmt.Sprint("late ", l))
 	}
 	for n := f.printed - min(f.printed, prints); n < f.printed; n++ {
@@ -312,7 +312,14 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{Late{}, "Seq Subject first", ""},
 		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "order sorder hooks past deleted late trees suppressing recent promised seq prints printed", "unlisted key runs sessions goneRuns goneSess head tail fresh offers checked version owing due hosts names newer strange stats pass scratch waiting begun ended lanes apart underway below halting halted"},
+		{fold{}, "seq prints printed", "tables scan lines webhooks late trees debts key checked offers newer strange stats scratch"},
+		{tables{}, "order sorder past deleted", "version runs sessions goneRuns goneSess head tail fresh owing pass waiting begun ended"},
+		{scanner{}, "", "names"},
+		{lines{}, "", "lanes apart underway"},
+		{webhooks{}, "of", "tables scan hosts"},
+		{lateness{}, "all", ""},
+		{trees{}, "stopped suppressing", "tables below halting halted"},
+		{debts{}, "recent promised", "tables trees due unlisted"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace Body Input", ""},
 	} {

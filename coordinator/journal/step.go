@@ -82,12 +82,12 @@ func (ch *Change) step(at time.Time) (s Step) {
 	return s
 }
 
-// tellStep hands a step on.
-func (p *core) tellStep(s Step, m Record) {
+// of is the step with what its record says of it.
+func (s Step) of(m Record) Step {
 	if s.Kind == Ended && s.Status == run.Failed && s.Reason == "" {
 		s.Reason = reason(m.Body)
 	}
-	p.measure(s)
+	return s
 }
 
 // reason is the code of the error in a last word.

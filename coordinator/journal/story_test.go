@@ -153,7 +153,7 @@ func foldedWith(t testing.TB, key func(string, int) string, records []entry) *fo
 func draw(f *fold) string {
 	var lines []string
 	for _, r := range f.runs {
-		s := f.see(r)
+		s := sightOf(f, r)
 		lines = append(lines, fmt.Sprintf("%s %s %s attempt=%d runner=%s claimed=%d started=%d ended=%d", s.id, s.sessionID, s.status, s.attempt, s.runner, s.claimed, s.started, s.ended))
 		lines = append(lines, fmt.Sprintf("%s calls %s begun=%t", s.id, must(json.Marshal([]any{s.calls.orphan, s.calls.parent, s.calls.http})), s.begun))
 		if a := s.snap; a != nil {
@@ -161,7 +161,7 @@ func draw(f *fold) string {
 		}
 	}
 	for _, s := range f.sessions {
-		lines = append(lines, string(must(json.Marshal(f.viewOf(s)))))
+		lines = append(lines, string(must(json.Marshal(sessionOf(f, s)))))
 		if s.began() || len(s.live) > 0 { // no other session can go on
 			lines = append(lines, s.sessionID()+" model="+fmt.Sprint(s.bond()))
 		}
@@ -169,10 +169,10 @@ func draw(f *fold) string {
 	for id := range f.deleted {
 		lines = append(lines, "deleted "+id.text(sessionPrefix))
 	}
-	for id, p := range f.promised {
+	for id, p := range f.debts.promised {
 		lines = append(lines, fmt.Sprint("promised ", id.text(runPrefix), " ", p.session, " ", len(p.children)))
 	}
-	for r := range f.unlisted {
+	for r := range f.debts.unlisted {
 		lines = append(lines, "unlisted "+r.runID())
 	}
 	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.begun, f.ended))

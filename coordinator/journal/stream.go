@@ -335,7 +335,7 @@ func (t *teller) about(ctx context.Context, m Record) (telling, error) {
 	a := telling{mark{seq: m.Seq}, rec.Kind, rec.Session}
 	switch rec.Kind {
 	case subject.DeletedKind:
-		if t.x.p.deletedAt(rec.Session) != m.Seq {
+		if read(t.x.p, func(f *fold) uint64 { return f.deleted[identOf(sessionPrefix, rec.Session)] }) != m.Seq {
 			return none, nil
 		}
 	case subject.QueuedKind, subject.AcceptedKind, subject.StoppingKind, subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:

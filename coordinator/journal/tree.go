@@ -42,58 +42,68 @@ func (s *session) root() *row {
 	return root
 }
 
+// trees are the sessions whose tree is stopped, and what is below them.
+type trees struct {
+	*tables
+	stopped     map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
+	below       map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
+	halting     map[*row]bool               // runs that are to be stopped with their tree and have not ended
+	suppressing map[*session][]*row         // children that ended, of whom the session is not to be told, until a record says so
+	halted      bool                        // there is more of these since Halting was asked last
+}
+
 // stop is the wish to stop a run.
-func (f *fold) stop(ch *Change, rec subject.Record) {
-	r := f.runs[identOf(runPrefix, rec.Run)]
+func (ts *trees) stop(ch *Change, rec subject.Record) {
+	r := ts.runs[identOf(runPrefix, rec.Run)]
 	if r == nil || r.live == nil || r.live.snap.Stopping {
 		return
 	}
 	ch.before(r)
-	f.change(r).Stopping = true
-	f.move(r, run.MoveStopping)
+	r.change().Stopping = true
+	r.move(run.MoveStopping)
 	ch.Moved = true
 	ch.after(r)
 }
 
 // stopTree is the wish to stop a tree.
-func (f *fold) stopTree(ch *Change, rec subject.Record, m Record) (int, error) {
+func (ts *trees) stopTree(ch *Change, rec subject.Record, m Record) (int, error) {
 	var t run.TreeStop
-	if err := json.Unmarshal(m.Body, &t); err != nil || t.V > f.version {
+	if err := json.Unmarshal(m.Body, &t); err != nil || t.V > ts.version {
 		return t.V, err
 	}
-	s := f.sessions[identOf(sessionPrefix, rec.Session)]
+	s := ts.sessions[identOf(sessionPrefix, rec.Session)]
 	if s == nil || s.root().runID() != rec.Run {
 		return t.V, nil
 	}
-	if _, stopped := f.trees[s.id]; stopped {
+	if _, stopped := ts.stopped[s.id]; stopped {
 		return t.V, nil
 	}
 	h := Halt{m.Seq, s.sessionID()}
 	for _, r := range s.live {
 		if t.RunID == "" || r.runID() == t.RunID {
-			f.halt(r, h)
+			ts.halt(r, h)
 		}
 	}
-	f.suppress(s)
-	f.descend(s, func(below *session) {
+	ts.suppress(s)
+	ts.descend(s, func(below *session) {
 		for _, r := range below.live {
-			r.suppressed = r.suppressed || f.inside(r, s)
-			f.halt(r, h)
+			r.suppressed = r.suppressed || ts.inside(r, s)
+			ts.halt(r, h)
 		}
-		f.suppress(below)
+		ts.suppress(below)
 	})
-	f.trees[s.id] = tree{m.Seq, s.root().id}
+	ts.stopped[s.id] = tree{m.Seq, s.root().id}
 	ch.Moved, ch.SessionID = true, h.Session
 	return t.V, nil
 }
 
 // inside tells whether who is to be told of a run of a session below root is root, or below it, too: who is not may have asked for a
 // turn of that session.
-func (f *fold) inside(r *row, root *session) (in bool) {
+func (ts *trees) inside(r *row, root *session) (in bool) {
 	if r.parent == r.session.parent {
 		return true
 	}
-	f.ancestors(r.parent, func(s *session) bool {
+	ts.ancestors(r.parent, func(s *session) bool {
 		in = s == root
 		return in
 	})
@@ -101,45 +111,45 @@ func (f *fold) inside(r *row, root *session) (in bool) {
 }
 
 // halt notes that a run that has not ended is to be stopped with its tree.
-func (f *fold) halt(r *row, h Halt) {
-	a := f.change(r)
+func (ts *trees) halt(r *row, h Halt) {
+	a := r.change()
 	if a.Halt.Seq == 0 {
 		a.Halt = h
 	}
 	if !a.Stopping {
 		a.Stopping = true
-		f.move(r, run.MoveStopping)
+		r.move(run.MoveStopping)
 	}
-	f.halting[r] = true
-	f.halted = true
-	f.touch(r)
+	ts.halting[r] = true
+	ts.halted = true
+	ts.pass.touch(r)
 }
 
 // suppress takes what a session is owed out of its debts: those callbacks are suppressed.
-func (f *fold) suppress(s *session) {
+func (ts *trees) suppress(s *session) {
 	if len(s.owed) == 0 {
 		return
 	}
 	for _, r := range s.owed {
 		r.suppressed = true
-		f.touch(r)
+		ts.pass.touch(r)
 	}
-	f.suppressing[s] = append(f.suppressing[s], s.owed...)
+	ts.suppressing[s] = append(ts.suppressing[s], s.owed...)
 	s.owed = nil
-	delete(f.owing, s)
-	f.halted = true
-	f.touchSession(s)
-	f.indexBelow(s)
+	delete(ts.owing, s)
+	ts.halted = true
+	ts.pass.touchSession(s)
+	ts.indexBelow(s)
 }
 
 // descend calls visit with the sessions below one that matter: they have runs that have not ended or children to be told of, or some
 // below them have. It costs what these are.
-func (f *fold) descend(s *session, visit func(*session)) {
+func (ts *trees) descend(s *session, visit func(*session)) {
 	seen := map[*session]bool{s: true}
 	for next := []*session{s}; len(next) > 0; {
 		var more []*session
 		for _, above := range next {
-			for below := range f.below[above.id] {
+			for below := range ts.below[above.id] {
 				if !seen[below] {
 					seen[below] = true
 					more = append(more, below)
@@ -154,9 +164,9 @@ func (f *fold) descend(s *session, visit func(*session)) {
 }
 
 // ancestors calls visit with a session and those above it, until visit says that it has seen enough.
-func (f *fold) ancestors(id string, visit func(*session) (enough bool)) {
+func (ts *trees) ancestors(id string, visit func(*session) (enough bool)) {
 	for range generations {
-		s := f.sessions[identOf(sessionPrefix, id)]
+		s := ts.sessions[identOf(sessionPrefix, id)]
 		if id == "" || s == nil || visit(s) {
 			return
 		}
@@ -165,12 +175,12 @@ func (f *fold) ancestors(id string, visit func(*session) (enough bool)) {
 }
 
 // covering is why whatever is accepted below a session is to be stopped; Seq 0: it is not.
-func (f *fold) covering(id string) (h Halt) {
-	if len(f.trees) == 0 && len(f.halting) == 0 {
+func (ts *trees) covering(id string) (h Halt) {
+	if len(ts.stopped) == 0 && len(ts.halting) == 0 {
 		return h
 	}
-	f.ancestors(id, func(s *session) bool {
-		if t, ok := f.trees[s.id]; ok {
+	ts.ancestors(id, func(s *session) bool {
+		if t, ok := ts.stopped[s.id]; ok {
 			h = Halt{t.seq, s.sessionID()}
 		} else if len(s.live) > 0 { // those to be stopped precede the others
 			h = s.live[0].live.snap.Halt
@@ -181,86 +191,86 @@ func (f *fold) covering(id string) (h Halt) {
 }
 
 // born looks whether a new run is below a tree that is stopped, or tells its session of what nobody is to be told of.
-func (f *fold) born(r *row) {
-	if h := f.covering(r.session.parent); h.Seq != 0 {
-		r.suppressed = r.parent == r.session.parent || f.covering(r.parent).Seq != 0
-		f.halt(r, h)
+func (ts *trees) born(r *row) {
+	if h := ts.covering(r.session.parent); h.Seq != 0 {
+		r.suppressed = r.parent == r.session.parent || ts.covering(r.parent).Seq != 0
+		ts.halt(r, h)
 		return
 	}
 	if r.live.snap.Spec.Tells != nil || len(r.live.children) > 0 {
-		f.haltTurn(r)
+		ts.haltTurn(r)
 	}
 }
 
 // reopen is a session that goes on: a runner has begun a run of it that was not to be stopped then, or came later.
-func (f *fold) reopen(r *row) {
-	t, stopped := f.trees[r.session.id]
+func (ts *trees) reopen(r *row) {
+	t, stopped := ts.stopped[r.session.id]
 	if a := r.live.snap; stopped && (!a.Stopping || r.first > t.seq && a.Halt.Seq != t.seq) {
-		delete(f.trees, r.session.id)
+		delete(ts.stopped, r.session.id)
 	}
 }
 
 // suppresses tells whether a parent is not to be told of a run that ended, since one of the two was stopped with its tree.
-func (f *fold) suppresses(r *row, parent *session) bool {
-	if !r.suppressed && f.covering(parent.sessionID()).Seq != 0 {
+func (ts *trees) suppresses(r *row, parent *session) bool {
+	if !r.suppressed && ts.covering(parent.sessionID()).Seq != 0 {
 		r.suppressed = true
-		f.touch(r)
+		ts.pass.touch(r)
 	}
 	return r.suppressed
 }
 
 // haltTurn stops a callback turn inside a stopped tree: who wrote it had not read the stop yet.
-func (f *fold) haltTurn(turn *row) {
+func (ts *trees) haltTurn(turn *row) {
 	if turn == nil || turn.live == nil || turn.begun {
 		return
 	}
-	if h := f.covering(turn.session.sessionID()); h.Seq != 0 {
-		f.halt(turn, h)
+	if h := ts.covering(turn.session.sessionID()); h.Seq != 0 {
+		ts.halt(turn, h)
 	}
 }
 
 // indexBelow keeps a session among those that matter of its parent, or takes it out.
-func (f *fold) indexBelow(s *session) {
+func (ts *trees) indexBelow(s *session) {
 	if s.parent == "" {
 		return
 	}
 	id := identOf(sessionPrefix, s.parent)
-	matters := s.runs > 0 && (len(s.live) > 0 || f.owing[s] || len(f.below[s.id]) > 0)
-	if f.below[id][s] == matters {
+	matters := s.runs > 0 && (len(s.live) > 0 || ts.owing[s] || len(ts.below[s.id]) > 0)
+	if ts.below[id][s] == matters {
 		return
 	}
 	switch {
 	case !matters:
-		if delete(f.below[id], s); len(f.below[id]) == 0 {
-			delete(f.below, id)
+		if delete(ts.below[id], s); len(ts.below[id]) == 0 {
+			delete(ts.below, id)
 		}
-	case f.below[id] == nil:
-		f.below[id] = map[*session]bool{s: true}
+	case ts.below[id] == nil:
+		ts.below[id] = map[*session]bool{s: true}
 	default:
-		f.below[id][s] = true
+		ts.below[id][s] = true
 		return
 	}
-	if above := f.sessions[id]; above != nil {
-		f.indexBelow(above)
+	if above := ts.sessions[id]; above != nil {
+		ts.indexBelow(above)
 	}
 }
 
 // reparent moves a session below another one.
-func (f *fold) reparent(s *session, parent string) {
+func (ts *trees) reparent(s *session, parent string) {
 	if s.parent == parent {
 		return
 	}
 	runs := s.runs
 	s.runs = 0 // as if it were gone
-	f.indexBelow(s)
+	ts.indexBelow(s)
 	s.runs, s.parent = runs, parent
-	f.indexBelow(s)
+	ts.indexBelow(s)
 }
 
 // haltsBelow tells whether something below a session is yet to be stopped with its tree.
-func (f *fold) haltsBelow(s *session) (below bool) {
-	for r := range f.halting {
-		f.ancestors(r.session.parent, func(above *session) bool {
+func (ts *trees) haltsBelow(s *session) (below bool) {
+	for r := range ts.halting {
+		ts.ancestors(r.session.parent, func(above *session) bool {
 			below = below || above == s
 			return below
 		})
@@ -268,20 +278,20 @@ func (f *fold) haltsBelow(s *session) (below bool) {
 	return below
 }
 
-// heldByTrees is the sequence before which history must stay, so that who reads it from there knows what is yet to be stopped, and
+// held is the sequence before which history must stay, so that who reads it from there knows what is yet to be stopped, and
 // whom nobody is to be told of.
-func (f *fold) heldByTrees(least uint64) uint64 {
+func (ts *trees) held(least uint64) uint64 {
 	hold := func(id string) {
-		f.ancestors(id, func(s *session) bool {
+		ts.ancestors(id, func(s *session) bool {
 			least = min(least, s.firstRow.first)
 			return false
 		})
 	}
-	for r := range f.halting {
+	for r := range ts.halting {
 		least = min(least, r.first, r.live.snap.Halt.Seq)
 		hold(r.session.sessionID())
 	}
-	for p, rows := range f.suppressing {
+	for p, rows := range ts.suppressing {
 		if !p.hears() {
 			continue
 		}
@@ -294,26 +304,26 @@ func (f *fold) heldByTrees(least uint64) uint64 {
 	return least
 }
 
-// forgetTrees drops what who reads the stream from a sequence on would not know.
-func (f *fold) forgetTrees(before uint64) {
-	for id, t := range f.trees {
-		root := f.runs[t.root]
+// forget drops what who reads the stream from a sequence on would not know.
+func (ts *trees) forget(before uint64) {
+	for id, t := range ts.stopped {
+		root := ts.runs[t.root]
 		if t.seq < before || root == nil || root.first > t.seq || !root.begun && root.session.firstRow != root {
-			delete(f.trees, id)
+			delete(ts.stopped, id)
 		}
 	}
-	for p := range f.suppressing {
-		f.dropSuppressed(p)
+	for p := range ts.suppressing {
+		ts.dropSuppressed(p)
 	}
 }
 
 // dropSuppressed takes what a record says nobody is told of, and what is gone, out of what is yet to be said so.
-func (f *fold) dropSuppressed(p *session) {
-	f.touchSession(p)
-	left := slices.DeleteFunc(f.suppressing[p], func(r *row) bool { return r.told || r.gone })
+func (ts *trees) dropSuppressed(p *session) {
+	ts.pass.touchSession(p)
+	left := slices.DeleteFunc(ts.suppressing[p], func(r *row) bool { return r.told || r.gone })
 	if len(left) == 0 {
-		delete(f.suppressing, p)
+		delete(ts.suppressing, p)
 		return
 	}
-	f.suppressing[p] = left
+	ts.suppressing[p] = left
 }

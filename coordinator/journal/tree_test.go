@@ -61,26 +61,26 @@ func stoppedFamilies(t testing.TB, rng *rand.Rand, n int) (all []*family) {
 // belowIndexed checks that a stop would reach what it has to, and nothing else is kept for it.
 func belowIndexed(t *testing.T, f *fold) {
 	t.Helper()
-	for id, sessions := range f.below {
+	for id, sessions := range f.trees.below {
 		for s := range sessions {
-			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id || len(s.live) == 0 && !f.owing[s] && len(f.below[s.id]) == 0 {
+			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id || len(s.live) == 0 && !f.owing[s] && len(f.trees.below[s.id]) == 0 {
 				t.Fatalf("session %s is kept below %v", s.sessionID(), id)
 			}
 		}
 	}
 	for _, s := range f.sessions {
-		if matters := len(s.live) > 0 || f.owing[s] || len(f.below[s.id]) > 0; s.parent != "" && matters != f.below[identOf(sessionPrefix, s.parent)][s] {
+		if matters := len(s.live) > 0 || f.owing[s] || len(f.trees.below[s.id]) > 0; s.parent != "" && matters != f.trees.below[identOf(sessionPrefix, s.parent)][s] {
 			t.Fatalf("session %s matters %t, below %q", s.sessionID(), matters, s.parent)
 		}
 	}
-	for r := range f.halting {
+	for r := range f.trees.halting {
 		if r.live == nil || r.live.snap.Halt.Seq == 0 || !r.live.snap.Stopping {
 			t.Fatalf("run %s is not to be stopped", r.runID())
 		}
 	}
 	for r := f.head; r != nil; r = r.live.next {
-		if h := r.live.snap.Halt; (h.Seq != 0) != f.halting[r] {
-			t.Fatalf("run %s is to be stopped by %d, and kept for that %t", r.runID(), h.Seq, f.halting[r])
+		if h := r.live.snap.Halt; (h.Seq != 0) != f.trees.halting[r] {
+			t.Fatalf("run %s is to be stopped by %d, and kept for that %t", r.runID(), h.Seq, f.trees.halting[r])
 		}
 	}
 }
@@ -128,17 +128,17 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 	halts := func(f *fold) (all string) {
 		var lines []string
-		for r := range f.halting {
+		for r := range f.trees.halting {
 			lines = append(lines, r.runID()+" is to be stopped with "+r.live.snap.Halt.Session)
 		}
-		for p, rows := range f.suppressing {
+		for p, rows := range f.trees.suppressing {
 			for _, r := range rows {
 				if p.hears() {
 					lines = append(lines, p.sessionID()+" is not told of "+r.runID())
 				}
 			}
 		}
-		for id := range f.trees {
+		for id := range f.trees.stopped {
 			lines = append(lines, fmt.Sprint(id, " is stopped"))
 		}
 		return sorted(lines)

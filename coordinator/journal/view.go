@@ -136,8 +136,8 @@ type sight struct {
 }
 
 // see copies a row. It wants at least the reading lock.
-func (f *fold) see(r *row) sight {
-	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first, calls: f.calls(r)}
+func sightOf(f *fold, r *row) sight {
+	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first, calls: callsOf(f, r)}
 	if r.live != nil {
 		s.snap = r.live.snap
 	}

@@ -72,17 +72,25 @@ func (rs *receivers) remove(h *hook) {
 	delete(rs.of, to.host)
 }
 
+// webhooks are the HTTP callbacks of ended runs.
+type webhooks struct {
+	*tables
+	scan  *scanner
+	of    map[*row]*hook // those that are not delivered
+	hosts receivers      // of these: those with tries left
+}
+
 // promise is the end of a run that somebody wants to hear of.
-func (f *fold) promise(r *row, m Record) {
-	h := &hook{row: r, next: m.Time, host: f.name([]byte(hostOf(r.live.snap.Spec.CallbackTo)))}
-	f.hooks[r] = h
-	f.hosts.add(h)
+func (ws *webhooks) promise(r *row, m Record) {
+	h := &hook{row: r, next: m.Time, host: ws.scan.name([]byte(hostOf(r.live.snap.Spec.CallbackTo)))}
+	ws.of[r] = h
+	ws.hosts.add(h)
 }
 
 // release forgets a run's HTTP callback.
-func (f *fold) release(r *row) {
-	f.hosts.remove(f.hooks[r])
-	delete(f.hooks, r)
+func (ws *webhooks) release(r *row) {
+	ws.hosts.remove(ws.of[r])
+	delete(ws.of, r)
 }
 
 func hostOf(to string) string {

@@ -39,7 +39,7 @@ func (c calling) ended(host string, at time.Time) actor {
 }
 
 func (c calling) told(a actor, status string, next time.Time) {
-	n := c.f.hooks[c.f.runs[identOf(runPrefix, a.spec.ID)]].n + 1
+	n := c.f.webhooks.of[c.f.runs[identOf(runPrefix, a.spec.ID)]].n + 1
 	r := run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status}
 	if status == run.NotifyFailed {
 		r.Next = &next
@@ -51,22 +51,22 @@ func (c calling) told(a actor, status string, next time.Time) {
 func queued(t *testing.T, f *fold) {
 	t.Helper()
 	owed, inQueues := 0, 0
-	for r, h := range f.hooks {
+	for r, h := range f.webhooks.of {
 		if r.hook == hookOwed {
 			owed++
 		}
-		if (r.hook == hookOwed) != (h.to != nil) || h.to != nil && (h.to.owed[h.place] != h || f.hosts.of[h.host] != h.to) || h.row != r {
+		if (r.hook == hookOwed) != (h.to != nil) || h.to != nil && (h.to.owed[h.place] != h || f.webhooks.hosts.of[h.host] != h.to) || h.row != r {
 			t.Fatalf("run %s: %+v", r.runID(), h)
 		}
 	}
-	for i, to := range f.hosts.first {
-		if to.place != i || i > 0 && to.when().Before(f.hosts.first[(i-1)/2].when()) {
+	for i, to := range f.webhooks.hosts.first {
+		if to.place != i || i > 0 && to.when().Before(f.webhooks.hosts.first[(i-1)/2].when()) {
 			t.Fatalf("%s is at the wrong place", to.host)
 		}
 		inQueues += len(to.owed)
 	}
-	if owed != inQueues || len(f.hosts.of) != len(f.hosts.first) {
-		t.Fatalf("%d are owed, %d queued, for %d of %d receivers", owed, inQueues, len(f.hosts.first), len(f.hosts.of))
+	if owed != inQueues || len(f.webhooks.hosts.of) != len(f.webhooks.hosts.first) {
+		t.Fatalf("%d are owed, %d queued, for %d of %d receivers", owed, inQueues, len(f.webhooks.hosts.first), len(f.webhooks.hosts.of))
 	}
 }
 
@@ -101,7 +101,7 @@ func TestHooksThatAreDue(t *testing.T) {
 		busy := map[string]bool{runs[rng.IntN(len(runs))].spec.ID: true}
 		var want []string
 		byHost := map[string][]*hook{}
-		for r, h := range c.f.hooks {
+		for r, h := range c.f.webhooks.of {
 			if r.hook == hookOwed && !h.next.After(now) && !busy[r.runID()] {
 				byHost[h.host] = append(byHost[h.host], h)
 			}
@@ -140,8 +140,8 @@ func TestALookCostsWhatItFinds(t *testing.T) {
 		c.ended("full.test", began)
 		c.ended("due.test", began.Add(time.Second))
 	}
-	if n := len(c.f.hosts.of["full.test"].owed); len(c.f.hosts.of) != 3 || n != 500 {
-		t.Fatalf("%d receivers, %d owed to one", len(c.f.hosts.of), n)
+	if n := len(c.f.webhooks.hosts.of["full.test"].owed); len(c.f.webhooks.hosts.of) != 3 || n != 500 {
+		t.Fatalf("%d receivers, %d owed to one", len(c.f.webhooks.hosts.of), n)
 	}
 	rooms, looked := 0, 0
 	l := all(began.Add(time.Minute))
