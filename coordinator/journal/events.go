@@ -328,78 +328,115 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int) (li
 	if err := x.fresh.catchUp(ctx); err != nil && fault.KindOf(err) != fault.Unavailable {
 		return nil, "", err
 	}
-	list = []run.Event{}
-	look := func(f *fold) []mark { return marks(f, session, p.runs) }
-	marks := read(x.p, look)
-	var heard []Record
-	var e said // the first of them
-	more, size, asked := true, 0, uint64(0)
-	for len(list) < limit && size < pageBytes && ctx.Err() == nil {
-		if len(heard) == 0 && more {
-			if heard, err = x.records.Events(ctx, subject.SessionEvents(session), p.events, piece); err != nil {
-				return nil, "", err
-			}
-			more = len(heard) == piece
-		}
-		var rec mark
-		if len(marks) > 0 {
-			rec = marks[0]
-		}
-		if len(heard) > 0 {
-			if e.seq != heard[0].Seq {
-				e = saidIn(heard[0])
-			}
-			ok := x.judge(&e)
-			if ok && e.early && asked != e.seq { // perhaps the fold is behind
-				asked = e.seq
-				if err := x.fresh.catchUp(ctx); err != nil {
-					return nil, "", err
-				}
-				marks = read(x.p, look)
-				continue
-			}
-			switch due := !ok || e.first(p, rec) || rec.seq == 0; {
-			case due && !(ok && e.shown()):
-				p.heard(e.seq)
-				heard = heard[1:]
-				continue
-			case due:
-				var events []run.Event
-				events, p = e.rest(p, limit-len(list))
-				if p.events == e.seq {
-					heard = heard[1:]
-				}
-				bytes := sizeOf(events)
-				if err := budget.Hold(ctx, int64(bytes)); err != nil {
-					return nil, "", err
-				}
-				list = append(list, events...)
-				size += bytes
-				continue
-			}
-		}
-		if rec.seq == 0 {
-			break
-		}
-		events, err := x.life(ctx, rec)
-		if err != nil {
+	g := &paging{x: x, session: session, limit: limit, p: p, list: []run.Event{}, more: true}
+	g.look()
+	for over := false; !over && len(g.list) < limit && g.size < pageBytes && ctx.Err() == nil; {
+		if over, err = g.next(ctx); err != nil {
 			return nil, "", err
 		}
-		events = events[min(p.skip(rec.seq), len(events)):]
-		if room := limit - len(list); len(events) > room {
-			list = append(list, events[:room]...)
-			p = p.inside(rec.seq, p.skip(rec.seq)+room)
-			break
-		}
-		list = append(list, events...)
-		for _, e := range events {
-			size += len(e.Body)
-		}
-		marks = marks[1:]
-		p.passed(rec.seq)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("events of %s: %w", session, err)
 	}
-	return list, p.String(), nil
+	return g.list, g.p.String(), nil
+}
+
+// paging is a page of a session's events on its way: it merges the records that events follow from with the messages of EVENTS.
+type paging struct {
+	x       *Feed
+	session string
+	limit   int
+	p       position // after what is in list
+	list    []run.Event
+	size    int // about how many bytes that is
+
+	marks []mark   // records to come
+	heard []Record // messages to come, as far as they were read
+	more  bool     // there may be more of these
+	e     said     // the first of them
+	asked uint64   // the message for which the fold was waited for
+}
+
+// look finds the records to come in the fold.
+func (g *paging) look() {
+	g.marks = read(g.x.p, func(f *fold) []mark { return marks(f, g.session, g.p.runs) })
+}
+
+// next goes one step on; over: there is no more, or no more room inside a record.
+func (g *paging) next(ctx context.Context) (over bool, err error) {
+	if len(g.heard) == 0 && g.more {
+		if g.heard, err = g.x.records.Events(ctx, subject.SessionEvents(g.session), g.p.events, piece); err != nil {
+			return false, err
+		}
+		g.more = len(g.heard) == piece
+	}
+	var rec mark
+	if len(g.marks) > 0 {
+		rec = g.marks[0]
+	}
+	if len(g.heard) > 0 {
+		if done, err := g.message(ctx, rec); done || err != nil {
+			return false, err
+		}
+	}
+	if rec.seq == 0 {
+		return true, nil
+	}
+	return g.record(ctx, rec)
+}
+
+// message takes the first message, unless the record goes before it.
+func (g *paging) message(ctx context.Context, rec mark) (done bool, err error) {
+	if g.e.seq != g.heard[0].Seq {
+		g.e = saidIn(g.heard[0])
+	}
+	ok := g.x.judge(&g.e)
+	switch {
+	case ok && g.e.early && g.asked != g.e.seq: // perhaps the fold is behind
+		g.asked = g.e.seq
+		if err := g.x.fresh.catchUp(ctx); err != nil {
+			return false, err
+		}
+		g.look()
+		return true, nil
+	case ok && rec.seq != 0 && !g.e.first(g.p, rec):
+		return false, nil
+	case !ok || !g.e.shown():
+		g.p.heard(g.e.seq)
+		g.heard = g.heard[1:]
+		return true, nil
+	}
+	var events []run.Event
+	events, g.p = g.e.rest(g.p, g.limit-len(g.list))
+	if g.p.events == g.e.seq {
+		g.heard = g.heard[1:]
+	}
+	bytes := sizeOf(events)
+	if err := budget.Hold(ctx, int64(bytes)); err != nil {
+		return false, err
+	}
+	g.list = append(g.list, events...)
+	g.size += bytes
+	return true, nil
+}
+
+// record takes the first record; full: not all of its events had room.
+func (g *paging) record(ctx context.Context, rec mark) (full bool, err error) {
+	events, err := g.x.life(ctx, rec)
+	if err != nil {
+		return false, err
+	}
+	events = events[min(g.p.skip(rec.seq), len(events)):]
+	if room := g.limit - len(g.list); len(events) > room {
+		g.list = append(g.list, events[:room]...)
+		g.p = g.p.inside(rec.seq, g.p.skip(rec.seq)+room)
+		return true, nil
+	}
+	g.list = append(g.list, events...)
+	for _, e := range events {
+		g.size += len(e.Body)
+	}
+	g.marks = g.marks[1:]
+	g.p.passed(rec.seq)
+	return false, nil
 }
