@@ -2,12 +2,24 @@ package coordinator
 
 import (
 	"context"
+	"time"
 
 	"ao/nats/subject"
 	"ao/shared/run"
 )
 
 // What the controllers are made of. None of them knows the Coordinator.
+
+func newTurns(c *Coordinator) *turns {
+	records := struct {
+		*writer
+		*ender
+	}{c.records, c.ends}
+	return &turns{
+		history: c.Journal, records: records, runners: c.fleet, queues: c.queues, changes: c.fleet.changes.Load, agent: c.agents.find,
+		renew: c.renewed, noMatch: c.NoMatch, log: c.log, waits: map[string]*wait{}, unmatch: map[string]time.Time{},
+	}
+}
 
 func newTrees(c *Coordinator) *trees {
 	return &trees{history: c.Journal, records: c.records, ends: c.ends, log: c.log}

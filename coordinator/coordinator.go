@@ -128,10 +128,10 @@ func New(cfg Config) *Coordinator {
 	c.leases = newLeases(c)
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
+	wireQueues(c)
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers = newOffers(c)
-	wireQueues(c)
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }

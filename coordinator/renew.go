@@ -28,7 +28,7 @@ func (t *turns) exactly(s *run.Spec) fleet.Want {
 	var set map[string]string
 	if s.Owner != "" {
 		set = map[string]string{s.Agent: s.Owner}
-		if k, ok := t.c.agents.find(s.Agent); ok && k.ownerHash() == s.Owner {
+		if k, ok := t.agent(s.Agent); ok && k.ownerHash() == s.Owner {
 			set = k.owners
 		}
 	}
@@ -42,9 +42,9 @@ func (t *turns) successor(a journal.Active) (k known, ok bool) {
 	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
 		return k, false
 	}
-	k, ok = t.c.agents.find(s.Agent)
+	k, ok = t.agent(s.Agent)
 	changed := ok && k.online && k.ownerHash() != s.Owner && k.profile == s.Demands.ExecutorProfile
-	return k, changed && !t.c.fleet.matches(t.exactly(s))
+	return k, changed && !t.runners.matches(t.exactly(s))
 }
 
 // renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,15 +21,44 @@ import (
 // turns queues the runs whose turn has come, and ends those that no runner would take in time. It acts on what the fold says,
 // not on messages: no wake-up can be lost, and what several coordinators do at once, compare-and-set decides.
 type turns struct {
-	c       *Coordinator
-	renew   func(context.Context, run.Spec, known) (run.Spec, error) // with another definition of its agent (Coordinator.renewed)
-	entered atomic.Int64
+	history interface {
+		Active(id string) (journal.Active, bool)
+		Eligible() []journal.Active // whose turn has come since the last call
+		Pending(func(journal.Active) bool)
+		Sure() bool
+		Deleted(session string) bool
+		Vain(run string) bool
+		Home(session string) run.Demands
+		Model(session string) string
+		LastBegun(session, before string) string
+	}
+	records interface {
+		Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
+		Put(ctx context.Context, e bus.Entry) error
+		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
+		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
+	}
+	runners interface {
+		matches(w fleet.Want) bool
+		laneMatches(lane string, w fleet.Want) bool
+	}
+	queues interface {
+		ensure(ctx context.Context, lane string, q queue, again bool) (string, error)
+		isMade(lane string) bool
+	}
+	changes func() uint64                                            // how often registrations have changed
+	agent   func(name string) (known, bool)                          // as it is now
+	renew   func(context.Context, run.Spec, known) (run.Spec, error) // with another definition of its agent
+	noMatch time.Duration                                            // how long a run waits for a runner at most
+	log     *slog.Logger
+
+	entered atomic.Int64 // submissions under way
 
 	mu      sync.Mutex
 	waits   map[string]*wait     // by run
 	unmatch map[string]time.Time // by lane: since when no online runner matches
 	swept   time.Time            // the last look at everything
-	runners uint64               // how often registrations had changed then
+	seen    uint64               // how often registrations had changed then
 }
 
 // wait is a run that waits for a runner.
@@ -61,10 +91,6 @@ func (w *wait) move(now time.Time) bool {
 	return true
 }
 
-func newTurns(c *Coordinator) *turns {
-	return &turns{c: c, renew: c.renewed, waits: map[string]*wait{}, unmatch: map[string]time.Time{}}
-}
-
 // enter counts a submission under way; inFlight is how many there are.
 func (t *turns) enter() (leave func()) {
 	t.entered.Add(1)
@@ -75,11 +101,11 @@ func (t *turns) inFlight() int { return int(t.entered.Load()) }
 
 // Reconcile queues the runs whose turn has come since it was called last. Once a second, and when a runner came, it looks at all that wait.
 func (t *turns) Reconcile(ctx context.Context) error {
-	t.queue(ctx, t.c.Journal.Eligible())
-	runners := t.c.fleet.changes.Load()
+	t.queue(ctx, t.history.Eligible())
+	changes := t.changes()
 	t.mu.Lock()
-	all := runners != t.runners || time.Since(t.swept) >= sweepEvery
-	t.runners = runners
+	all := changes != t.seen || time.Since(t.swept) >= sweepEvery
+	t.seen = changes
 	t.mu.Unlock()
 	if all {
 		t.sweep(ctx)
@@ -92,7 +118,7 @@ func (t *turns) demands(s *run.Spec) run.Demands {
 	if s.Type != run.Resume {
 		return s.Demands
 	}
-	return run.Merge(t.c.Journal.Home(s.SessionID), s.Demands)
+	return run.Merge(t.history.Home(s.SessionID), s.Demands)
 }
 
 // A write holds at most so many records, and bytes of them, of runs whose turn has come.
@@ -131,21 +157,21 @@ func (t *turns) queue(ctx context.Context, due []journal.Active) {
 
 // write writes a batch; where others had a part in it already, or it is refused as a whole, one by one.
 func (t *turns) write(ctx context.Context, batch []bus.Entry) {
-	if !t.c.Journal.Sure() { // NATS went away meanwhile
+	if !t.history.Sure() { // NATS went away meanwhile
 		return
 	}
 	if len(batch) > 1 {
-		switch _, err := t.c.records.AppendAll(ctx, batch...); {
+		switch _, err := t.records.AppendAll(ctx, batch...); {
 		case err == nil:
 			return
 		case fault.KindOf(err) == fault.Unavailable:
-			t.c.log.Warn("runs not queued yet; trying again", "runs", len(batch), "err", err)
+			t.log.Warn("runs not queued yet; trying again", "runs", len(batch), "err", err)
 			return
 		}
 	}
 	for _, e := range batch {
-		if err := t.c.records.Put(ctx, e); err != nil {
-			t.c.log.Warn("run not queued yet; trying again", "subject", e.Subject, "err", err)
+		if err := t.records.Put(ctx, e); err != nil {
+			t.log.Warn("run not queued yet; trying again", "subject", e.Subject, "err", err)
 		}
 	}
 }
@@ -153,12 +179,12 @@ func (t *turns) write(ctx context.Context, batch []bus.Entry) {
 // record is a run's queued record, if an online runner would take it, or why the run fails. a may be old: what has begun since is left
 // alone, and so is what is stopped with its tree (trees).
 func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain *fault.Fault, ok bool) {
-	a, ok = t.c.Journal.Active(a.Spec.ID)
+	a, ok = t.history.Active(a.Spec.ID)
 	if !ok || a.Claim != nil || a.Halt.Seq != 0 || t.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
 		return e, nil, false
 	}
 	w := t.want(a)
-	if !t.c.fleet.matches(w) {
+	if !t.runners.matches(w) {
 		return e, nil, false
 	}
 	spec := *a.Spec
@@ -170,18 +196,18 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 	}
 	lane := w.Lane()
 	if err == nil {
-		lane, err = t.c.queues.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
+		lane, err = t.queues.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
-			spec.Model, spec.Demands = t.c.Journal.Model(spec.SessionID), t.demands(&spec)
-			spec.After = t.c.Journal.LastBegun(spec.SessionID, spec.ID)
+			spec.Model, spec.Demands = t.history.Model(spec.SessionID), t.demands(&spec)
+			spec.After = t.history.LastBegun(spec.SessionID, spec.ID)
 		}
 		spec.Tells = nil // its callback record stands
-		e, err = t.c.records.Queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
+		e, err = t.records.Queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
 	}
 	if err != nil {
-		t.c.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
+		t.log.Warn("run not queued yet; trying again", "run", a.Spec.ID, "err", err)
 	}
 	return e, nil, err == nil
 }
@@ -191,8 +217,8 @@ func (t *turns) stopped(ctx context.Context, a journal.Active) bool {
 	if !a.Stopping {
 		return false
 	}
-	if err := t.c.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a)); err != nil {
-		t.c.log.Info("run not stopped yet", "run", a.Spec.ID, "err", err)
+	if err := t.records.EndWaiting(ctx, a, run.Stopped, unbegun(a)); err != nil {
+		t.log.Info("run not stopped yet", "run", a.Spec.ID, "err", err)
 	}
 	return true
 }
@@ -203,11 +229,11 @@ func (t *turns) inVain(a journal.Active) *fault.Fault {
 	switch {
 	case a.Stopping:
 		return nil
-	case t.c.Journal.Deleted(a.Spec.SessionID):
+	case t.history.Deleted(a.Spec.SessionID):
 		return fault.New(fault.Internal, "session_deleted", "The session was deleted before this run began")
 	case a.Spec.Type != run.Resume:
 		return nil
-	case t.c.Journal.Vain(a.Spec.ID):
+	case t.history.Vain(a.Spec.ID):
 		return fault.New(fault.Internal, "session_never_began", "The runs before this one ended before a runner began them, so there is nothing to resume; start a new session")
 	}
 	return nil
@@ -221,15 +247,15 @@ type doomed struct {
 
 // fail ends runs that nobody has begun, those of which that is so still.
 func (t *turns) fail(ctx context.Context, all []doomed) {
-	if !t.c.Journal.Sure() {
+	if !t.history.Sure() {
 		return
 	}
 	var g errgroup.Group
 	g.SetLimit(16)
 	for _, v := range all {
 		g.Go(func() error {
-			if err := t.c.ends.EndWaiting(ctx, v.Active, run.Failed, v.why); err != nil {
-				t.c.log.Info("waiting run not ended", "run", v.Spec.ID, "code", v.why.Code, "err", err)
+			if err := t.records.EndWaiting(ctx, v.Active, run.Failed, v.why); err != nil {
+				t.log.Info("waiting run not ended", "run", v.Spec.ID, "code", v.why.Code, "err", err)
 			}
 			return nil
 		})
@@ -251,7 +277,7 @@ func (t *turns) sweep(ctx context.Context) {
 	lanes := map[string]time.Time{}
 	var due []journal.Active
 	var expired []doomed
-	t.c.Journal.Pending(func(a journal.Active) bool {
+	t.history.Pending(func(a journal.Active) bool {
 		if ctx.Err() != nil {
 			return false
 		}
@@ -263,17 +289,17 @@ func (t *turns) sweep(ctx context.Context) {
 			w = &wait{want: want, lane: want.Lane(), since: now}
 		}
 		waits[a.Spec.ID] = w
-		matched := t.c.fleet.laneMatches(w.lane, w.want)
+		matched := t.runners.laneMatches(w.lane, w.want)
 		if !matched {
 			// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
 			if want := t.want(a); want.Lane() != w.lane {
 				w.want, w.lane, w.moves = want, want.Lane(), trouble{}
-				matched = t.c.fleet.laneMatches(w.lane, want)
+				matched = t.runners.laneMatches(w.lane, want)
 			}
 		}
 		over := a.Stopping || a.QueuedSeq == 0 && t.inVain(a) != nil
 		if matched || over {
-			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !t.c.queues.isMade(w.lane) { // it may have been pruned elsewhere when the run was queued
+			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !t.queues.isMade(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true
@@ -285,7 +311,7 @@ func (t *turns) sweep(ctx context.Context) {
 			since = now
 		}
 		lanes[w.lane] = since
-		if now.Sub(since) >= t.c.NoMatch && now.Sub(w.since) >= t.c.NoMatch {
+		if now.Sub(since) >= t.noMatch && now.Sub(w.since) >= t.noMatch {
 			expired = append(expired, doomed{a, t.expired(a)})
 		}
 		return true
@@ -303,7 +329,7 @@ const codeUnmatched = "no_matching_runner"
 // expired is the error of a run that no online runner matched for too long (contract section 5).
 func (t *turns) expired(a journal.Active) *fault.Fault {
 	return fault.New(fault.Internal, codeUnmatched, "No matching runner available within timeout").
-		With("timeout_seconds", t.c.NoMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
+		With("timeout_seconds", t.noMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
 }
 
 // Runs lists runs, each with why it waits.
