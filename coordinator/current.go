@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"ao/nats/bus"
@@ -68,19 +67,6 @@ func (c *Coordinator) caughtUp(ctx context.Context) error { return c.reads.Caugh
 func (c *Coordinator) own(ctx context.Context)            { c.reads.Own(ctx) }
 func (c *Coordinator) reached(ctx context.Context, seq uint64) error {
 	return c.reads.Reached(ctx, seq)
-}
-
-// unsure is the fault of a request that waited in vain; who has left gets what ended it.
-func unsure(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fault.Wrap(fault.Unavailable, "", "NATS does not answer; what was asked for may have been done, and asking again is safe", err).After(time.Second)
-}
-
-// notKnown is the fault of a look that NATS did not answer: whether there is such a thing cannot be said.
-func notKnown(err error) error {
-	return fault.Wrap(fault.Unavailable, "", "NATS does not answer, so it is not known whether there is such a thing; try again", err).After(time.Second)
 }
 
 // Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.

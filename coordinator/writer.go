@@ -12,7 +12,6 @@ import (
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
@@ -149,12 +148,4 @@ func (w *writer) PutPayload(ctx context.Context, name string, raw []byte) (*run.
 		rest = rest[n:]
 	}
 	return ref, nil
-}
-
-// unavailable is the fault of a write that NATS did not answer.
-func unavailable(err error) error {
-	if fault.KindOf(err) == fault.Unavailable {
-		return err
-	}
-	return fault.Wrap(fault.Unavailable, "", "The run could not be stored: NATS does not answer; try again (an Idempotency-Key makes that safe)", err).After(time.Second)
 }
