@@ -40,6 +40,7 @@ var rooms = []struct {
 	{"ao/nats/backup", []string{"ao/shared/fault", "ao/nats/bus", "ao/nats/subject"}},
 
 	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/webhook"}},
+	{"ao/coordinator/coordinatortest", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/budget", []string{"ao/shared/fault"}},
 	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
