@@ -106,7 +106,7 @@ func (t *tellings) one(ctx context.Context, o journal.Owing) error {
 func (t *tellings) tell(ctx context.Context, o journal.Owing) (told int, err error) {
 	return t.write(ctx, o, func() bool {
 		now, ok := t.history.OwingOf(o.Session)
-		return ok && t.history.Sure() && now.Told == o.Told && now.Children[0] == o.Children[0] && time.Since(o.At) < old
+		return ok && t.history.Sure() && now.Told == o.Told && now.LastRun == o.LastRun && now.Children[0] == o.Children[0] && time.Since(o.At) < old
 	})
 }
 

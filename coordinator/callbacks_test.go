@@ -321,6 +321,31 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	}
 }
 
+// TestALookBeforeTheLastTurnTellsNobody: a look may wait for room. Whom the turn answers to, and how, the session's last run decides.
+func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	top, parent := f.start(""), f.start("")
+	f.ends(top.RunID, said("ok"))
+	f.ends(parent.RunID, said("ok"))
+	release := holdAll(t, f.c, f.c.tellings.pool)
+	child := f.child(parent.SessionID)
+	f.ends(child.RunID, said("from below"))
+	look, ok := f.c.Journal.OwingOf(parent.SessionID)
+	if !ok {
+		t.Fatal("the parent is owed nothing")
+	}
+	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback","parent_session_id":"`+top.SessionID+`"}`, "")
+	f.ends(again.RunID, said("ok"))
+	if told, err := f.c.tellings.tell(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
+		t.Errorf("told %d, %v", told, err)
+	}
+	release()
+	turn, _ := f.turn(parent.SessionID)
+	if s := turn.Spec; s.Mode != run.AsyncCallback || s.Parent != top.SessionID {
+		t.Errorf("the turn answers to %q, %s", s.Parent, s.Mode)
+	}
+}
+
 // A turn that ended before it began has told nobody.
 func TestATurnThatNobodyBeganIsOwedAgain(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
