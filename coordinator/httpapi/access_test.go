@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator"
 	"ao/coordinator/access"
 )
 
@@ -56,7 +55,7 @@ POST /mcp                     read  shared
 
 // TestEveryRouteHasARule walks the router: a route without a row is seen here, and a row without a route.
 func TestEveryRouteHasARule(t *testing.T) {
-	a := New(coordinator.New(coordinator.Config{}), Config{})
+	a := New(Config{})
 	words := map[access.Right]string{access.Nothing: "nothing", access.Shared: "shared", access.Submits: "submits", access.Lists: "lists", access.Reads: "reads", access.Acts: "acts"}
 	drawn := map[string]bool{}
 	for _, r := range a.engine.Routes() {
@@ -89,7 +88,7 @@ func TestEveryRouteHasARule(t *testing.T) {
 	if missing := access.RuleOf("PUT", "/new"); missing != (access.Rule{Scope: access.Admin, Session: access.Nothing}) {
 		t.Errorf("a route without a row: %v", missing)
 	}
-	if !slices.ContainsFunc(a.routes(), func(r route) bool { return r.Path == "/mcp" }) {
+	if !slices.ContainsFunc(a.routes, func(r route) bool { return r.Path == "/mcp" }) {
 		t.Error("GET / does not tell of /mcp")
 	}
 }

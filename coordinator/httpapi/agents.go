@@ -11,14 +11,21 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-func (a *API) listAgents(g *gin.Context, q query) (any, error) {
+// agentsAPI answers for agents.
+type agentsAPI struct {
+	agents Agents
+	in     *intake
+	audit  *recorder
+}
+
+func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 	if q.text("status") == agent.Broken {
 		if caller(g).Session != "" { // where files lie, and what is in them
 			return nil, access.ErrNotForSessions
 		}
-		return map[string][]agent.Bad{"agents": orEmpty(a.c.BrokenAgents())}, nil
+		return map[string][]agent.Bad{"agents": orEmpty(a.agents.BrokenAgents())}, nil
 	}
-	list, err := a.c.Agents(q.text("status"))
+	list, err := a.agents.Agents(q.text("status"))
 	if caller(g).Session != "" {
 		for i := range list {
 			list[i] = outside(list[i])
@@ -47,47 +54,47 @@ func agentName(g *gin.Context) (string, error) {
 	return name, agent.CheckName("name", name)
 }
 
-func (a *API) showAgent(g *gin.Context, _ query) (any, error) {
+func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
 	name, err := agentName(g)
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.c.Agent(g.Request.Context(), name)
+	b, err := a.agents.Agent(g.Request.Context(), name)
 	if caller(g).Session != "" {
 		b = outside(b)
 	}
 	return b, err
 }
 
-func (a *API) createAgent(g *gin.Context, _ query) (any, error) {
-	raw, err := a.body(g)
+func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {
+	raw, err := a.in.body(g)
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.c.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
-	a.changed(g, audit.Targets{Agent: b.Name})
+	b, err := a.agents.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
+	a.audit.changed(g, audit.Targets{Agent: b.Name})
 	return reply{201, "/agents/" + url.PathEscape(b.Name), b}, err
 }
 
-func (a *API) changeAgent(g *gin.Context, _ query) (any, error) {
+func (a *agentsAPI) change(g *gin.Context, _ query) (any, error) {
 	name, err := agentName(g)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := a.body(g)
+	raw, err := a.in.body(g)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.ChangeAgent(context.WithoutCancel(g.Request.Context()), name, raw)
+	return a.agents.ChangeAgent(context.WithoutCancel(g.Request.Context()), name, raw)
 }
 
-func (a *API) deleteAgent(g *gin.Context, _ query) (any, error) {
+func (a *agentsAPI) delete(g *gin.Context, _ query) (any, error) {
 	name, err := agentName(g)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.noBody(g); err != nil {
+	if err := a.in.noBody(g); err != nil {
 		return nil, err
 	}
-	return nil, a.c.DeleteAgent(context.WithoutCancel(g.Request.Context()), name)
+	return nil, a.agents.DeleteAgent(context.WithoutCancel(g.Request.Context()), name)
 }

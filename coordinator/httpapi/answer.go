@@ -3,6 +3,8 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -14,7 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// status is the HTTP side of every fault (contract section 4).
+// status is the HTTP side of every fault.
 var status = map[fault.Kind]int{
 	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
 	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
@@ -34,8 +36,14 @@ type reply struct {
 // written is what a handler gives that has answered by itself.
 type written struct{}
 
-// answer writes what a handler gives.
-func (a *API) answer(ok int, f handler) gin.HandlerFunc {
+// answers writes what handlers give.
+type answers struct {
+	audit *recorder
+	log   *slog.Logger
+}
+
+// of writes what a handler gives.
+func (a *answers) of(ok int, f handler) gin.HandlerFunc {
 	return func(g *gin.Context) {
 		v, err := f(g)
 		if err != nil {
@@ -56,9 +64,9 @@ func (a *API) answer(ok int, f handler) gin.HandlerFunc {
 const gone = 499
 
 // refuse writes an error. What nobody classified goes to the log and leaves the process never.
-func (a *API) refuse(g *gin.Context, err error) {
+func (a *answers) refuse(g *gin.Context, err error) {
 	f := fault.Of(err)
-	a.refused(g, f.Code)
+	a.audit.refused(g, f.Code)
 	if g.Request.Context().Err() != nil && f.Kind != fault.Invalid {
 		g.Status(gone)
 		return
@@ -76,13 +84,24 @@ func (a *API) refuse(g *gin.Context, err error) {
 	a.write(g, reply{status: status[f.Kind], body: f})
 }
 
+func (a *answers) noRoute(g *gin.Context) {
+	a.refuse(g, fault.Newf(fault.NotFound, "There is no %.80q here; GET / lists what there is", g.Request.URL.Path))
+}
+
+func (a *answers) noMethod(g *gin.Context) {
+	say := fmt.Sprintf("%.10s is not possible here; possible: %s", g.Request.Method, g.Writer.Header().Get("Allow"))
+	a.write(g, reply{status: http.StatusMethodNotAllowed, body: fault.New(fault.Invalid, "method_not_allowed", say)})
+}
+
 var (
 	buffers  = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	jsonType = []string{"application/json"}
+	noSniff  = []string{"nosniff"}
+	noStore  = []string{"no-store"}
 )
 
 // write is the one place that answers; it encodes once.
-func (a *API) write(g *gin.Context, r reply) {
+func (a *answers) write(g *gin.Context, r reply) {
 	h := g.Writer.Header()
 	if r.location != "" {
 		h.Set("Location", r.location)
@@ -149,20 +168,4 @@ func send(w http.ResponseWriter, b []byte) error {
 		b = b[n:]
 	}
 	return nil
-}
-
-// Starting answers requests that come before there is a coordinator to ask: all is refused for the moment, but that the
-// process is alive.
-func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
-	h := w.Header()
-	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = jsonType, noStore, noSniff
-	var b bytes.Buffer
-	if r.URL.Path == "/health" {
-		_ = encode(&b, state{"ok"})
-	} else {
-		h.Set("Retry-After", "1")
-		w.WriteHeader(status[why.Kind])
-		_ = encode(&b, why)
-	}
-	_ = send(w, b.Bytes())
 }

@@ -30,6 +30,11 @@ var actions = map[string]string{
 	"POST /runner/register": audit.Register,
 }
 
+// recorder writes what requests change, and what was refused, into the audit log.
+type recorder struct {
+	to *audit.Log // nil: nothing is recorded
+}
+
 // entryKey is where a request keeps its line of the audit log.
 const entryKey = "audit"
 
@@ -41,8 +46,8 @@ type note struct {
 }
 
 // noted is the request's note; nil: nothing is recorded.
-func (a *API) noted(g *gin.Context) *note {
-	if a.cfg.Audit == nil {
+func (r *recorder) noted(g *gin.Context) *note {
+	if r.to == nil {
 		return nil
 	}
 	if v, ok := g.Get(entryKey); ok {
@@ -54,15 +59,15 @@ func (a *API) noted(g *gin.Context) *note {
 }
 
 // changed says what a request changes, where its path does not.
-func (a *API) changed(g *gin.Context, t audit.Targets) {
-	if n := a.noted(g); n != nil {
+func (r *recorder) changed(g *gin.Context, t audit.Targets) {
+	if n := r.noted(g); n != nil {
 		n.targets = t
 	}
 }
 
 // refused says why a request is refused.
-func (a *API) refused(g *gin.Context, code string) {
-	if n := a.noted(g); n != nil {
+func (r *recorder) refused(g *gin.Context, code string) {
+	if n := r.noted(g); n != nil {
 		n.code = code
 	}
 }
@@ -71,8 +76,8 @@ func (a *API) refused(g *gin.Context, code string) {
 var plainID = regexp.MustCompile(`^[0-9A-Za-z_-]{1,80}$`)
 
 // record writes a request's line, once: of what changes something, and of whatever the door refuses.
-func (a *API) record(g *gin.Context, status int) {
-	n := a.noted(g)
+func (r *recorder) record(g *gin.Context, status int) {
+	n := r.noted(g)
 	if n == nil || n.written {
 		return
 	}
@@ -108,5 +113,5 @@ func (a *API) record(g *gin.Context, status int) {
 			e.Schema = name
 		}
 	}
-	a.cfg.Audit.Note(e)
+	r.to.Note(e)
 }

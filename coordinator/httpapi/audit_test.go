@@ -3,14 +3,12 @@ package httpapi
 import (
 	"net/http"
 	"testing"
-
-	"ao/coordinator"
 )
 
 // TestEveryChangeHasAnAction walks the router: a route that can change something leaves a line in the audit log.
 func TestEveryChangeHasAnAction(t *testing.T) {
 	changesNothing := map[string]bool{"POST /runs/validate": true, "POST /mcp": true} // MCP's tools are recorded each for itself
-	a := New(coordinator.New(coordinator.Config{}), Config{})
+	a := New(Config{})
 	seen := map[string]bool{}
 	for _, r := range a.engine.Routes() {
 		at := r.Method + " " + r.Path

@@ -1,12 +1,12 @@
 package httpapi
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
 	"time"
 
-	"ao/coordinator/access"
 	"ao/coordinator/budget"
 	"ao/shared/fault"
 
@@ -22,70 +22,19 @@ const (
 // workPatience is how long a large body waits until those before it are checked and stored.
 const workPatience = 30 * time.Second
 
-// exchange is what the door keeps with a request, as its context: who asks, what it has of the memory for bodies, and for how long it waited
-// for a run, which is the run's time and not the request's.
-type exchange struct {
-	budget.Answering
-	who        access.Caller
-	body, work budget.Account
-	waited     time.Duration
-}
-
-type exchangeKey struct{}
-
-// Value is a context's.
-func (x *exchange) Value(key any) any {
-	if key == (exchangeKey{}) {
-		return x
-	}
-	return x.Answering.Value(key)
-}
-
-// of is a request's exchange; one that passed no door is nobody's, who may do nothing.
-func of(g *gin.Context) *exchange {
-	if x, ok := g.Request.Context().Value(exchangeKey{}).(*exchange); ok {
-		return x
-	}
-	return &exchange{}
-}
-
-// enter opens a request's exchange; close gives its memory back.
-func enter(g *gin.Context) *exchange {
-	x := &exchange{}
-	x.Context = g.Request.Context()
-	g.Request = g.Request.WithContext(x)
-	return x
-}
-
-// lend gives a request its accounts, once it is known whose they are.
-func (x *exchange) lend(m *budget.Memory) {
-	who := x.who.Keys()
-	x.body.Begin(m.Requests, who)
-	x.work.Begin(m.Work, who)
-	x.Answer.Begin(m.Answers, who)
-}
-
-// spent gives back what a body took: it is stored, and nobody holds it any more.
-func (x *exchange) spent() {
-	x.body.Empty()
-	x.work.Empty()
-}
-
-// close gives back everything, at the request's end.
-func (x *exchange) close() {
-	x.body.Close()
-	x.work.Close()
-	x.Answer.Close()
+// intake reads bodies.
+type intake struct {
+	limit int64 // bytes of a body
 }
 
 // body reads a request's body, within limits of size, memory and time. Memory is taken for what came, never for what was announced.
-func (a *API) body(g *gin.Context) ([]byte, error) {
+func (in *intake) body(g *gin.Context) ([]byte, error) {
 	r := g.Request
 	tooLarge := func() error {
 		g.Writer.Header().Set("Connection", "close")
-		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed (AO_MAX_PAYLOAD)", a.limit).With("limit", a.limit)
+		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed (AO_MAX_PAYLOAD)", in.limit).With("limit", in.limit)
 	}
-	if r.ContentLength > a.limit {
+	if r.ContentLength > in.limit {
 		return nil, tooLarge()
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
@@ -93,7 +42,7 @@ func (a *API) body(g *gin.Context) ([]byte, error) {
 	}
 	c := http.NewResponseController(g.Writer)
 	x := of(g)
-	raw, err := receive(&x.body, c, http.MaxBytesReader(g.Writer, r.Body, a.limit), r.ContentLength, a.limit)
+	raw, err := receive(&x.body, c, http.MaxBytesReader(g.Writer, r.Body, in.limit), r.ContentLength, in.limit)
 	if err == nil { // else what is left has no more time than that
 		_ = c.SetReadDeadline(time.Time{})
 	}
@@ -111,6 +60,21 @@ func (a *API) body(g *gin.Context) ([]byte, error) {
 		return nil, err
 	}
 	return nil, fault.Wrap(fault.Invalid, "", "The body did not arrive as a whole; send it again", err)
+}
+
+// noBody refuses a body where a route takes none; an empty object is none.
+func (in *intake) noBody(g *gin.Context) error {
+	if g.Request.ContentLength == 0 {
+		return nil
+	}
+	raw, err := in.body(g)
+	if err != nil {
+		return err
+	}
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "{}" {
+		return nil
+	}
+	return fault.New(fault.Invalid, "", "This route takes no body; leave it out")
 }
 
 // receive reads to the end of a body of that length, -1: not known, and most bytes at most.

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,23 +12,44 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"ao/coordinator/budget"
 	"ao/shared/fault"
+	"ao/shared/trace"
 
 	"github.com/gin-gonic/gin"
 )
 
-// door is what every request passes, known route or not: it gets an id, foreign pages are turned away, a panic becomes an
+// door is what every request passes.
+type door struct {
+	anyHost      bool   // any Host header is welcome
+	host, public string // names that are ours beside those of loopback
+
+	guard   *guard
+	memory  *budget.Memory
+	trace   *trace.Tracer // nil: no spans are made
+	meter   *meter
+	audit   *recorder
+	answers *answers
+	log     *slog.Logger
+
+	prefix   string // of the ids of requests
+	requests atomic.Uint64
+	open     atomic.Int64 // requests under way
+}
+
+// pass is what every request passes, known route or not: it gets an id, foreign pages are turned away, a panic becomes an
 // answer, and the log gets one line without any payload.
-func (a *API) door(g *gin.Context) {
+func (d *door) pass(g *gin.Context) {
 	began := time.Now()
-	a.open.Add(1)
-	defer a.open.Add(-1)
-	g.Writer.Header()["X-Request-Id"] = []string{a.nameRequest(g.Request)}
+	d.open.Add(1)
+	defer d.open.Add(-1)
+	g.Writer.Header()["X-Request-Id"] = []string{d.nameRequest(g.Request)}
 	g.Writer.Header()["X-Content-Type-Options"] = noSniff
 	g.Writer.Header()["Cache-Control"] = noStore
-	span := a.traced(g)
+	span := traced(d.trace, g)
 	x := enter(g)
 	defer x.close()
 	defer func() {
@@ -38,48 +57,44 @@ func (a *API) door(g *gin.Context) {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p)
 			}
-			a.log.Error("panic", "request", requestID(g), "route", pattern(g), "panic", p, "stack", string(debug.Stack()))
+			d.log.Error("panic", "request", requestID(g), "route", pattern(g), "panic", p, "stack", string(debug.Stack()))
 			if g.Writer.Written() {
 				panic(http.ErrAbortHandler) // half an answer: let the caller see that it is none
 			}
-			a.write(g, reply{status: http.StatusInternalServerError, body: fault.Of(errPanic)})
+			d.answers.write(g, reply{status: http.StatusInternalServerError, body: fault.Of(errPanic)})
 		}
 		took := time.Since(began)
-		a.tell(g, took)
-		a.measure(g, took)
+		d.tell(g, took)
+		d.meter.measure(g, took)
 		answered(span, g.Writer.Status())
-		a.record(g, g.Writer.Status())
+		d.audit.record(g, g.Writer.Status())
 	}()
-	err := a.admit(g.Request)
+	err := d.admit(g.Request)
 	if err == nil {
-		err = a.authorize(g)
+		err = d.guard.authorize(g)
 	}
-	x.lend(a.cfg.Memory)
+	x.lend(d.memory)
 	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // nobody reads the body, nor waits for it
 		g.Writer.Header().Set("Connection", "close")
 	}
 	if err != nil {
-		a.refuse(g, err)
+		d.answers.refuse(g, err)
 		g.Abort()
 		return
 	}
 	g.Next()
 }
 
-var (
-	errPanic = errors.New("panic")
-	noSniff  = []string{"nosniff"}
-	noStore  = []string{"no-store"}
-)
+var errPanic = errors.New("panic")
 
 // tell writes the access log: reads are for debugging, writes are news.
-func (a *API) tell(g *gin.Context, took time.Duration) {
+func (d *door) tell(g *gin.Context, took time.Duration) {
 	level := slog.LevelInfo
 	if g.Request.Method == http.MethodGet || g.Request.Method == http.MethodHead {
 		level = slog.LevelDebug
 	}
 	ctx := context.Background()
-	if !a.log.Enabled(ctx, level) {
+	if !d.log.Enabled(ctx, level) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 9)
@@ -96,28 +111,23 @@ func (a *API) tell(g *gin.Context, took time.Duration) {
 	case who.Name != "":
 		attrs = append(attrs, slog.String("token", who.Name)) // its name
 	}
-	a.log.LogAttrs(ctx, level, "http", attrs...)
+	d.log.LogAttrs(ctx, level, "http", attrs...)
 }
-
-// pattern is the route that matched, never what the caller sent.
-func pattern(g *gin.Context) string { return cmp.Or(g.FullPath(), "unknown") }
-
-func requestID(g *gin.Context) string { return g.Writer.Header().Get("X-Request-Id") }
 
 var sane = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,128}$`)
 
 // nameRequest takes the caller's X-Request-Id where it is harmless in logs, else makes one.
-func (a *API) nameRequest(r *http.Request) string {
+func (d *door) nameRequest(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); id != "" && sane.MatchString(id) {
 		return id
 	}
-	return a.prefix + strconv.FormatUint(a.requests.Add(1), 36)
+	return d.prefix + strconv.FormatUint(d.requests.Add(1), 36)
 }
 
 // admit turns away what a web page of somebody else would send: a foreign Host is what DNS rebinding looks like, a foreign
-// Origin is a page that is not ours (design section 6).
-func (a *API) admit(r *http.Request) error {
-	if !a.cfg.AnyHost && r.Host != "" && !a.ours(r.Host) {
+// Origin is a page that is not ours.
+func (d *door) admit(r *http.Request) error {
+	if !d.anyHost && r.Host != "" && !d.ours(r.Host) {
 		return fault.Newf(fault.Forbidden, "Host %.80q is not this coordinator's; use localhost, 127.0.0.1 or [::1], or name it in AO_PUBLIC_URL", r.Host)
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
@@ -134,32 +144,17 @@ func (a *API) admit(r *http.Request) error {
 
 // ours tells whether a Host header names this machine's loopback or the address we listen on, at any port: a forwarded port
 // has another number.
-func (a *API) ours(host string) bool {
+func (d *door) ours(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	for _, our := range []string{"localhost", a.cfg.Host, a.cfg.Public} {
+	for _, our := range []string{"localhost", d.host, d.public} {
 		if our != "" && strings.EqualFold(name, our) {
 			return true
 		}
 	}
 	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.IsLoopback()
-}
-
-// noBody refuses a body where a route takes none; an empty object is none.
-func (a *API) noBody(g *gin.Context) error {
-	if g.Request.ContentLength == 0 {
-		return nil
-	}
-	raw, err := a.body(g)
-	if err != nil {
-		return err
-	}
-	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "{}" {
-		return nil
-	}
-	return fault.New(fault.Invalid, "", "This route takes no body; leave it out")
 }

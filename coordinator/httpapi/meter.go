@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"ao/shared/fault"
 	"ao/shared/metric"
 
 	"github.com/gin-gonic/gin"
@@ -20,39 +19,38 @@ type answerOf struct {
 // methods are those that are told apart.
 var methods = []string{"GET", "HEAD", "POST", "PATCH", "DELETE"}
 
-// meters has the requests counted; nil: nobody counts.
-func (a *API) meters(r *metric.Registry) *metric.Cells[answerOf, *metric.Histogram] {
+// meter counts requests.
+type meter struct {
+	took    *metric.Cells[answerOf, *metric.Histogram] // nil: nobody counts
+	endless map[string]bool                            // routes that are live streams
+}
+
+// newMeter has the requests counted; open says how many are under way, and how many of them are live streams. A nil registry: nobody counts.
+func newMeter(r *metric.Registry, open func() (requests, streams int64)) *meter {
+	m := &meter{endless: map[string]bool{}}
 	if r == nil {
-		return nil
+		return m
 	}
 	took := r.Histogram("ao_http_request_seconds", "How long HTTP requests took, by method, route and code, without the time for which they waited for a run. Live streams are not among them.", metric.Fast, "method", "route", "code")
-	open := r.Gauge("ao_http_requests_open", "HTTP requests that are being answered at this moment, live streams included.")
+	requests := r.Gauge("ao_http_requests_open", "HTTP requests that are being answered at this moment, live streams included.")
 	streams := r.Gauge("ao_http_streams_open", "Live streams that are open at this moment.")
 	r.AtScrape(func(s *metric.Scrape) {
-		requests, live := a.Open()
-		s.Set(open, float64(requests))
+		all, live := open()
+		s.Set(requests, float64(all))
 		s.Set(streams, float64(live))
 	})
-	return metric.NewCells(func(k answerOf) *metric.Histogram { return took.Of(k.method, k.route, strconv.Itoa(k.code)) })
+	m.took = metric.NewCells(func(k answerOf) *metric.Histogram { return took.Of(k.method, k.route, strconv.Itoa(k.code)) })
+	return m
 }
 
 // measure counts a request that was answered.
-func (a *API) measure(g *gin.Context, took time.Duration) {
-	if a.took == nil || a.endless[g.FullPath()] && g.Writer.Status() == 200 {
+func (m *meter) measure(g *gin.Context, took time.Duration) {
+	if m.took == nil || m.endless[g.FullPath()] && g.Writer.Status() == 200 {
 		return
 	}
 	method := g.Request.Method
 	if g.FullPath() == "" && !slices.Contains(methods, method) {
 		method = metric.Other
 	}
-	a.took.Of(answerOf{method, pattern(g), g.Writer.Status()}).Took(took - of(g).waited)
-}
-
-// metrics answers who monitors.
-func (a *API) metrics(g *gin.Context, _ query) (any, error) {
-	if a.cfg.Metrics == nil {
-		return nil, fault.New(fault.NotFound, "", "This coordinator counts nothing")
-	}
-	a.cfg.Metrics.Handler().ServeHTTP(&paced{ResponseWriter: g.Writer}, g.Request)
-	return written{}, nil
+	m.took.Of(answerOf{method, pattern(g), g.Writer.Status()}).Took(took - of(g).waited)
 }

@@ -9,12 +9,7 @@ import (
 
 	"ao/coordinator/access"
 	"ao/shared/fault"
-
-	"github.com/gin-gonic/gin"
 )
-
-// obj is a JSON object of the document. Its keys come out sorted, so that two coordinators say the same bytes.
-type obj = map[string]any
 
 // parameters is what the document says of parameters in paths and queries.
 var parameters = map[string]obj{
@@ -177,9 +172,4 @@ func tag(path string) string {
 		return "service"
 	}
 	return word
-}
-
-// openAPI answers GET /openapi.json.
-func (a *API) openAPI(g *gin.Context, _ query) (any, error) {
-	return json.RawMessage(a.document), nil
 }

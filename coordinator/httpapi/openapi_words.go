@@ -2,6 +2,9 @@ package httpapi
 
 import "ao/shared/run"
 
+// obj is a JSON object of the document. Its keys come out sorted, so that two coordinators say the same bytes.
+type obj = map[string]any
+
 // words are the values that a member of a named schema may have.
 var words = map[string][]string{
 	"Run.type":                      {run.Start, run.Resume},

@@ -15,25 +15,33 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-func (a *API) listRunners(*gin.Context, query) (any, error) {
-	return map[string][]coordinator.RunnerView{"runners": orEmpty(a.c.Runners())}, nil
+// runnersAPI answers for runners.
+type runnersAPI struct {
+	runners Runners
+	nats    string // its URL, as told to those that register
+	in      *intake
+	audit   *recorder
 }
 
-func (a *API) drainRunner(g *gin.Context, _ query) (any, error) {
+func (a *runnersAPI) list(*gin.Context, query) (any, error) {
+	return map[string][]coordinator.RunnerView{"runners": orEmpty(a.runners.Runners())}, nil
+}
+
+func (a *runnersAPI) drain(g *gin.Context, _ query) (any, error) {
 	id := g.Param("id")
 	if err := fleet.CheckID(id); err != nil {
 		return nil, err
 	}
-	if err := a.noBody(g); err != nil {
+	if err := a.in.noBody(g); err != nil {
 		return nil, err
 	}
-	if err := a.c.Drain(context.WithoutCancel(g.Request.Context()), id); err != nil {
+	if err := a.runners.Drain(context.WithoutCancel(g.Request.Context()), id); err != nil {
 		return nil, err
 	}
 	return map[string]string{"runner_id": id, "status": fleet.Draining}, nil
 }
 
-// registration is the body of POST /runner/register (contract section 5, seed S003).
+// registration is the body of POST /runner/register.
 type registration struct {
 	Hostname            string          `json:"hostname"`
 	ProjectDir          string          `json:"project_dir"`
@@ -65,8 +73,8 @@ type registered struct {
 	EventVersion  int `json:"event_version,omitempty"`  // the newest form of events that it may write; 0: 1
 }
 
-func (a *API) register(g *gin.Context, _ query) (any, error) {
-	raw, err := a.body(g)
+func (a *runnersAPI) register(g *gin.Context, _ query) (any, error) {
+	raw, err := a.in.body(g)
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +82,12 @@ func (a *API) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.changed(g, audit.Targets{Runner: runner.ID()})
-	done, err := a.c.Register(context.WithoutCancel(g.Request.Context()), runner)
+	a.audit.changed(g, audit.Targets{Runner: runner.ID()})
+	done, err := a.runners.Register(context.WithoutCancel(g.Request.Context()), runner)
 	if err != nil {
 		return nil, err
 	}
-	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.cfg.NATSURL, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
+	return registered{done.RunnerID, done.HeartbeatSeconds, coordinator.ReachOf(a.nats, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
 }
 
 func readRunner(raw []byte) (fleet.Runner, error) {

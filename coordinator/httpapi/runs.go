@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"slices"
@@ -14,20 +13,29 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
 
 	"github.com/gin-gonic/gin"
 )
 
-// How long requests wait for the end of a run, in seconds (contract section 4).
+// runsAPI answers for runs.
+type runsAPI struct {
+	runs     Runs
+	sessions Sessions
+	streams  *streamsAPI // for readers of a sync run's events
+	in       *intake
+	audit    *recorder
+	ends     *ends
+}
+
+// How long requests wait for the end of a run, in seconds.
 const (
 	syncWait    = 600 // mode sync, where the request does not say
 	defaultWait = 60  // GET /runs/{id}/wait
 	maxWait     = 600 // likewise, at most
 )
 
-// createRun takes a run. What was begun is finished also for a caller that has hung up, so that its repeat finds it.
-func (a *API) createRun(g *gin.Context, _ query) (any, error) {
+// create takes a run. What was begun is finished also for a caller that has hung up, so that its repeat finds it.
+func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 	body, err := a.request(g)
 	if err != nil {
 		return nil, err
@@ -38,35 +46,35 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 	}
 	streaming := wantsStream(g.Request.Header)
 	if streaming { // before anything is stored
-		leave, err := a.seats.take(caller(g))
+		leave, err := a.streams.take(g)
 		if err != nil {
 			return nil, err
 		}
 		defer leave()
 	}
-	acc, err := a.c.Submit(context.WithoutCancel(g.Request.Context()), body, caller(g).Keys(), key)
+	acc, err := a.runs.Submit(context.WithoutCancel(g.Request.Context()), body, caller(g).Keys(), key)
 	if err != nil {
 		return nil, err
 	}
-	a.changed(g, audit.Targets{Run: acc.RunID, Session: acc.SessionID})
+	a.audit.changed(g, audit.Targets{Run: acc.RunID, Session: acc.SessionID})
 	at := "/runs/" + acc.RunID
 	if acc.Mode != run.Sync {
 		return reply{http.StatusCreated, at, acc}, nil
 	}
 	of(g).spent()
-	a.record(g, http.StatusCreated) // the answer may come long after
+	a.audit.record(g, http.StatusCreated) // the answer may come long after
 	wait := syncWait * time.Second
 	if acc.Wait != nil {
 		wait = time.Duration(*acc.Wait) * time.Second
 	}
 	if streaming {
-		return a.streamRun(g, acc, wait)
+		return a.streams.run(g, acc, wait)
 	}
-	out, ended, err := a.await(g, wait, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Finish(ctx, acc) })
+	out, ended, err := a.await(g, wait, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.runs.Finish(ctx, acc) })
 	switch {
 	case err != nil:
 		return nil, err
-	case !ended && a.waiting.Err() == nil:
+	case !ended && a.ends.waiting.Err() == nil:
 		return reply{http.StatusAccepted, at, acc.Late(wait)}, nil
 	case !ended: // we end
 		return reply{http.StatusAccepted, at, acc}, nil
@@ -75,12 +83,12 @@ func (a *API) createRun(g *gin.Context, _ query) (any, error) {
 }
 
 // await waits for a run's end, at most so long, and no longer than we are there.
-func (a *API) await(g *gin.Context, most time.Duration, end func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
+func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
 	began := time.Now()
 	defer func() { of(g).waited = time.Since(began) }()
 	waiting, cancel := context.WithTimeout(g.Request.Context(), most)
 	defer cancel()
-	defer context.AfterFunc(a.waiting, cancel)()
+	defer context.AfterFunc(a.ends.waiting, cancel)()
 	return end(waiting)
 }
 
@@ -108,12 +116,21 @@ func wantsStream(h http.Header) bool {
 	})
 }
 
-func (a *API) validateRun(g *gin.Context, _ query) (any, error) {
+// request reads a run's request; that of a session is its own.
+func (a *runsAPI) request(g *gin.Context) ([]byte, error) {
+	body, err := a.in.body(g)
+	if own := caller(g).Session; err == nil && own != "" {
+		return a.sessions.AsSession(g.Request.Context(), own, body)
+	}
+	return body, err
+}
+
+func (a *runsAPI) validate(g *gin.Context, _ query) (any, error) {
 	body, err := a.request(g)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Validate(g.Request.Context(), body)
+	return a.runs.Validate(g.Request.Context(), body)
 }
 
 // listing reads the parameters of a list.
@@ -126,12 +143,12 @@ func listing(q query) (journal.Query, error) {
 	return f, q.err
 }
 
-func (a *API) listRuns(g *gin.Context, q query) (any, error) {
+func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
 	f, err := listing(q)
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.c.Runs(g.Request.Context(), f)
+	p, err := a.runs.Runs(g.Request.Context(), f)
 	p.Runs = orEmpty(p.Runs)
 	return p, err
 }
@@ -142,24 +159,24 @@ func runID(g *gin.Context) (string, error) {
 	return id, run.CheckID(id)
 }
 
-func (a *API) showRun(g *gin.Context, _ query) (any, error) {
+func (a *runsAPI) show(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Show(g.Request.Context(), id)
+	return a.runs.Show(g.Request.Context(), id)
 }
 
-func (a *API) runResult(g *gin.Context, _ query) (any, error) {
+func (a *runsAPI) result(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
 	if err != nil {
 		return nil, err
 	}
-	res, _, err := a.c.Result(g.Request.Context(), id)
+	res, _, err := a.runs.Result(g.Request.Context(), id)
 	return res, err
 }
 
-func (a *API) waitRun(g *gin.Context, q query) (any, error) {
+func (a *runsAPI) wait(g *gin.Context, q query) (any, error) {
 	seconds := q.number("timeout_seconds", defaultWait, 0, maxWait)
 	id, err := runID(g)
 	if err == nil {
@@ -168,7 +185,7 @@ func (a *API) waitRun(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.c.Await(ctx, id) })
+	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.runs.Await(ctx, id) })
 	switch {
 	case err != nil:
 		return nil, err
@@ -178,32 +195,14 @@ func (a *API) waitRun(g *gin.Context, q query) (any, error) {
 	return out, nil
 }
 
-func (a *API) stopRun(g *gin.Context, _ query) (any, error) {
+func (a *runsAPI) stop(g *gin.Context, _ query) (any, error) {
 	id, err := runID(g)
 	if err != nil {
 		return nil, err
 	}
-	how, err := a.stopOf(g)
+	how, err := stopOf(g, a.in, a.audit)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.StopRun(context.WithoutCancel(g.Request.Context()), id, how.Tree)
-}
-
-// stop is how a run or session is stopped.
-type stop struct {
-	Tree bool `json:"tree,omitempty"`
-}
-
-// stopOf reads the body of a stop; none is an empty one.
-func (a *API) stopOf(g *gin.Context) (s stop, err error) {
-	if g.Request.ContentLength == 0 {
-		return s, nil
-	}
-	raw, err := a.body(g)
-	if err == nil && len(bytes.TrimSpace(raw)) > 0 {
-		err = wire.Decode(raw, &s)
-	}
-	a.changed(g, audit.Targets{Tree: s.Tree})
-	return s, err
+	return a.runs.StopRun(context.WithoutCancel(g.Request.Context()), id, how.Tree)
 }

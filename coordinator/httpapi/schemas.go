@@ -10,36 +10,43 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-func (a *API) listSchemas(g *gin.Context, _ query) (any, error) {
-	list, err := a.c.Schemas(g.Request.Context())
+// schemasAPI answers for output schemas.
+type schemasAPI struct {
+	schemas Schemas
+	in      *intake
+	audit   *recorder
+}
+
+func (a *schemasAPI) list(g *gin.Context, _ query) (any, error) {
+	list, err := a.schemas.Schemas(g.Request.Context())
 	return map[string][]coordinator.Schema{"schemas": orEmpty(list)}, err
 }
 
-func (a *API) showSchema(g *gin.Context, _ query) (any, error) {
+func (a *schemasAPI) show(g *gin.Context, _ query) (any, error) {
 	name, err := agentName(g)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Schema(g.Request.Context(), name)
+	return a.schemas.Schema(g.Request.Context(), name)
 }
 
-func (a *API) createSchema(g *gin.Context, _ query) (any, error) {
-	raw, err := a.body(g)
+func (a *schemasAPI) create(g *gin.Context, _ query) (any, error) {
+	raw, err := a.in.body(g)
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.c.CreateSchema(context.WithoutCancel(g.Request.Context()), raw)
-	a.changed(g, audit.Targets{Schema: s.Name})
+	s, err := a.schemas.CreateSchema(context.WithoutCancel(g.Request.Context()), raw)
+	a.audit.changed(g, audit.Targets{Schema: s.Name})
 	return reply{201, "/schemas/" + url.PathEscape(s.Name), s}, err
 }
 
-func (a *API) deleteSchema(g *gin.Context, _ query) (any, error) {
+func (a *schemasAPI) delete(g *gin.Context, _ query) (any, error) {
 	name, err := agentName(g)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.noBody(g); err != nil {
+	if err := a.in.noBody(g); err != nil {
 		return nil, err
 	}
-	return nil, a.c.DeleteSchema(context.WithoutCancel(g.Request.Context()), name)
+	return nil, a.schemas.DeleteSchema(context.WithoutCancel(g.Request.Context()), name)
 }

@@ -8,12 +8,19 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-func (a *API) listSessions(g *gin.Context, q query) (any, error) {
+// sessionsAPI answers for sessions.
+type sessionsAPI struct {
+	sessions Sessions
+	in       *intake
+	audit    *recorder
+}
+
+func (a *sessionsAPI) list(g *gin.Context, q query) (any, error) {
 	f, err := listing(q)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Sessions(g.Request.Context(), f)
+	return a.sessions.Sessions(g.Request.Context(), f)
 }
 
 // sessionID is the id in the path.
@@ -22,54 +29,71 @@ func sessionID(g *gin.Context) (string, error) {
 	return id, run.CheckSessionID(id)
 }
 
-func (a *API) showSession(g *gin.Context, _ query) (any, error) {
+func (a *sessionsAPI) show(g *gin.Context, _ query) (any, error) {
 	id, err := sessionID(g)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.Session(g.Request.Context(), id)
+	return a.sessions.Session(g.Request.Context(), id)
 }
 
-func (a *API) sessionStatus(g *gin.Context, _ query) (any, error) {
+func (a *sessionsAPI) status(g *gin.Context, _ query) (any, error) {
 	id, err := sessionID(g)
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.c.Session(g.Request.Context(), id)
+	s, err := a.sessions.Session(g.Request.Context(), id)
 	return struct {
 		ID     string            `json:"session_id"`
 		Status run.SessionStatus `json:"status"`
 	}{s.ID, s.Status}, err
 }
 
-func (a *API) sessionResult(g *gin.Context, _ query) (any, error) {
+func (a *sessionsAPI) result(g *gin.Context, _ query) (any, error) {
 	id, err := sessionID(g)
 	if err != nil {
 		return nil, err
 	}
-	res, _, err := a.c.SessionResult(g.Request.Context(), id)
+	res, _, err := a.sessions.SessionResult(g.Request.Context(), id)
 	return res, err
 }
 
-func (a *API) stopSession(g *gin.Context, _ query) (any, error) {
+func (a *sessionsAPI) stop(g *gin.Context, _ query) (any, error) {
 	id, err := sessionID(g)
 	if err != nil {
 		return nil, err
 	}
-	how, err := a.stopOf(g)
+	how, err := stopOf(g, a.in, a.audit)
 	if err != nil {
 		return nil, err
 	}
-	return a.c.StopSession(context.WithoutCancel(g.Request.Context()), id, how.Tree)
+	return a.sessions.StopSession(context.WithoutCancel(g.Request.Context()), id, how.Tree)
 }
 
-func (a *API) deleteSession(g *gin.Context, _ query) (any, error) {
+func (a *sessionsAPI) delete(g *gin.Context, _ query) (any, error) {
 	id, err := sessionID(g)
 	if err == nil {
-		err = a.noBody(g)
+		err = a.in.noBody(g)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.c.DeleteSession(context.WithoutCancel(g.Request.Context()), id)
+	return nil, a.sessions.DeleteSession(context.WithoutCancel(g.Request.Context()), id)
+}
+
+// events is GET /sessions/{id}/events: what happened, and where to go on.
+func (a *sessionsAPI) events(g *gin.Context, q query) (any, error) {
+	limit := q.number("limit", 0, 1, 1000)
+	id, err := sessionID(g)
+	if err == nil {
+		err = q.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := a.sessions.Events(g.Request.Context(), id, q.text("after"), limit)
+	return struct {
+		Events []run.Event `json:"events"`
+		Next   string      `json:"next"`
+	}{orEmpty(list), next}, err
 }

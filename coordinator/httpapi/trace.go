@@ -14,11 +14,11 @@ var untold = map[string]bool{"": true, "/health": true, "/ready": true, "/metric
 
 // traced puts a request into its caller's trace, and begins its span where spans are made. Who asks again and again whether a run has
 // ended begins no trace by that: a read is told below its caller's only, and so is MCP, whose tools mostly ask; what it submits begins one.
-func (a *API) traced(g *gin.Context) (span trace.Span) {
+func traced(t *trace.Tracer, g *gin.Context) (span trace.Span) {
 	before := g.Request.Context()
 	ctx := trace.Arrived(before, g.Request.Header)
-	if a.c.Trace != nil && (ctx != before || !polls(g)) && !untold[g.FullPath()] {
-		ctx, span = a.c.Trace.Begin(ctx, trace.Server, g.Request.Method+" "+g.FullPath())
+	if t != nil && (ctx != before || !polls(g)) && !untold[g.FullPath()] {
+		ctx, span = t.Begin(ctx, trace.Server, g.Request.Method+" "+g.FullPath())
 		span.Set("http.request.method", g.Request.Method)
 		span.Set("http.route", g.FullPath())
 	}

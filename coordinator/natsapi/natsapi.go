@@ -1,4 +1,4 @@
-// Package natsapi is the coordinator's NATS side (contract section 10): a micro service for request and reply, and the
+// Package natsapi is the coordinator's NATS side: a micro service for request and reply, and the
 // durable inbox that takes runs while no coordinator is up. Bodies, checks and answers are those of HTTP; the HTTP code
 // stands in the header `status`.
 package natsapi

@@ -55,7 +55,7 @@ func Run(ctx context.Context, cfg Config) error {
 	err = serve(ctx, c, door, func(ctx context.Context) error {
 		return natsapi.Run(ctx, link.conn, link.bus, natsapi.Config{
 			Runs: c, Agents: c, Metadata: c.Metadata(),
-			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Trace: cfg.Coordinator.Trace, Metrics: cfg.Metrics, Log: cfg.Log,
+			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Trace: cfg.HTTP.Trace, Metrics: cfg.Metrics, Log: cfg.Log,
 			Serving: func() {
 				answers.Store(true)
 				cfg.Log.Info("serving", "http", door.url(), "nats", link.server.URL())
@@ -110,7 +110,7 @@ func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate,
 		return nil, err
 	}
 	opened.add(flush)
-	co.Trace = spans
+	co.Trace, c.HTTP.Trace = spans, spans
 	if c.Metrics == nil {
 		c.Metrics = metric.New("coordinator")
 	}
@@ -183,6 +183,8 @@ func (c *Config) decide(l link, f *front) *coordinator.Coordinator {
 // api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
 func (c *Config) api(co *coordinator.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
+	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.Insight, h.History = co, co, co, co, co, co, co, co.Journal
+	h.MaxPayload, h.Registries = co.MaxPayload, co.Registries
 	h.Memory = budget.For(c.BodyMemory, co.MaxPayload+httpapi.Slack)
 	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)
 	if u, err := url.Parse(c.PublicURL); err == nil {
@@ -202,7 +204,7 @@ func (c *Config) api(co *coordinator.Coordinator, l link, f *front, answers *ato
 	}
 	p := process{cfg: *c, bus: l.bus, own: l.server.own, at: f.at, open: f.open, shown: f.shown}
 	h.Checkup = func(ctx context.Context) checkup.Report { return p.look(ctx, co) }
-	return httpapi.New(co, *h)
+	return httpapi.New(*h)
 }
 
 // serve runs the decisions and both ways in, until ctx ends or one of them breaks. Requests end first: the decisions go

@@ -20,7 +20,6 @@ const (
 var tooLarge = map[string]int{
 	"ao/coordinator.Coordinator":     135,
 	"ao/coordinator.roster":          42,
-	"ao/coordinator/httpapi.API":     75,
 	"ao/coordinator/journal.Journal": 128,
 }
 

@@ -1,0 +1,84 @@
+package httpapi
+
+import (
+	"context"
+
+	"ao/coordinator"
+	"ao/coordinator/journal"
+	"ao/coordinator/ledger"
+	"ao/shared/agent"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Runs starts and stops runs, and tells of them.
+type Runs interface {
+	Submit(ctx context.Context, body []byte, scope, key string) (coordinator.Accepted, error)
+	Validate(ctx context.Context, body []byte) (coordinator.Validation, error)
+	Runs(ctx context.Context, q journal.Query) (journal.Page, error)
+	Show(ctx context.Context, id string) (run.Run, error)
+	Result(ctx context.Context, id string) (run.Result, run.Run, error)
+	Finish(ctx context.Context, a coordinator.Accepted) (o coordinator.Outcome, ended bool, err error)
+	Await(ctx context.Context, id string) (o coordinator.Outcome, ended bool, err error)
+	Outcome(ctx context.Context, id string) (coordinator.Outcome, error)
+	StopRun(ctx context.Context, id string, tree bool) (coordinator.StoppedRun, error)
+}
+
+// Callbacks tells which runs call back, and has an HTTP callback tried again.
+type Callbacks interface {
+	Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error)
+	Redeliver(ctx context.Context, id string) (run.Run, error)
+}
+
+// Sessions tells of sessions, stops and deletes them, and knows whose a session token is and what one session may do with another.
+type Sessions interface {
+	Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
+	Session(ctx context.Context, id string) (run.Session, error)
+	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
+	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
+	StopSession(ctx context.Context, id string, tree bool) (coordinator.StoppedSession, error)
+	DeleteSession(ctx context.Context, id string) error
+	SessionOf(ctx context.Context, token string) (session string, err error)
+	Within(ctx context.Context, session, own string, itself bool) error
+	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
+}
+
+// Agents tells of agents and changes their definitions.
+type Agents interface {
+	Agents(status string) ([]agent.Blueprint, error)
+	BrokenAgents() []agent.Bad
+	Agent(ctx context.Context, name string) (agent.Blueprint, error)
+	CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error)
+	ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error)
+	DeleteAgent(ctx context.Context, name string) error
+}
+
+// Schemas keeps output schemas by name.
+type Schemas interface {
+	Schemas(ctx context.Context) ([]coordinator.Schema, error)
+	Schema(ctx context.Context, name string) (coordinator.Schema, error)
+	CreateSchema(ctx context.Context, raw []byte) (coordinator.Schema, error)
+	DeleteSchema(ctx context.Context, name string) error
+}
+
+// Runners tells who takes runs, registers runners and drains them.
+type Runners interface {
+	Runners() []coordinator.RunnerView
+	Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error)
+	Drain(ctx context.Context, id string) error
+}
+
+// Insight tells how everything stands, why a run waits or ended, and whether every promise was kept.
+type Insight interface {
+	Status(ctx context.Context) coordinator.Status
+	Explain(ctx context.Context, id string, inside bool) (coordinator.Explanation, error)
+	Ledger(ctx context.Context) (ledger.Report, error)
+}
+
+// History tells what happens in sessions while it happens, and what happened.
+type History interface {
+	Get(ctx context.Context, id string) (run.Run, error)
+	Active(id string) (journal.Active, bool)
+	Stream(ctx context.Context, session, after string, emit func(journal.Item) error) error
+	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
+}

@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+// route is one way in, as the code uses it and as GET / tells of it.
+type route struct {
+	Method string   `json:"method"`
+	Path   string   `json:"path"`
+	Query  []string `json:"query,omitempty"` // parameters it knows; any other is refused by name
+	Say    string   `json:"what"`
+	ok     int
+	do     func(*gin.Context, query) (any, error)
+	live   bool // a stream without end
+}
+
+// filters are the parameters of the lists of runs and sessions.
+var filters = []string{"status", "agent_name", "session_id", "parent_session_id", "created_after", "limit", "cursor"}
+
+// ofRegistries are the beginnings of the paths at which agents and runners are told of or changed.
+var ofRegistries = []string{"/agents", "/runner", "/runs/validate"}
+
+// knowing reads the parameters that a route knows, and hands them on. registries says why agents and runners are not known yet.
+func (r route) knowing(registries func() error) handler {
+	needs := slices.ContainsFunc(ofRegistries, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
+	return func(g *gin.Context) (any, error) {
+		if needs {
+			if err := registries(); err != nil {
+				return nil, err
+			}
+		}
+		q, err := readQuery(g.Request.URL.RawQuery, r.Query)
+		if err != nil {
+			return nil, err
+		}
+		return r.do(g, q)
+	}
+}

@@ -1,0 +1,70 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"ao/shared/fault"
+	"ao/shared/metric"
+
+	"github.com/gin-gonic/gin"
+)
+
+// serviceAPI answers for the process itself: what there is here, whether it is alive and ready, and what it counted.
+type serviceAPI struct {
+	routes    []route
+	document  []byte // openapi.json
+	readiness func() error
+	registry  *metric.Registry // nil: nothing is counted
+}
+
+func (a *serviceAPI) index(*gin.Context, query) (any, error) {
+	return struct {
+		Name   string  `json:"name"`
+		Routes []route `json:"routes"`
+	}{"Agent Orchestrator", a.routes}, nil
+}
+
+type state struct {
+	Status string `json:"status"`
+}
+
+func (a *serviceAPI) health(*gin.Context, query) (any, error) { return state{"ok"}, nil }
+
+func (a *serviceAPI) ready(*gin.Context, query) (any, error) {
+	if err := a.readiness(); err != nil {
+		return nil, err
+	}
+	return state{"ready"}, nil
+}
+
+// openAPI answers GET /openapi.json.
+func (a *serviceAPI) openAPI(g *gin.Context, _ query) (any, error) {
+	return json.RawMessage(a.document), nil
+}
+
+// metrics answers who monitors.
+func (a *serviceAPI) metrics(g *gin.Context, _ query) (any, error) {
+	if a.registry == nil {
+		return nil, fault.New(fault.NotFound, "", "This coordinator counts nothing")
+	}
+	a.registry.Handler().ServeHTTP(&paced{ResponseWriter: g.Writer}, g.Request)
+	return written{}, nil
+}
+
+// Starting answers requests that come before there is a coordinator to ask: all is refused for the moment, but that the
+// process is alive.
+func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = jsonType, noStore, noSniff
+	var b bytes.Buffer
+	if r.URL.Path == "/health" {
+		_ = encode(&b, state{"ok"})
+	} else {
+		h.Set("Retry-After", "1")
+		w.WriteHeader(status[why.Kind])
+		_ = encode(&b, why)
+	}
+	_ = send(w, b.Bytes())
+}

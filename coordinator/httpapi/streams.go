@@ -1,0 +1,204 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/budget"
+	"ao/coordinator/journal"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"github.com/gin-gonic/gin"
+)
+
+// streamsAPI answers with live streams.
+type streamsAPI struct {
+	history History
+	runs    Runs
+	guard   *guard // asked at every beat whether the reader's token still counts
+	seats   *seats
+	ends    *ends
+	beat    time.Duration
+	log     *slog.Logger
+}
+
+// soon is how long a stream that has nothing to say keeps its reader without an answer; until then an error has a status.
+const soon = 100 * time.Millisecond
+
+// live runs f with a stream to the caller: heartbeats go out meanwhile, and f's context ends with the caller, with its token, with us,
+// or with a connection that takes no more. An error before the first piece is an ordinary answer.
+func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (any, error) {
+	s := &sse{w: g.Writer}
+	ctx, end := context.WithCancelCause(g.Request.Context())
+	cancel := func() { end(nil) }
+	defer cancel()
+	defer context.AfterFunc(a.ends.streaming, cancel)()
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for pause := soon; ; pause = a.beat {
+			t := time.NewTimer(pause)
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-t.C:
+			}
+			if s.beat() != nil {
+				cancel()
+				return
+			}
+			if _, err := a.guard.identify(g.Request); fault.KindOf(err) == fault.Unauthorized {
+				end(err)
+				return
+			}
+		}
+	})
+	err := f(ctx, s)
+	cancel()
+	beats.Wait()
+	if over := context.Cause(ctx); err != nil && fault.KindOf(over) == fault.Unauthorized {
+		err = over
+	}
+	switch {
+	case err == nil, g.Request.Context().Err() != nil:
+		return written{}, nil
+	case a.ends.streaming.Err() != nil: // we are going; the reader comes back with its position, to us or another
+		if !s.opened() {
+			_ = s.beat()
+		}
+		return written{}, nil
+	case !s.opened():
+		return nil, err
+	case s.err != nil:
+		a.log.Info("reader of a live stream cut off", "request", requestID(g), "err", s.err)
+		return written{}, nil
+	}
+	fa := fault.Of(err)
+	a.log.Warn("live stream ended", "request", requestID(g), "err", err)
+	_ = s.tell("", "error", fa)
+	return written{}, nil
+}
+
+// sessions is GET /sse/sessions: what happens in one session, or in all.
+func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
+	session := q.check("session_id", run.CheckSessionID)
+	if q.err != nil {
+		return nil, q.err
+	}
+	leave, err := a.take(g)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	after := g.Request.Header.Get("Last-Event-ID")
+	return a.live(g, func(ctx context.Context, s *sse) error {
+		return a.history.Stream(ctx, session, after, func(i journal.Item) error {
+			defer budget.Sent(ctx)
+			return s.tell(i.ID, i.Event, i.Data)
+		})
+	})
+}
+
+// take reserves a seat for the caller's stream.
+func (a *streamsAPI) take(g *gin.Context) (leave func(), err error) { return a.seats.take(caller(g)) }
+
+// The events of a sync run's stream beside `event`: first accepted, last result, or timeout where the wait is over before the run.
+const (
+	sayAccepted = "accepted"
+	sayResult   = "result"
+	sayTimeout  = "timeout"
+)
+
+// errEnded ends a stream: the run has.
+var errEnded = errors.New("the run has ended")
+
+// run is POST /runs with mode sync for a reader of event streams.
+func (a *streamsAPI) run(g *gin.Context, acc coordinator.Accepted, wait time.Duration) (any, error) {
+	g.Writer.Header().Set("Location", "/runs/"+acc.RunID)
+	began := time.Now()
+	defer func() { of(g).waited = time.Since(began) }()
+	return a.live(g, func(ctx context.Context, s *sse) error {
+		if err := s.tell("", sayAccepted, acc); err != nil {
+			return err
+		}
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		defer context.AfterFunc(a.ends.waiting, cancel)()
+		err := a.follow(waiting, acc, s)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case a.ends.waiting.Err() != nil: // we end
+			return s.tell("", sayTimeout, acc)
+		case waiting.Err() != nil:
+			return s.tell("", sayTimeout, acc.Late(wait))
+		case err != nil:
+			return err
+		}
+		out, err := a.runs.Outcome(ctx, acc.RunID)
+		if err != nil {
+			return err
+		}
+		return s.tell("", sayResult, out)
+	})
+}
+
+// follow tells the events of a run until it has ended.
+func (a *streamsAPI) follow(ctx context.Context, acc coordinator.Accepted, s *sse) error {
+	tell := func(id string, e run.Event) error {
+		defer budget.Sent(ctx)
+		if e.RunID != acc.RunID {
+			return nil
+		}
+		if err := s.tell(id, journal.ItemEvent, e); err != nil {
+			return err
+		}
+		if e.Type == run.EventCompleted || e.Type == run.EventFailed || e.Type == run.EventStopped {
+			return errEnded
+		}
+		return nil
+	}
+	if _, err := a.history.Get(ctx, acc.RunID); err != nil { // known from here on
+		return err
+	}
+	var err error
+	if active, ok := a.history.Active(acc.RunID); ok {
+		err = a.history.Stream(ctx, acc.SessionID, journal.Before(active.FirstSeq), func(i journal.Item) error {
+			if e, ok := i.Data.(run.Event); ok {
+				return tell(i.ID, e)
+			}
+			return nil
+		})
+	} else {
+		err = a.retell(ctx, acc.SessionID, tell)
+	}
+	if errors.Is(err, errEnded) {
+		return nil
+	}
+	return err
+}
+
+// retell tells the events of a session from its beginning to its end so far.
+func (a *streamsAPI) retell(ctx context.Context, session string, tell func(id string, e run.Event) error) error {
+	after := ""
+	for {
+		list, next, err := a.history.Events(ctx, session, after, 1000)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if err := tell("", e); err != nil {
+				return err
+			}
+		}
+		if len(list) == 0 || next == after {
+			return nil
+		}
+		after = next
+	}
+}
