@@ -271,9 +271,9 @@ func (a *agents) look(ctx context.Context, name string) (k known, ok bool, err e
 	case err == nil:
 		a.put(name, raw, rev)
 	case errors.Is(err, bus.ErrNone):
-		owners, _, err := a.c.owners(ctx)
+		owners, _, err := a.c.names.owners(ctx)
 		if err == nil && owners[name].Runner != "" {
-			_, err = a.c.fleet.refresh(ctx, owners[name].Runner)
+			_, err = a.c.registered.refresh(ctx, owners[name].Runner)
 		}
 		if err != nil {
 			return k, false, notKnown(err)

@@ -53,7 +53,8 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 		defer c.fleet.mu.Unlock()
 		m := c.fleet.members[silent]
 		if m != nil { // and it has been listened for as long
-			m.heard, c.fleet.since = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
+			m.heard = time.Now().Add(-time.Hour)
+			c.expiry.listened(m.heard)
 		}
 		return m == nil
 	})

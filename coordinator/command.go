@@ -16,21 +16,6 @@ import (
 // back is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not listen yet.
 const back = 1500 * time.Millisecond
 
-// insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment later too, where
-// connections were cut, or the runner registered, just now.
-func (c *Coordinator) insistent(ctx context.Context, runner string, registered time.Time, cmd fleet.Command) (fleet.CommandReply, error) {
-	reply, err := c.commands.Command(ctx, runner, cmd)
-	if !errors.Is(err, bus.ErrNobody) || min(c.leases.hearing.listening(), time.Since(registered).Abs()) >= 2*back {
-		return reply, err
-	}
-	select {
-	case <-ctx.Done():
-		return reply, ctx.Err()
-	case <-time.After(back):
-		return c.commands.Command(ctx, runner, cmd)
-	}
-}
-
 // commander asks runners.
 type commander struct {
 	bus interface {
@@ -38,6 +23,8 @@ type commander struct {
 	}
 	door func(runner string) string // the part of its subject that nobody else listens on
 	log  *slog.Logger
+
+	listening func() time.Duration // for how long everything that is said has been heard
 }
 
 // Command asks something of a runner; it answers within a second or counts as silent.
@@ -57,6 +44,21 @@ func (c *commander) Command(ctx context.Context, runner string, cmd fleet.Comman
 		return reply, err
 	}
 	return reply, json.Unmarshal(raw, &reply)
+}
+
+// insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment later too, where
+// connections were cut, or the runner registered, just now.
+func (c *commander) insistent(ctx context.Context, runner string, registered time.Time, cmd fleet.Command) (fleet.CommandReply, error) {
+	reply, err := c.Command(ctx, runner, cmd)
+	if !errors.Is(err, bus.ErrNobody) || min(c.listening(), time.Since(registered).Abs()) >= 2*back {
+		return reply, err
+	}
+	select {
+	case <-ctx.Done():
+		return reply, ctx.Err()
+	case <-time.After(back):
+		return c.Command(ctx, runner, cmd)
+	}
 }
 
 // TellStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.

@@ -85,31 +85,36 @@ func (c Config) withDefaults() Config {
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
-	Journal  *journal.Journal
-	bus      *bus.Bus
-	log      *slog.Logger
-	keys     *keys
-	reads    *reads
-	records  *writer
-	ends     *ender
-	torn     *torn
-	commands *commander
-	agents   *agents
-	fleet    *roster
-	leases   *leases
-	turns    *turns
-	trees    *trees
-	hooks    *hooks
-	tellings *tellings
-	offers   *offers
-	versions *versions.Versions
-	queues   *queues
-	news     *announcer
-	lanes    *tender
-	retained *retention
-	meters   meters
-	started  atomic.Bool // keys and registries are read
-	full     atomic.Bool // the history has no room for new runs
+	*registrar
+	*leaving
+	Journal    *journal.Journal
+	bus        *bus.Bus
+	log        *slog.Logger
+	keys       *keys
+	reads      *reads
+	records    *writer
+	ends       *ender
+	torn       *torn
+	commands   *commander
+	agents     *agents
+	fleet      *roster
+	registered *registrations
+	names      *names
+	expiry     *expiry
+	leases     *leases
+	turns      *turns
+	trees      *trees
+	hooks      *hooks
+	tellings   *tellings
+	offers     *offers
+	versions   *versions.Versions
+	queues     *queues
+	news       *announcer
+	lanes      *tender
+	retained   *retention
+	meters     meters
+	started    atomic.Bool // keys and registries are read
+	full       atomic.Bool // the history has no room for new runs
 
 	scheduler *control.Scheduler
 }
@@ -123,7 +128,7 @@ func New(cfg Config) *Coordinator {
 		Key:     c.keys.Of,
 		Checked: c.keys.Marked,
 	})
-	c.fleet = newRoster(c)
+	wireRoster(c)
 	c.agents = newAgents(c)
 	c.leases = newLeases(c)
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
@@ -132,6 +137,7 @@ func New(cfg Config) *Coordinator {
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers = newOffers(c)
+	wireRunners(c)
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }
@@ -140,7 +146,7 @@ func New(cfg Config) *Coordinator {
 func (c *Coordinator) recording() {
 	c.reads = &reads{stream: c.bus, history: c.Journal}
 	c.records = &writer{stream: c.bus, history: c.Journal, keys: c.keys, versions: c.versions}
-	c.commands = &commander{bus: c.bus, door: c.fleet.door, log: c.log}
+	c.commands = &commander{bus: c.bus, door: c.fleet.door, log: c.log, listening: c.leases.hearing.listening}
 	c.torn = &torn{stream: c.bus, history: c.Journal, past: c.reads, log: c.log}
 	c.ends = &ender{
 		records: c.records, stream: c.bus, history: c.Journal, past: c.reads, heard: c.leases.hearing, stopper: c.commands, spans: c.Trace, log: c.log,

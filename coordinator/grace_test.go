@@ -150,7 +150,7 @@ func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
 	farewell(t, c, one, true)
 	natstest.Until(t, "it has left", func() bool { return shownAs(c) == "" })
 	natstest.Until(t, "that is stored", func() bool {
-		m, _, err := c.fleet.stored(t.Context(), one.ID())
+		m, _, err := c.registered.stored(t.Context(), one.ID())
 		return err == nil && !m.LeftAt.IsZero()
 	})
 	submit(t, c, `{"agent_name":"a"}`, "")
@@ -164,13 +164,13 @@ func TestWhatEndsAGrace(t *testing.T) {
 		"time": func(t *testing.T, c *Coordinator, one fleet.Runner) {
 			long := time.Now().Add(-c.NoMatch)
 			natstest.Until(t, "it is over", func() bool {
+				c.expiry.listened(long) // somebody did
 				c.fleet.mu.Lock()
-				c.fleet.since = long // somebody listened
 				if m := c.fleet.members[one.ID()]; m != nil {
 					m.left = long
 				}
 				c.fleet.mu.Unlock()
-				_, rev, err := c.fleet.stored(t.Context(), one.ID())
+				_, rev, err := c.registered.stored(t.Context(), one.ID())
 				return err == nil && rev == 0
 			})
 		},
@@ -296,7 +296,7 @@ func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 	c.fleet.members[one.ID()].left = time.Now().Add(-2 * c.NoMatch)
 	c.fleet.mu.Unlock()
 	register(t, c, stranger("s", echo("a")))
-	if err := c.fleet.remove(t.Context(), one.ID(), is("")); err != nil {
+	if err := c.leaving.remove(t.Context(), one.ID(), is("")); err != nil {
 		t.Fatal(err)
 	}
 	third := runner("third", numbered("a", "n"))

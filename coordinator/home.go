@@ -3,9 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -40,39 +38,8 @@ func (c *Coordinator) MayCome(err error) bool {
 	if !errors.Is(err, errNoAgent) {
 		return false
 	}
-	return time.Since(c.fleet.began) < c.NoMatch || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
+	return c.fleet.departed.young() || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
 		name, _ := f.Value.(string)
-		return f.Name == "agent_name" && c.fleet.had(name, c.NoMatch)
+		return f.Name == "agent_name" && c.fleet.departed.had(name)
 	})
-}
-
-// leaves notes that a runner left; its host and profile, and its agents, are remembered for as long as a run may wait for it.
-func (r *roster) leaves(m *member) {
-	now := time.Now()
-	maps.DeleteFunc(r.left, func(_ [2]string, at time.Time) bool { return now.Sub(at) > r.c.NoMatch })
-	maps.DeleteFunc(r.gone, func(_ string, at time.Time) bool { return now.Sub(at) > r.c.NoMatch })
-	for name := range m.Set {
-		r.gone[name] = now
-	}
-	r.left[[2]string{m.Hostname, m.ExecutorProfile}] = now
-}
-
-// had tells whether a runner that announced an agent left within the time before.
-func (r *roster) had(name string, within time.Duration) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return time.Since(r.gone[name]) < within
-}
-
-// seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process can know.
-func (r *roster) seen(home run.Demands, within time.Duration) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, m := range r.members {
-		if m.Hostname == home.Hostname && m.ExecutorProfile == home.ExecutorProfile {
-			return true
-		}
-	}
-	left, ok := r.left[[2]string{home.Hostname, home.ExecutorProfile}]
-	return ok && time.Since(left) < within || time.Since(r.began) < within
 }

@@ -73,7 +73,7 @@ func TestWhichAgentsMayCome(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	id := register(t, c, runner("one", echo("back"))).RunnerID
-	if err := c.fleet.remove(t.Context(), id, is("one")); err != nil { // it was silent for long
+	if err := c.leaving.remove(t.Context(), id, is("one")); err != nil { // it was silent for long
 		t.Fatal(err)
 	}
 	may := func(agent string) bool {
@@ -84,10 +84,11 @@ func TestWhichAgentsMayCome(t *testing.T) {
 	if !may("back") || !may("other") || c.MayCome(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) || c.MayCome(nil) {
 		t.Error("just begun")
 	}
-	ago := func(d time.Duration) {
-		c.fleet.mu.Lock()
-		defer c.fleet.mu.Unlock()
-		c.fleet.began, c.fleet.gone["back"] = time.Now().Add(-2*c.NoMatch), time.Now().Add(-d)
+	ago := func(since time.Duration) {
+		d := c.fleet.departed
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.began, d.gone["back"] = time.Now().Add(-2*c.NoMatch), time.Now().Add(-since)
 	}
 	if ago(c.NoMatch / 2); !may("back") || may("other") {
 		t.Error("its runner left a while ago")

@@ -35,7 +35,7 @@ func (l *leases) beat(ctx context.Context, b fleet.Beat) (fleet.BeatReply, error
 	now := time.Now()
 	r, known, superseded, err := l.c.fleet.beat(ctx, b)
 	if superseded { // or it is the successor, and that is not known here yet: who is sent away wrongly ends
-		if _, unread := l.c.fleet.refresh(ctx, b.RunnerID); unread == nil {
+		if _, unread := l.c.registered.refresh(ctx, b.RunnerID); unread == nil {
 			r, known, superseded, err = l.c.fleet.beat(ctx, b)
 		} else {
 			superseded = false
@@ -197,27 +197,4 @@ func (l *leases) end() {
 	l.die()
 	l.mu.Unlock()
 	l.wg.Wait()
-}
-
-// of are the attempts that a runner has begun, and not done its part of.
-func (l *leases) of(runner string) (all []journal.Active) {
-	l.c.Journal.Begun(func(a journal.Active) bool {
-		if a.Claim.RunnerID == runner && a.OfferSeq == 0 {
-			all = append(all, a)
-		}
-		return true
-	})
-	return all
-}
-
-// count is how many such attempts each runner has.
-func (l *leases) count() map[string]int {
-	n := map[string]int{}
-	l.c.Journal.Begun(func(a journal.Active) bool {
-		if a.OfferSeq == 0 {
-			n[a.Claim.RunnerID]++
-		}
-		return true
-	})
-	return n
 }

@@ -19,13 +19,14 @@ type Member struct {
 	Unnamed bool          // its last heartbeat came from a NATS that does not say with whose credential
 	Ahead   time.Duration // by how much its clock is before ours
 	Ticked  bool          // that is known
+	Size    int           // of its registration, in bytes
 }
 
 // now is how a member stands. The caller holds mu.
 func (r *roster) now(m *member) Member {
-	at := Member{Runner: m.Runner, ID: m.id, Status: r.status(m), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero()}
+	at := Member{Runner: m.Runner, ID: m.id, Status: r.status(m), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
 	if !m.LeftAt.IsZero() {
-		at.Left, at.Until = m.left, m.until(r.c.NoMatch)
+		at.Left, at.Until = m.left, m.until(r.noMatch)
 	}
 	return at
 }
@@ -160,4 +161,29 @@ func (r *roster) takers(w fleet.Want) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// leaveSince notes when a runner left: now, where old says that it was known and there before; else what its registration says, which
+// may be by a clock that is ahead.
+func (m *member) leaveSince(old *member) {
+	now := time.Now()
+	switch {
+	case m.LeftAt.IsZero():
+	case old != nil && old.LeftAt.Equal(m.LeftAt):
+		m.left = old.left
+	case old != nil && old.Instance == m.Instance, m.LeftAt.After(now):
+		m.left, m.heard = now, time.Time{}
+	default:
+		m.left, m.heard = m.LeftAt, time.Time{}
+	}
+}
+
+// parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an agent that no
+// runner owns neither is so.
+func (r *roster) parting(name string) (left, until time.Time, ok bool) {
+	all := r.list(func(m *member) bool { return m.Set[name] != "" })
+	if len(all) == 0 || all[0].Status != fleet.Left {
+		return left, until, false
+	}
+	return all[0].Left, all[0].Until, !all[0].over()
 }

@@ -203,7 +203,7 @@ func TestAnIdentityIsTakenOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.fleet.write(t.Context(), two.ID(), value, rev); !errors.Is(err, bus.ErrTaken) || fault.KindOf(err) != fault.Unavailable {
+	if err := c.registered.write(t.Context(), two.ID(), value, rev); !errors.Is(err, bus.ErrTaken) || fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
 	if _, known, _ := c.fleet.heard(one.ID(), "one"); !known {
@@ -328,9 +328,12 @@ func TestNoRunnerIsRemovedForAPause(t *testing.T) {
 	id := register(t, c, runner("one", echo("a"))).RunnerID
 	long := time.Now().Add(-time.Hour)
 	c.fleet.mu.Lock()
-	c.fleet.members[id].heard, c.fleet.looked, c.fleet.since = long, long, long
+	c.fleet.members[id].heard = long
 	c.fleet.mu.Unlock()
-	c.fleet.silence(t.Context())
+	c.expiry.mu.Lock()
+	c.expiry.looked, c.expiry.since = long, long
+	c.expiry.mu.Unlock()
+	_ = c.expiry.Reconcile(t.Context())
 	if _, known, _ := c.fleet.heard(id, "one"); !known {
 		t.Error("it was removed")
 	}
@@ -371,8 +374,8 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	}
 	natstest.Until(t, "it is removed and NATS did not take what that means", func() bool {
 		long := time.Now().Add(-time.Hour)
+		c.expiry.listened(long) // somebody did, and
 		c.fleet.mu.Lock()
-		c.fleet.since = long // somebody listened, and
 		if m := c.fleet.members[r.ID()]; m != nil {
 			m.heard = long // heard nothing
 		}

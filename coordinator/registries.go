@@ -3,9 +3,43 @@ package coordinator
 import (
 	"time"
 
+	"ao/coordinator/audit"
+	"ao/coordinator/journal"
 	"ao/nats/subject"
 	"ao/shared/fleet"
 )
+
+// wireRoster makes who is registered.
+func wireRoster(c *Coordinator) {
+	bucket := c.bus.Bucket(subject.Runners)
+	c.fleet = &roster{
+		log: c.log, lease: c.Lease, noMatch: c.NoMatch, patience: c.Patience, bucket: bucket, insist: c.insist,
+		changed:  func() { c.scheduler.Wake(registered) },
+		departed: &departures{within: c.NoMatch, began: time.Now(), left: map[[2]string]time.Time{}, gone: map[string]time.Time{}},
+		members:  map[string]*member{}, matched: map[string]bool{},
+	}
+	c.registered = &registrations{bucket: bucket, note: c.fleet.put}
+}
+
+// wireRunners makes how runners come and go.
+func wireRunners(c *Coordinator) {
+	attempts := func(runner string) []journal.Active { return begunBy(c.Journal, runner) }
+	c.names = &names{bucket: c.bus.Bucket(subject.Runners), runners: c.fleet, registered: c.registered, taken: c.agents.has}
+	c.leaving = &leaving{log: c.log, runners: c.fleet, registered: c.registered, names: c.names, commands: c.commands}
+	c.registrar = &registrar{
+		log: c.log, lease: c.Lease, heartbeat: c.Heartbeat, beatEvery: c.beatEvery(), most: c.MaxRunners, apiURL: c.PublicURL,
+		runners: c.fleet, registered: c.registered, names: c.names, commands: c.commands, queues: c.queues,
+		versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
+		attempts: attempts, running: func() map[string]int { return begunCounts(c.Journal) }, abandon: c.leases.giveUp,
+	}
+	c.expiry = &expiry{
+		log: c.log, patience: c.Patience.Remove, lease: c.Lease, connection: c.bus, runners: c.fleet, leaving: c.leaving,
+		attempts: attempts, abandon: c.leases.outright,
+		removed: func(runner string) {
+			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
+		},
+	}
+}
 
 // wireQueues makes the table of queues, and who looks after queues and history.
 func wireQueues(c *Coordinator) {

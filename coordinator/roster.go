@@ -3,23 +3,28 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator/audit"
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/agent"
-	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
 // roster is who may take runs: the registered runners, and when each was heard last.
 type roster struct {
-	c    *Coordinator
+	log      *slog.Logger
+	lease    time.Duration
+	noMatch  time.Duration // how long a run waits for a runner, and names are held
+	patience fleet.Patience
+	bucket   *bus.Bucket
+	insist   insistence
+	changed  func() // is called when a runner registered
+	departed *departures
+
 	read atomic.Bool
 
 	changes atomic.Uint64 // how often a registration has
@@ -29,11 +34,6 @@ type roster struct {
 	matched map[string]bool  // by lane: does an online runner match; forgotten when a runner changes, and after a second
 	owned   map[string]known // runner-owned agents by name; likewise
 	forgot  time.Time        // when both were forgotten last
-	looked  time.Time        // the last look for silence
-	since   time.Time        // listening without interruption
-	began   time.Time
-	left    map[[2]string]time.Time // by host and profile: when a runner left
-	gone    map[string]time.Time    // by the names of its agents: likewise
 }
 
 type member struct {
@@ -51,16 +51,9 @@ type member struct {
 	ticked  time.Time     // when that was said; zero: it never was
 }
 
-func newRoster(c *Coordinator) *roster {
-	return &roster{c: c, members: map[string]*member{}, matched: map[string]bool{}, left: map[[2]string]time.Time{}, gone: map[string]time.Time{}, began: time.Now()}
-}
-
-// owners is the key in bucket `runners` that all registrations compare and set.
-const ownersKey = "_owners"
-
 // watch reads the bucket and follows it.
 func (r *roster) watch(ctx context.Context) error {
-	return watch(ctx, r.c.bus.Bucket(subject.Runners), r.c.insist, r.put, func() { r.read.Store(true) })
+	return watch(ctx, r.bucket, r.insist, r.put, func() { r.read.Store(true) })
 }
 
 func (r *roster) put(id string, value []byte) {
@@ -72,14 +65,14 @@ func (r *roster) put(id string, value []byte) {
 	defer r.forget()
 	if value == nil {
 		if m := r.members[id]; m != nil && m.LeftAt.IsZero() {
-			r.leaves(m)
+			r.departed.note(m.Runner)
 		}
 		delete(r.members, id)
 		return
 	}
 	m := member{id: id, heard: time.Now()} // who we hear of for the first time gets its full patience
 	if err := json.Unmarshal(value, &m.Runner); err != nil {
-		r.c.log.Error("stored runner is unreadable", "runner", id, "err", err)
+		r.log.Error("stored runner is unreadable", "runner", id, "err", err)
 		return
 	}
 	m.size = len(value)
@@ -93,36 +86,7 @@ func (r *roster) put(id string, value []byte) {
 	m.leaveSince(old)
 	r.members[id] = &m
 	r.changes.Add(1)
-	r.c.scheduler.Wake(registered)
-}
-
-// refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its revision, 0 where there
-// is none.
-func (r *roster) refresh(ctx context.Context, id string) (rev uint64, err error) {
-	value, rev, err := r.c.bus.Bucket(subject.Runners).Get(ctx, id)
-	if err != nil && !errors.Is(err, bus.ErrNone) {
-		return 0, err
-	}
-	r.put(id, value)
-	return rev, nil
-}
-
-// write stores a registration in place of the one that was read with this revision, 0 for none. ErrTaken: it has changed meanwhile.
-func (r *roster) write(ctx context.Context, id string, value []byte, rev uint64) error {
-	b := r.c.bus.Bucket(subject.Runners)
-	var err error
-	if rev == 0 {
-		_, err = b.Create(ctx, id, value)
-	} else {
-		_, err = b.Update(ctx, id, value, rev)
-	}
-	if errors.Is(err, bus.ErrTaken) {
-		return fault.Wrap(fault.Unavailable, "", "The runner registers just now; try again", err)
-	} else if err != nil {
-		return unavailable(err)
-	}
-	r.put(id, value)
-	return nil
+	r.changed()
 }
 
 // forget drops what is made from members. The caller holds mu.
@@ -138,12 +102,12 @@ func stale(forgot time.Time) bool { return time.Since(forgot) >= remembered }
 
 func (r *roster) status(m *member) string {
 	if !m.LeftAt.IsZero() {
-		if time.Since(m.heard) < r.c.Lease {
+		if time.Since(m.heard) < r.lease {
 			return fleet.Draining
 		}
 		return fleet.Left
 	}
-	s := r.c.Patience.Status(time.Since(m.heard))
+	s := r.patience.Status(time.Since(m.heard))
 	if s == fleet.Online && (m.Draining || m.going) {
 		return fleet.Draining
 	}
@@ -198,15 +162,15 @@ func (r *roster) announced() map[string]known {
 		if stale(r.forgot) {
 			r.forget()
 		}
-		owned = r.ownedNow()
+		owned = ownedBy(r.listed(nil))
 		r.owned = owned
 	}
 	return owned
 }
 
-func (r *roster) ownedNow() map[string]known {
+// ownedBy are the agents of runners.
+func ownedBy(all []Member) map[string]known {
 	owned := map[string]known{}
-	all := r.listed(nil)
 	byAge(all)
 	for i := range all {
 		m := &all[i]
@@ -251,73 +215,4 @@ func (r *roster) tick(id string, at time.Time) {
 	if ahead := at.Sub(now.Round(0)); m.ticked.IsZero() || ahead.Abs() <= m.ahead.Abs() || now.Sub(m.ticked) > time.Minute {
 		m.ahead, m.ticked = ahead, now
 	}
-}
-
-// deaf is how long nobody may have listened before silence proves nothing any more.
-const deaf = 5 * time.Second
-
-// silence drops runners that were silent for too long while somebody listened, and what is held of those that left and is over. It is
-// called once a second.
-func (r *roster) silence(ctx context.Context) error {
-	gone := map[string]string{}
-	now := time.Now()
-	r.mu.Lock()
-	if now.Sub(r.looked) > deaf || !r.c.bus.Connected() {
-		r.since = now
-	}
-	r.looked = now
-	for id, m := range r.members {
-		if r.status(m) == fleet.Removed && now.Sub(r.since) >= r.c.Patience.Remove {
-			gone[id] = m.Instance
-		}
-	}
-	ended, over := r.parted(now.Sub(r.since))
-	r.mu.Unlock()
-	r.part(ctx, ended, over)
-	for id, instance := range gone {
-		r.c.log.Warn("runner removed: no heartbeat", "runner", id, "after", r.c.Patience.Remove)
-		if err := r.remove(ctx, id, is(instance)); err != nil {
-			r.c.log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
-			continue
-		}
-		r.c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: id}})
-		for _, a := range r.c.leases.of(id) { // where a lease is longer than that
-			if a.Claim.Instance == instance {
-				go r.c.leases.outright(ctx, a, "no heartbeat until its runner was removed")
-			}
-		}
-	}
-	return nil
-}
-
-// RunnerView is a runner as readers see it.
-type RunnerView struct {
-	ID string `json:"runner_id"`
-	fleet.Identity
-	Tags                []string  `json:"tags"`
-	RequireMatchingTags bool      `json:"require_matching_tags"`
-	MaxConcurrentRuns   int       `json:"max_concurrent_runs"`
-	Agents              []string  `json:"agents"`
-	Status              string    `json:"status"`
-	Running             int       `json:"running"`
-	RegisteredAt        time.Time `json:"registered_at"`
-	LastHeartbeat       time.Time `json:"last_heartbeat"`
-}
-
-// Runners lists the registered runners that are there, or may come back by themselves.
-func (c *Coordinator) Runners() []RunnerView {
-	running, all := c.leases.count(), c.fleet.list(nil)
-	list := make([]RunnerView, 0, len(all))
-	for _, m := range all {
-		if m.Status == fleet.Left {
-			continue
-		}
-		tags := m.Tags
-		if tags == nil {
-			tags = []string{}
-		}
-		list = append(list, RunnerView{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, fleet.Names(m.Set),
-			m.Status, running[m.ID], m.RegisteredAt, m.Heard.UTC()})
-	}
-	return list
 }

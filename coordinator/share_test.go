@@ -115,7 +115,7 @@ func TestAProfileHasItsShareOfBytes(t *testing.T) {
 	c.fleet.mu.Lock()
 	c.fleet.members["rnr_large"] = &member{Runner: runner("one"), id: "rnr_large", heard: time.Now(), size: registryBytes/2 - 100}
 	c.fleet.mu.Unlock()
-	if err := c.fleet.admit("rnr_large", runner("two").Identity, registryBytes/2-100); err != nil {
+	if err := c.registrar.admit("rnr_large", runner("two").Identity, registryBytes/2-100); err != nil {
 		t.Errorf("it takes its own place: %v", err)
 	}
 	more := runner("one")
@@ -165,10 +165,10 @@ func TestAProfileHasItsShareOfNames(t *testing.T) {
 	register(t, c, other) // its own names of before make room
 
 	last := host("greedy", made-1)
-	if err := c.fleet.remove(t.Context(), last.ID(), is(last.Instance)); err != nil {
+	if err := c.leaving.remove(t.Context(), last.ID(), is(last.Instance)); err != nil {
 		t.Fatal(err)
 	}
-	err := c.changeOwners(t.Context(), func(owners map[string]owner) (bool, error) { // as if its end had freed none of them
+	err := c.names.change(t.Context(), func(owners map[string]owner) (bool, error) { // as if its end had freed none of them
 		for _, a := range last.Agents {
 			owners[a.Name] = owner{Hash: a.Hash(), Type: run.Procedural, Profile: "greedy", Runner: last.ID()}
 		}
@@ -182,7 +182,7 @@ func TestAProfileHasItsShareOfNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	register(t, c, host("greedy", made))
-	owners, _, err := c.owners(t.Context())
+	owners, _, err := c.names.owners(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ type LaneStatus struct {
 // Status tells how everything stands.
 func (c *Coordinator) Status(ctx context.Context) Status {
 	c.own(ctx)
-	s := Status{At: time.Now().UTC(), Since: c.fleet.began.UTC(), Sequence: c.Journal.Seq(), Totals: c.Journal.Totals(), Runners: map[string]int{}, Pending: c.MaxPending}
+	s := Status{At: time.Now().UTC(), Since: c.fleet.departed.began.UTC(), Sequence: c.Journal.Seq(), Totals: c.Journal.Totals(), Runners: map[string]int{}, Pending: c.MaxPending}
 	s.Runs.Pending, _, s.Runs.Ended = c.Journal.Counts()
 	busy := map[string]int{}
 	c.Journal.Begun(func(a journal.Active) bool {

@@ -1,0 +1,212 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"time"
+
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// owner is who a runner-owned agent's name belongs to, in the table that all registrations compare and set.
+type owner struct {
+	Hash    string    `json:"hash"`
+	Type    string    `json:"executor_type,omitempty"`
+	Profile string    `json:"profile"`
+	Runner  string    `json:"runner_id"`
+	At      time.Time `json:"at"`
+}
+
+// names are the names of runners' agents: the table of owners, which all registrations compare and set. It is bucket `runners`' own key.
+type names struct {
+	bucket     *bus.Bucket
+	runners    *roster
+	registered *registrations
+	taken      func(name string) bool // by an agent of the coordinators' own
+}
+
+// ownersKey is the key in bucket `runners` that all registrations compare and set.
+const ownersKey = "_owners"
+
+// claim makes the runner's agents' names its own, or a replica's; the first one wins.
+func (n *names) claim(ctx context.Context, id string, r fleet.Runner) error {
+	for name := range r.Set {
+		if n.taken(name) {
+			return collision(name, nil, "the coordinator itself")
+		}
+	}
+	return n.change(ctx, func(owners map[string]owner) (bool, error) {
+		var names []string // that are to be its own
+		for name, hash := range r.Set {
+			o, ok := owners[name]
+			if ok && o.Hash == hash && o.Profile == r.ExecutorProfile && n.has(o.Runner, name, hash) {
+				continue // a replica
+			}
+			if ok && (o.Hash != hash || o.Profile != r.ExecutorProfile) {
+				if _, err := n.registered.refresh(ctx, o.Runner); err != nil {
+					return false, unavailable(err)
+				}
+				if rival := n.rival(name, o, id, r.ExecutorProfile); rival != "" {
+					return false, collision(name, rival, "runner "+rival)
+				}
+			}
+			names = append(names, name)
+		}
+		return len(names) > 0, n.give(owners, id, r, names)
+	})
+}
+
+func collision(name string, runner any, who string) error {
+	return fault.New(fault.Conflict, "agent_name_collision", "Agent '"+name+"' is already registered by "+who+" with another definition; rename one of them").
+		With("agent_name", name).With("existing_runner_id", runner)
+}
+
+// rival is another runner that holds a name against this one and its profile: any that is online; against other profiles also one
+// that drains, or left and is within its grace. A registration so young that its runner is not stored yet counts.
+func (n *names) rival(name string, o owner, id, profile string) string {
+	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second && !n.has(o.Runner, name, o.Hash) {
+		return o.Runner
+	}
+	for _, m := range n.runners.list(func(m *member) bool { return m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile }) {
+		if m.holds(profile) {
+			return m.ID
+		}
+	}
+	return ""
+}
+
+// has tells whether a runner announced this definition.
+func (n *names) has(id, name, hash string) bool {
+	m, ok := n.runners.of(id)
+	return ok && m.Set[name] == hash
+}
+
+// owners reads the table of owners, and its revision; 0: there is none yet.
+func (n *names) owners(ctx context.Context) (map[string]owner, uint64, error) {
+	owners := map[string]owner{}
+	raw, rev, err := n.bucket.Get(ctx, ownersKey)
+	switch {
+	case errors.Is(err, bus.ErrNone):
+		return owners, 0, nil
+	case err != nil:
+		return nil, 0, unavailable(err)
+	}
+	return owners, rev, json.Unmarshal(raw, &owners)
+}
+
+// change changes the table of owners by compare-and-set, so that of two registrations at once one is first.
+func (n *names) change(ctx context.Context, change func(map[string]owner) (bool, error)) error {
+	b := n.bucket
+	for range 20 {
+		owners, rev, err := n.owners(ctx)
+		if err != nil {
+			return err
+		}
+		changed, err := change(owners)
+		if err != nil || !changed {
+			return err
+		}
+		value, err := json.Marshal(owners)
+		if err != nil {
+			return err
+		}
+		if rev == 0 {
+			_, err = b.Create(ctx, ownersKey, value)
+		} else {
+			_, err = b.Update(ctx, ownersKey, value, rev)
+		}
+		if !errors.Is(err, bus.ErrTaken) {
+			return err
+		}
+	}
+	return fault.New(fault.Unavailable, "", "Many runners register at once; try again").After(time.Second)
+}
+
+// free takes the names away that a runner had, where no replica of it has them.
+func (n *names) free(ctx context.Context, gone fleet.Runner) error {
+	return n.change(ctx, func(owners map[string]owner) (bool, error) {
+		changed := false
+		for name, hash := range gone.Set {
+			if o, ok := owners[name]; !ok || o.Hash != hash || o.Profile != gone.ExecutorProfile {
+				continue
+			}
+			if heir := n.heir(name, hash, gone.ExecutorProfile); heir != "" {
+				owners[name] = owner{hash, gone.ExecutorType, gone.ExecutorProfile, heir, time.Now().UTC()}
+			} else {
+				delete(owners, name)
+			}
+			changed = true
+		}
+		return changed, nil
+	})
+}
+
+// heir is another runner of the same profile that announced the same definition.
+func (n *names) heir(name, hash, profile string) string {
+	if all := n.runners.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(all) > 0 {
+		return all[0].ID
+	}
+	return ""
+}
+
+// ownersBytes bounds the table of agents' names: it is one message of at most 1 MiB, with its headers.
+const ownersBytes = 960 << 10
+
+// size bounds what an entry takes in the table of names, in bytes.
+func (o owner) size(name string) int {
+	const members = 128 // their names, and the time
+	return len(name) + len(o.Hash) + len(o.Type) + len(o.Profile) + len(o.Runner) + members
+}
+
+// vacant is how old an entry of the table of names is that may go where no registered runner announces it.
+const vacant = time.Minute
+
+// give gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there is no room,
+// names go that no other runner announces. Who needs no more than before is not refused.
+func (n *names) give(owners map[string]owner, id string, m fleet.Runner, names []string) error {
+	sharer := func(o owner) string { return o.Type + "." + o.Profile }
+	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
+	count := func() (all, own int) {
+		for name, o := range owners {
+			size := o.size(name)
+			if all += size; sharer(o) == sharer(now) {
+				own += size
+			}
+		}
+		return all, own
+	}
+	_, before := count()
+	for _, name := range names {
+		now.Hash = m.Set[name]
+		owners[name] = now
+	}
+	all, own := count()
+	if own <= before || own <= ownersBytes-all {
+		return nil
+	}
+	n.vacate(owners, id, m)
+	if all, own = count(); own <= before || own <= ownersBytes-all {
+		return nil
+	}
+	free := max(ownersBytes-all+own-before, 0)
+	return fault.Newf(fault.Busy, "the share of profile %s is used up: the names of its runners' agents take %d bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners of that profile",
+		sharer(now), before, free, ownersBytes).After(30 * time.Second)
+}
+
+// vacate drops names that nobody announces: those that this runner announced before, and any other's that are not new.
+func (n *names) vacate(owners map[string]owner, id string, m fleet.Runner) {
+	announced := map[string]bool{}
+	for _, other := range n.runners.list(func(at *member) bool { return at.id != id }) {
+		for name := range other.Set {
+			announced[name] = true
+		}
+	}
+	maps.DeleteFunc(owners, func(name string, o owner) bool {
+		_, kept := m.Set[name]
+		return !kept && !announced[name] && (o.Runner == id || time.Since(o.At) > vacant)
+	})
+}
