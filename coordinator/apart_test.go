@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/nats/natstest"
 	"ao/shared/run"
 )
@@ -15,7 +16,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour})
 	hangs := make(chan struct{})
-	c.turns.renew = func(ctx context.Context, s run.Spec, _ known) (run.Spec, error) {
+	c.turns.renew = func(ctx context.Context, s run.Spec, _ agents.Resolved) (run.Spec, error) {
 		close(hangs) // once: nobody looks at what waits before this is over
 		<-ctx.Done()
 		return s, ctx.Err()

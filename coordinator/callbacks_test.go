@@ -28,7 +28,7 @@ type family struct {
 
 func newFamily(t *testing.T, c *Coordinator) family {
 	t.Helper()
-	if _, err := c.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"thinks"}`)); err != nil {
+	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"thinks"}`)); err != nil {
 		t.Fatal(err)
 	}
 	f := family{t, c, fleet.Runner{Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8}}
@@ -452,7 +452,7 @@ func TestAnInactiveParentIsTold(t *testing.T) {
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
-	if _, err := f.c.ChangeAgent(t.Context(), "thinker", []byte(`{"status":"inactive"}`)); err != nil {
+	if _, err := f.c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"status":"inactive"}`)); err != nil {
 		t.Fatal(err)
 	}
 	f.end(child, said("late"))

@@ -108,12 +108,12 @@ func TestNoAgentIsUnknownWhileNATSDoesNotAnswer(t *testing.T) {
 	a, b, slow := pair(t)
 	slow.mu.Lock()
 	defer slow.mu.Unlock()
-	if _, err := a.CreateAgent(t.Context(), []byte(`{"name":"made"}`)); err != nil {
+	if _, err := a.Agents.CreateAgent(t.Context(), []byte(`{"name":"made"}`)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := b.Agent(ctx, "made"); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.Agents.Agent(ctx, "made"); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
 }

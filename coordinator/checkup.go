@@ -216,7 +216,7 @@ func (c *Coordinator) checkPending() checkup.Finding {
 }
 
 func (c *Coordinator) checkAgents() (all []checkup.Finding) {
-	for _, b := range c.BrokenAgents() {
+	for _, b := range c.Agents.BrokenAgents() {
 		if len(all) == few {
 			return append(all, checkup.Bad("agents", "'ao agents --status broken' lists them all", "and more"))
 		}
@@ -227,7 +227,7 @@ func (c *Coordinator) checkAgents() (all []checkup.Finding) {
 		all = append(all, checkup.Bad("agents", "mend the file; a coordinator's is read again when it changes, a worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
-		list, _ := c.Agents("")
+		list, _ := c.Agents.Agents("")
 		all = append(all, checkup.Good("agents", "all %d load", len(list)))
 	}
 	return all

@@ -16,7 +16,7 @@ func newTurns(c *Coordinator) *turns {
 		*ender
 	}{c.records, c.ends}
 	return &turns{
-		history: c.Journal, records: records, runners: c.fleet, queues: c.queues, changes: c.fleet.changes.Load, agent: c.agents.find,
+		history: c.Journal, records: records, runners: c.fleet, queues: c.queues, changes: c.fleet.changes.Load, agent: c.Agents.Find,
 		renew: c.renewed, noMatch: c.NoMatch, log: c.log, waits: map[string]*wait{}, unmatch: map[string]time.Time{},
 	}
 }

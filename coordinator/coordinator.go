@@ -11,10 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/control"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
+	"ao/coordinator/schemas"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -87,6 +89,8 @@ type Coordinator struct {
 	Config
 	*registrar
 	*leaving
+	Agents     *agents.Catalog
+	Schemas    *schemas.Store
 	Journal    *journal.Journal
 	bus        *bus.Bus
 	log        *slog.Logger
@@ -96,10 +100,10 @@ type Coordinator struct {
 	ends       *ender
 	torn       *torn
 	commands   *commander
-	agents     *agents
 	fleet      *roster
 	registered *registrations
 	names      *names
+	announced  *announced
 	expiry     *expiry
 	leases     *leases
 	turns      *turns
@@ -129,7 +133,7 @@ func New(cfg Config) *Coordinator {
 		Checked: c.keys.Marked,
 	})
 	wireRoster(c)
-	c.agents = newAgents(c)
+	c.defining()
 	c.leases = newLeases(c)
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
@@ -168,7 +172,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.fleet.watch(ctx) })
 	g.Go(func() error { return c.queues.watch(ctx) })
-	g.Go(func() error { return c.agents.watch(ctx) })
+	g.Go(func() error { return c.Agents.Watch(ctx) })
 	g.Go(func() error {
 		if err := c.settled(ctx); err != nil {
 			return nil // ctx ended
@@ -221,7 +225,7 @@ var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners
 
 // Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be taken for new.
 func (c *Coordinator) Registries() error {
-	if c.fleet.read.Load() && c.queues.read.Load() && c.agents.read.Load() {
+	if c.fleet.read.Load() && c.queues.read.Load() && c.Agents.Read() {
 		return nil
 	}
 	return errStarting

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -29,7 +30,7 @@ type draft struct {
 	plan
 	c          *Coordinator
 	req        run.Request
-	agent      known
+	agent      agents.Resolved
 	name       string      // the agent's, as asked for or the session's
 	affinity   run.Demands // what the session demands of its next run
 	sessionDir string      // of the session that is resumed
@@ -94,7 +95,7 @@ func (d *draft) goesOn(s run.Session) error {
 
 // known looks for the agent, and whether it can go on with the session.
 func (d *draft) known(ctx context.Context) (err error) {
-	if d.agent, err = d.c.agents.usable(ctx, d.name); err != nil || d.req.Type != run.Resume {
+	if d.agent, err = d.c.Agents.Usable(ctx, d.name); err != nil || d.req.Type != run.Resume {
 		return err
 	}
 	if err := d.c.resumable(ctx, d.agent, d.req.SessionID); err != nil {
@@ -161,9 +162,9 @@ func (d *draft) demands(context.Context) error {
 		}
 	}
 	d.asked = []run.Demands{{ProjectDir: d.req.ProjectDir}, d.req.AdditionalDemands}
-	d.spec.Demands = d.agent.demands(d.affinity, d.asked...)
+	d.spec.Demands = d.agent.Demanded(d.affinity, d.asked...)
 	d.spec.ProjectDir = cmp.Or(d.sessionDir, d.spec.Demands.ProjectDir)
-	d.spec.Agent, d.spec.AgentType, d.spec.Owner = d.name, d.agent.Type, d.agent.ownerHash()
+	d.spec.Agent, d.spec.AgentType, d.spec.Owner = d.name, d.agent.Type, d.agent.OwnerHash()
 	d.spec.Timeout, d.spec.TimeoutBy = timeout(d.req, d.agent)
 	d.spec.Attempts = d.agent.MaxAttempts
 	if d.req.MaxAttempts != nil {
@@ -177,17 +178,17 @@ func (d *draft) demands(context.Context) error {
 
 // model checks that a runner may use the agent's, and finds the run's lane.
 func (d *draft) model(context.Context) error {
-	d.want = d.agent.want(d.spec.Demands)
+	d.want = d.agent.Want(d.spec.Demands)
 	if err := d.c.fleet.permit(d.want, d.agent.Model); err != nil {
 		return err
 	}
-	d.lane = d.agent.laneOf(d.want, append(d.asked, d.affinity)...)
+	d.lane = d.agent.LaneOf(d.want, append(d.asked, d.affinity)...)
 	return nil
 }
 
 // input is what the executor gets: the parameters, the agent as it is now, and what the answer must be.
 func (d *draft) input(ctx context.Context) error {
-	snapshot, err := d.agent.snapshot()
+	snapshot, err := d.agent.Snapshot()
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func sessionExists(id string) error {
 
 // resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
 // before a runner begins it, the turns that follow end, too (Journal.Vain, decision 0024).
-func (c *Coordinator) resumable(ctx context.Context, a known, session string) error {
+func (c *Coordinator) resumable(ctx context.Context, a agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
@@ -246,11 +247,11 @@ func (c *Coordinator) resumable(ctx context.Context, a known, session string) er
 var defaultTimeout = map[string]int{run.Procedural: 300, run.Autonomous: 3600}
 
 // timeout is the limit of the execution and who set it. The agent's, else its profile's value is the upper bound.
-func timeout(req run.Request, a known) (seconds int, by string) {
+func timeout(req run.Request, a agents.Resolved) (seconds int, by string) {
 	seconds, by = defaultTimeout[a.Type], "default"
 	bound, bounder := a.TimeoutSeconds, "agent"
 	if bound == 0 {
-		bound, bounder = a.profileTimeout, "profile"
+		bound, bounder = a.ProfileTimeout, "profile"
 	}
 	if bound > 0 {
 		seconds, by = bound, bounder

@@ -74,7 +74,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	if n := len(c.Runners()); n != 0 {
 		t.Errorf("%d runners are shown", n)
 	}
-	if a, err := c.Agent(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil || *a.Runners != 0 {
+	if a, err := c.Agents.Agent(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil || *a.Runners != 0 {
 		t.Errorf("the agent: %+v %v", a, err)
 	}
 	e, err := c.Explain(t.Context(), ids[0], false)
@@ -83,7 +83,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	}
 	two := elsewhere("two", echo("a"))
 	register(t, c, two)
-	if all, err := c.Agents(""); err != nil || len(all) != 1 || all[0].Runners == nil || *all[0].Runners != 1 {
+	if all, err := c.Agents.Agents(""); err != nil || len(all) != 1 || all[0].Runners == nil || *all[0].Runners != 1 {
 		t.Errorf("the agents: %+v %v", all, err)
 	}
 	for _, id := range ids {

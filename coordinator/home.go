@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ao/coordinator/agents"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -29,13 +30,10 @@ func (c *Coordinator) atHome(session string) error {
 		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 
-// errNoAgent is the cause of the refusal of a run whose agent is not known at all.
-var errNoAgent = errors.New("no such agent")
-
 // MayCome tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it left no longer ago
 // than a run would wait for it (RUN_NO_MATCH_TIMEOUT), or this process began then, and may have begun before its runners were back.
 func (c *Coordinator) MayCome(err error) bool {
-	if !errors.Is(err, errNoAgent) {
+	if !errors.Is(err, agents.ErrNone) {
 		return false
 	}
 	return c.fleet.departed.young() || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {

@@ -102,16 +102,6 @@ func (m *Member) holds(profile string) bool {
 	return false
 }
 
-// serving is how many online runners have this definition of an agent.
-func serving(all []Member, name, hash string) (n int) {
-	for i := range all {
-		if all[i].Status == fleet.Online && all[i].Set[name] == hash {
-			n++
-		}
-	}
-	return n
-}
-
 // own are the queues of registered runners' own agents.
 func (r *roster) own() map[string]bool {
 	r.mu.RLock()
@@ -176,14 +166,4 @@ func (m *member) leaveSince(old *member) {
 	default:
 		m.left, m.heard = m.LeftAt, time.Time{}
 	}
-}
-
-// parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an agent that no
-// runner owns neither is so.
-func (r *roster) parting(name string) (left, until time.Time, ok bool) {
-	all := r.list(func(m *member) bool { return m.Set[name] != "" })
-	if len(all) == 0 || all[0].Status != fleet.Left {
-		return left, until, false
-	}
-	return all[0].Left, all[0].Until, !all[0].over()
 }

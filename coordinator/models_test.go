@@ -14,7 +14,7 @@ func TestModelsThatNoProfileAllows(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	for name, model := range map[string]string{"small": `,"model":"small-1"`, "large": `,"model":"large-1"`, "any": ""} {
-		if _, err := c.CreateAgent(t.Context(), []byte(fmt.Sprintf(`{"name":%q,"max_turns":3%s}`, name, model))); err != nil {
+		if _, err := c.Agents.CreateAgent(t.Context(), []byte(fmt.Sprintf(`{"name":%q,"max_turns":3%s}`, name, model))); err != nil {
 			t.Fatal(err)
 		}
 	}

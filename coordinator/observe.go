@@ -54,7 +54,7 @@ func (c *Coordinator) observe() (end func()) {
 // meet has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter that is first seen
 // at 20 has had no increase for who watches it.
 func (c *Coordinator) meet() {
-	agents, err := c.Agents("")
+	agents, err := c.Agents.Agents("")
 	if err != nil { // not read yet
 		return
 	}
@@ -72,8 +72,8 @@ func (c *Coordinator) meet() {
 		if len(agents) > meteredAgents { // the places are for those that run
 			name = metric.Other
 		}
-		if k, ok := c.agents.find(b.Name); ok {
-			if one := cmp.Or(k.profile, k.ExecutorProfile); one != "" {
+		if k, ok := c.Agents.Find(b.Name); ok {
+			if one := cmp.Or(k.Profile, k.ExecutorProfile); one != "" {
 				of = []string{one}
 			}
 		}
@@ -186,8 +186,8 @@ func (c *Coordinator) seeRunners() func(*metric.Scrape) {
 				s.Set(heard, v, profile)
 			}
 		}
-		count := map[string]int{"active": 0, "inactive": 0, "broken": len(c.BrokenAgents())}
-		all, _ := c.Agents("")
+		count := map[string]int{"active": 0, "inactive": 0, "broken": len(c.Agents.BrokenAgents())}
+		all, _ := c.Agents.Agents("")
 		for _, a := range all {
 			count[a.Status]++
 		}

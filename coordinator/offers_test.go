@@ -351,7 +351,7 @@ func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
 // TestACallbackTurnKeepsItsSessionsOutputSchema (contract section 7), whatever the agent's is.
 func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	if _, err := f.c.CreateAgent(t.Context(), []byte(`{"name":"strict","output_schema":{"type":"object"}}`)); err != nil {
+	if _, err := f.c.Agents.CreateAgent(t.Context(), []byte(`{"name":"strict","output_schema":{"type":"object"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

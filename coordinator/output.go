@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 
+	"ao/coordinator/agents"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -15,7 +16,7 @@ const blueprintRetries = 1
 // output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it names, and
 // that before the agent's. Of each option counts what the request says, then, where it is the agent's schema, what the agent says,
 // then the default.
-func (c *Coordinator) output(ctx context.Context, req run.Request, a known) (*run.Output, error) {
+func (c *Coordinator) output(ctx context.Context, req run.Request, a agents.Resolved) (*run.Output, error) {
 	var opts []run.OutputOptions
 	if req.OutputSchemaOptions != nil {
 		opts = append(opts, *req.OutputSchemaOptions)
@@ -42,7 +43,7 @@ func (c *Coordinator) output(ctx context.Context, req run.Request, a known) (*ru
 		return nil, nil
 	}
 	if name != "" {
-		s, err := c.named(ctx, name)
+		s, err := c.Schemas.Schema(ctx, name)
 		if err != nil && o.Source == run.SourceBlueprint {
 			return nil, fault.Of(err).With("agent_name", a.Name)
 		} else if err != nil {

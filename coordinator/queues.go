@@ -31,7 +31,7 @@ type queues struct {
 	caughtUp func(context.Context) error // waits until the history has what others wrote before
 	own      func() map[string]bool      // the queues of registered runners' own agents
 	announce func(fleet.Want)            // has runners told of a queue that was made
-	insist   insistence
+	insist   bus.Insist
 
 	read atomic.Bool // all entries have been
 
@@ -61,7 +61,7 @@ func (q queue) ofRunners() bool {
 
 // watch reads the bucket and follows it.
 func (s *queues) watch(ctx context.Context) error {
-	return watch(ctx, s.entries, s.insist, s.put, func() { s.read.Store(true) })
+	return s.entries.Mirror(ctx, s.insist, func(lane string, value []byte, _ uint64) { s.put(lane, value) }, func() { s.read.Store(true) })
 }
 
 // put takes over what bucket `lanes` has under a name; nil: nothing.

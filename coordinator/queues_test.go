@@ -149,7 +149,7 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	r := runner("one", echo("a"))
 	r.Tags = []string{"gpu"}
 	register(t, goes, r)
-	natstest.Until(t, "both know the agent", func() bool { _, ok := late.agents.find("a"); return ok })
+	natstest.Until(t, "both know the agent", func() bool { _, ok := late.Agents.Find("a"); return ok })
 	const body = `{"agent_name":"a","additional_demands":{"tags":["gpu"]}}`
 	first := submit(t, late, body, "")
 	lane := active(t, goes, first.RunID, "is queued", isQueued).Lane
@@ -192,8 +192,8 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 	register(t, both[0], r)
 	taking(t, natstest.Open(t, s), r)
 	natstest.Until(t, "both know the agent", func() bool {
-		_, a := both[0].agents.find("a")
-		_, b := both[1].agents.find("a")
+		_, a := both[0].Agents.Find("a")
+		_, b := both[1].Agents.Find("a")
 		return a && b
 	})
 	var slowest time.Duration

@@ -263,7 +263,7 @@ func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
 	if n := len(c.Runners()); n != 1 {
 		t.Errorf("%d runners are registered", n)
 	}
-	if _, ok := c.agents.find("b"); ok {
+	if _, ok := c.Agents.Find("b"); ok {
 		t.Error("its agent is there")
 	}
 }

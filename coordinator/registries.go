@@ -1,10 +1,13 @@
 package coordinator
 
 import (
+	"context"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/journal"
+	"ao/coordinator/schemas"
 	"ao/nats/subject"
 	"ao/shared/fleet"
 )
@@ -19,12 +22,30 @@ func wireRoster(c *Coordinator) {
 		members:  map[string]*member{}, matched: map[string]bool{},
 	}
 	c.registered = &registrations{bucket: bucket, note: c.fleet.put}
+	c.names = &names{
+		bucket: bucket, runners: c.fleet, registered: c.registered,
+		taken: func(name string) bool { return c.Agents.Has(name) },
+	}
+	c.announced = &announced{runners: c.fleet, names: c.names}
+}
+
+// defining makes who knows the definitions of agents and output schemas.
+func (c *Coordinator) defining() {
+	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Naming: func(ctx context.Context, schema string) ([]string, error) {
+		return c.Agents.Naming(ctx, schema)
+	}}
+	c.Agents = agents.New(agents.Config{
+		Log: c.log, Dirs: c.AgentsDirs, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries,
+		Schema: func(ctx context.Context, name string) error {
+			_, err := c.Schemas.Schema(ctx, name)
+			return err
+		},
+	})
 }
 
 // wireRunners makes how runners come and go.
 func wireRunners(c *Coordinator) {
 	attempts := func(runner string) []journal.Active { return begunBy(c.Journal, runner) }
-	c.names = &names{bucket: c.bus.Bucket(subject.Runners), runners: c.fleet, registered: c.registered, taken: c.agents.has}
 	c.leaving = &leaving{log: c.log, runners: c.fleet, registered: c.registered, names: c.names, commands: c.commands}
 	c.registrar = &registrar{
 		log: c.log, lease: c.Lease, heartbeat: c.Heartbeat, beatEvery: c.beatEvery(), most: c.MaxRunners, apiURL: c.PublicURL,

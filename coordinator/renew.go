@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/coordinator/journal"
 	"ao/shared/agent"
 	"ao/shared/fleet"
@@ -18,7 +19,7 @@ import (
 // the definition that it was accepted with, another definition counts that the same profile has now.
 func (t *turns) want(a journal.Active) fleet.Want {
 	if k, changed := t.successor(a); changed {
-		return k.want(k.demands(t.demands(a.Spec)))
+		return k.Want(k.Demanded(t.demands(a.Spec)))
 	}
 	return t.exactly(a.Spec)
 }
@@ -28,8 +29,8 @@ func (t *turns) exactly(s *run.Spec) fleet.Want {
 	var set map[string]string
 	if s.Owner != "" {
 		set = map[string]string{s.Agent: s.Owner}
-		if k, ok := t.agent(s.Agent); ok && k.ownerHash() == s.Owner {
-			set = k.owners
+		if k, ok := t.agent(s.Agent); ok && k.OwnerHash() == s.Owner {
+			set = k.Owners
 		}
 	}
 	return fleet.WantOf(s.AgentType, t.demands(s), set)
@@ -37,20 +38,20 @@ func (t *turns) exactly(s *run.Spec) fleet.Want {
 
 // successor is the definition with which a run that nobody has begun is to go on: that of an online runner of the same profile, where
 // none is online that has the run's.
-func (t *turns) successor(a journal.Active) (k known, ok bool) {
+func (t *turns) successor(a journal.Active) (k agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
 		return k, false
 	}
 	k, ok = t.agent(s.Agent)
-	changed := ok && k.online && k.ownerHash() != s.Owner && k.profile == s.Demands.ExecutorProfile
+	changed := ok && k.Online && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
 	return k, changed && !t.runners.matches(t.exactly(s))
 }
 
 // renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What
 // decides its end stays as it was accepted, its output schema and how often it may be begun: a runner that still has the definition
 // of before may take it from its first queue, and coordinators of before know no other.
-func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spec, error) {
+func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
 	s, err := c.Journal.Spec(ctx, s.ID)
 	if err != nil {
 		return s, unavailable(err)
@@ -75,10 +76,10 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k known) (run.Spe
 		asked.TimeoutSeconds = &s.Timeout
 	}
 	s.Timeout, s.TimeoutBy = timeout(asked, k)
-	if in.Blueprint, err = k.snapshot(); err != nil {
+	if in.Blueprint, err = k.Snapshot(); err != nil {
 		return s, err
 	}
-	s.AgentType, s.Owner, s.Demands = k.Type, k.ownerHash(), k.demands(s.Demands)
+	s.AgentType, s.Owner, s.Demands = k.Type, k.OwnerHash(), k.Demanded(s.Demands)
 	s.Input, s.Body = &in, nil
 	if err := c.tooLarge(&in); err != nil {
 		return s, err
@@ -91,7 +92,7 @@ func (c *Coordinator) parted(s *run.Spec) string {
 	if s.Owner == "" {
 		return ""
 	}
-	left, until, ok := c.fleet.parting(s.Agent)
+	left, until, ok := c.announced.parting(s.Agent)
 	if !ok {
 		return ""
 	}

@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/nats/bus"
-	"ao/shared/agent"
 	"ao/shared/fleet"
-	"ao/shared/run"
 )
 
 // roster is who may take runs: the registered runners, and when each was heard last.
@@ -21,7 +20,7 @@ type roster struct {
 	noMatch  time.Duration // how long a run waits for a runner, and names are held
 	patience fleet.Patience
 	bucket   *bus.Bucket
-	insist   insistence
+	insist   bus.Insist
 	changed  func() // is called when a runner registered
 	departed *departures
 
@@ -31,9 +30,9 @@ type roster struct {
 
 	mu      sync.RWMutex
 	members map[string]*member
-	matched map[string]bool  // by lane: does an online runner match; forgotten when a runner changes, and after a second
-	owned   map[string]known // runner-owned agents by name; likewise
-	forgot  time.Time        // when both were forgotten last
+	matched map[string]bool            // by lane: does an online runner match; forgotten when a runner changes, and after a second
+	owned   map[string]agents.Resolved // runner-owned agents by name; likewise
+	forgot  time.Time                  // when both were forgotten last
 }
 
 type member struct {
@@ -53,7 +52,7 @@ type member struct {
 
 // watch reads the bucket and follows it.
 func (r *roster) watch(ctx context.Context) error {
-	return watch(ctx, r.bucket, r.insist, r.put, func() { r.read.Store(true) })
+	return r.bucket.Mirror(ctx, r.insist, func(id string, value []byte, _ uint64) { r.put(id, value) }, func() { r.read.Store(true) })
 }
 
 func (r *roster) put(id string, value []byte) {
@@ -141,15 +140,8 @@ func (r *roster) laneMatches(lane string, w fleet.Want) bool {
 	return ok
 }
 
-// agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where none is online, the
-// one that came last.
-func (r *roster) agent(name string) (known, bool) {
-	k, ok := r.announced()[name]
-	return k, ok
-}
-
-// announced is all of them. Nobody changes the table: where anything moved another one is made.
-func (r *roster) announced() map[string]known {
+// announced are all agents of runners. Nobody changes the table: where anything moved another one is made.
+func (r *roster) announced() map[string]agents.Resolved {
 	r.mu.RLock()
 	owned := r.owned
 	if stale(r.forgot) {
@@ -166,38 +158,6 @@ func (r *roster) announced() map[string]known {
 		r.owned = owned
 	}
 	return owned
-}
-
-// ownedBy are the agents of runners.
-func ownedBy(all []Member) map[string]known {
-	owned := map[string]known{}
-	byAge(all)
-	for i := range all {
-		m := &all[i]
-		if m.over() {
-			continue
-		}
-		for _, a := range m.Agents {
-			if _, ok := owned[a.Name]; ok {
-				continue
-			}
-			a.RunnerID = m.ID
-			k := known{Blueprint: a, owners: m.Set, profile: m.ExecutorProfile, profileTimeout: m.TimeoutSeconds, online: m.Status == fleet.Online}
-			k.raw, _ = k.snapshot() // it was read from JSON
-			k.lane = k.want(k.demands(run.Demands{})).Lane()
-			owned[a.Name] = k
-		}
-	}
-	return owned
-}
-
-func (r *roster) agents() map[string]agent.Blueprint {
-	members := r.list(nil)
-	all := map[string]agent.Blueprint{}
-	for name, k := range r.announced() {
-		all[name] = k.shown(serving(members, name, k.ownerHash()))
-	}
-	return all
 }
 
 // tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference counts.

@@ -17,7 +17,7 @@ import (
 // talker is a runner of autonomous agents, and c gets one of these.
 func talker(t testing.TB, c *Coordinator) fleet.Runner {
 	t.Helper()
-	if _, err := c.CreateAgent(t.Context(), []byte(`{"name":"talker"}`)); err != nil {
+	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"talker"}`)); err != nil {
 		t.Fatal(err)
 	}
 	r := runner("one")

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -46,10 +47,10 @@ type turns struct {
 		ensure(ctx context.Context, lane string, q queue, again bool) (string, error)
 		isMade(lane string) bool
 	}
-	changes func() uint64                                            // how often registrations have changed
-	agent   func(name string) (known, bool)                          // as it is now
-	renew   func(context.Context, run.Spec, known) (run.Spec, error) // with another definition of its agent
-	noMatch time.Duration                                            // how long a run waits for a runner at most
+	changes func() uint64                                                      // how often registrations have changed
+	agent   func(name string) (agents.Resolved, bool)                          // as it is now
+	renew   func(context.Context, run.Spec, agents.Resolved) (run.Spec, error) // with another definition of its agent
+	noMatch time.Duration                                                      // how long a run waits for a runner at most
 	log     *slog.Logger
 
 	entered atomic.Int64 // submissions under way

@@ -6,5 +6,4 @@ import "ao/nats/bus"
 var (
 	unavailable = bus.NotStored
 	unsure      = bus.NotSure
-	notKnown    = bus.NotKnown
 )

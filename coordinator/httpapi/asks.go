@@ -6,6 +6,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -55,9 +56,9 @@ type Agents interface {
 
 // Schemas keeps output schemas by name.
 type Schemas interface {
-	Schemas(ctx context.Context) ([]coordinator.Schema, error)
-	Schema(ctx context.Context, name string) (coordinator.Schema, error)
-	CreateSchema(ctx context.Context, raw []byte) (coordinator.Schema, error)
+	Schemas(ctx context.Context) ([]schemas.Schema, error)
+	Schema(ctx context.Context, name string) (schemas.Schema, error)
+	CreateSchema(ctx context.Context, raw []byte) (schemas.Schema, error)
 	DeleteSchema(ctx context.Context, name string) error
 }
 

@@ -38,7 +38,7 @@ var headers = map[string][]obj{
 // described makes the document: OpenAPI 3.1, from the routes, from the types that handlers read and give (openapi_bodies.go), and from
 // the rules of access. A test holds every answer of the other tests against it.
 func described(routes []route) []byte {
-	s := &schemas{made: obj{}}
+	s := &typeSchemas{made: obj{}}
 	paths := obj{}
 	for _, r := range routes {
 		path := template(r.Path)
@@ -76,7 +76,7 @@ func described(routes []route) []byte {
 }
 
 // operation describes one route.
-func (s *schemas) operation(r route, b body) obj {
+func (s *typeSchemas) operation(r route, b body) obj {
 	op := obj{"summary": r.Say, "operationId": operationID(r), "tags": []string{tag(r.Path)}}
 	var params []obj
 	for part := range strings.SplitSeq(r.Path, "/") {
@@ -111,7 +111,7 @@ func (s *schemas) operation(r route, b body) obj {
 }
 
 // answer describes what comes with one code.
-func (s *schemas) answer(b body, code int, out any) obj {
+func (s *typeSchemas) answer(b body, code int, out any) obj {
 	a := obj{"description": http.StatusText(code)}
 	if code == http.StatusCreated {
 		a["headers"] = obj{"Location": obj{"schema": obj{"type": "string"}, "description": "where it is"}}

@@ -8,6 +8,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -47,7 +48,7 @@ type (
 	}
 	agentOrBad struct{} // a definition, or a file that could not be read: status=broken
 	schemaList struct {
-		Schemas []coordinator.Schema `json:"schemas"`
+		Schemas []schemas.Schema `json:"schemas"`
 	}
 	runnerList struct {
 		Runners []coordinator.RunnerView `json:"runners"`
@@ -112,8 +113,8 @@ var bodies = map[string]body{
 	"DELETE /agents/:name": {},
 
 	"GET /schemas":          {out: schemaList{}},
-	"POST /schemas":         {in: coordinator.Schema{}, out: coordinator.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
-	"GET /schemas/:name":    {out: coordinator.Schema{}},
+	"POST /schemas":         {in: schemas.Schema{}, out: schemas.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
+	"GET /schemas/:name":    {out: schemas.Schema{}},
 	"DELETE /schemas/:name": {},
 
 	"GET /runners":          {out: runnerList{}},
@@ -145,7 +146,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[coordinator.Late]():       "Late",
 	reflect.TypeFor[coordinator.Validation](): "Validation",
 	reflect.TypeFor[coordinator.RunnerView](): "Runner",
-	reflect.TypeFor[coordinator.Schema]():     "OutputSchema",
+	reflect.TypeFor[schemas.Schema]():         "OutputSchema",
 	reflect.TypeFor[agent.Blueprint]():        "Agent",
 	reflect.TypeFor[agent.Bad]():              "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():          "Ledger",

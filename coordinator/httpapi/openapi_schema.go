@@ -14,8 +14,8 @@ import (
 	"ao/shared/run"
 )
 
-// schemas makes JSON Schemas (2020-12, as OpenAPI 3.1 wants them) of Go types: what encoding/json writes of them.
-type schemas struct {
+// typeSchemas makes JSON Schemas (2020-12, as OpenAPI 3.1 wants them) of Go types: what encoding/json writes of them.
+type typeSchemas struct {
 	made obj // of components/schemas
 }
 
@@ -42,7 +42,7 @@ var free = map[reflect.Type]obj{
 }
 
 // of gives the schema of a value's type.
-func (s *schemas) of(v any) obj {
+func (s *typeSchemas) of(v any) obj {
 	if all, ok := v.(either); ok {
 		var options []obj
 		for _, one := range all {
@@ -54,7 +54,7 @@ func (s *schemas) of(v any) obj {
 }
 
 // schema is a reference where the type has a name in the document.
-func (s *schemas) schema(t reflect.Type) obj {
+func (s *typeSchemas) schema(t reflect.Type) obj {
 	if name := names[t]; name != "" {
 		if s.made[name] == nil {
 			s.made[name] = obj{} // a type that holds itself
@@ -65,7 +65,7 @@ func (s *schemas) schema(t reflect.Type) obj {
 	return s.whole(t)
 }
 
-func (s *schemas) whole(t reflect.Type) obj {
+func (s *typeSchemas) whole(t reflect.Type) obj {
 	if known, ok := free[t]; ok {
 		return maps.Clone(known)
 	}
@@ -99,7 +99,7 @@ func (s *schemas) whole(t reflect.Type) obj {
 func orNull(schema obj) obj { return obj{"anyOf": []obj{schema, {"type": "null"}}} }
 
 // object describes a struct: members without omitempty are always there.
-func (s *schemas) object(t reflect.Type) obj {
+func (s *typeSchemas) object(t reflect.Type) obj {
 	properties, required := obj{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.IsExported() || f.Anonymous {
@@ -135,7 +135,7 @@ func (s *schemas) object(t reflect.Type) obj {
 
 // request describes a body that is read: its type's members and aliases, all others refused, and those that must be there. No string
 // is empty, unless its field says that it may be (wire.DecodeFilled).
-func (s *schemas) request(b body) obj {
+func (s *typeSchemas) request(b body) obj {
 	t := reflect.TypeOf(b.in)
 	o := s.whole(t)
 	if o["properties"] == nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/url"
 
-	"ao/coordinator"
 	"ao/coordinator/audit"
+	"ao/coordinator/schemas"
 
 	"github.com/gin-gonic/gin"
 )
@@ -19,7 +19,7 @@ type schemasAPI struct {
 
 func (a *schemasAPI) list(g *gin.Context, _ query) (any, error) {
 	list, err := a.schemas.Schemas(g.Request.Context())
-	return map[string][]coordinator.Schema{"schemas": orEmpty(list)}, err
+	return map[string][]schemas.Schema{"schemas": orEmpty(list)}, err
 }
 
 func (a *schemasAPI) show(g *gin.Context, _ query) (any, error) {

@@ -5,6 +5,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/journal"
+	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/run"
 )
@@ -35,8 +36,8 @@ type Agents interface {
 
 // Schemas keeps output schemas by name.
 type Schemas interface {
-	Schemas(ctx context.Context) ([]coordinator.Schema, error)
-	CreateSchema(ctx context.Context, raw []byte) (coordinator.Schema, error)
+	Schemas(ctx context.Context) ([]schemas.Schema, error)
+	CreateSchema(ctx context.Context, raw []byte) (schemas.Schema, error)
 }
 
 // History tells what happens in a run while it happens.

@@ -6,6 +6,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/journal"
+	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -232,9 +233,9 @@ func (a *API) schemas(x *call) (any, error) {
 	}
 	all, err := a.cfg.Schemas.Schemas(x.ctx)
 	if all == nil {
-		all = []coordinator.Schema{}
+		all = []schemas.Schema{}
 	}
-	return map[string][]coordinator.Schema{"schemas": all}, err
+	return map[string][]schemas.Schema{"schemas": all}, err
 }
 
 func (a *API) register(x *call) (any, error) {

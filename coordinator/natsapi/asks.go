@@ -15,9 +15,8 @@ type Runs interface {
 	StopRun(ctx context.Context, id string, tree bool) (coordinator.StoppedRun, error)
 }
 
-// Agents tells which agents there are, and whether one that is missing may yet come with its runner.
+// Agents tells which agents there are.
 type Agents interface {
 	Agents(status string) ([]agent.Blueprint, error)
 	BrokenAgents() []agent.Bad
-	MayCome(err error) bool
 }

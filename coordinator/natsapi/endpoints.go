@@ -152,7 +152,7 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 		}
 	}
 	acc, err := s.leave(ctx, h, m)
-	if s.cfg.Agents.MayCome(err) {
+	if s.cfg.MayCome(err) {
 		return fault.Wrap(fault.Unavailable, "", "The agent is not there yet", err)
 	}
 	switch fault.KindOf(err) {

@@ -33,10 +33,11 @@ var status = map[fault.Kind]int{
 	fault.Conflict: 409, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
 }
 
-// Config is whom the service asks, both required, and how it behaves: zero works.
+// Config is whom the service asks, all three required, and how it behaves: zero works.
 type Config struct {
-	Runs   Runs
-	Agents Agents
+	Runs    Runs
+	Agents  Agents
+	MayCome func(err error) bool // a refusal may be over: an agent that is missing may yet come with its runner
 
 	Wait    time.Duration  // default 30 s: how long mode sync waits where a request does not say
 	Version string         // default 1.0.0: shown by nats micro

@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg Config) error {
 	door.api.Store(cfg.api(c, link, door, &answers))
 	err = serve(ctx, c, door, func(ctx context.Context) error {
 		return natsapi.Run(ctx, link.conn, link.bus, natsapi.Config{
-			Runs: c, Agents: c, Metadata: c.Metadata(),
+			Runs: c, Agents: c.Agents, MayCome: c.MayCome, Metadata: c.Metadata(),
 			Audit: cfg.HTTP.Audit, Memory: cfg.HTTP.Memory, Trace: cfg.HTTP.Trace, Metrics: cfg.Metrics, Log: cfg.Log,
 			Serving: func() {
 				answers.Store(true)
@@ -183,7 +183,7 @@ func (c *Config) decide(l link, f *front) *coordinator.Coordinator {
 // api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
 func (c *Config) api(co *coordinator.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
-	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.Insight, h.History = co, co, co, co, co, co, co, co.Journal
+	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.Insight, h.History = co, co, co, co.Agents, co.Schemas, co, co, co.Journal
 	h.MaxPayload, h.Registries = co.MaxPayload, co.Registries
 	h.Memory = budget.For(c.BodyMemory, co.MaxPayload+httpapi.Slack)
 	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)

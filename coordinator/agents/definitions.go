@@ -1,4 +1,4 @@
-package coordinator
+package agents
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -18,15 +17,15 @@ import (
 // Definitions of agents that come over the API: stored, changed and deleted in the bucket `agents`.
 
 // CreateAgent stores a definition; a name that exists is a conflict.
-func (c *Coordinator) CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error) {
+func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error) {
 	b, err := readOwn(raw)
 	if err != nil {
 		return b, err
 	}
-	if k, ok := c.agents.find(b.Name); ok {
+	if k, ok := a.Find(b.Name); ok {
 		return b, k.exists()
 	}
-	if err := c.haveSchema(ctx, b); err != nil {
+	if err := a.haveSchema(ctx, b); err != nil {
 		return b, err
 	}
 	now := time.Now().UTC()
@@ -35,13 +34,13 @@ func (c *Coordinator) CreateAgent(ctx context.Context, raw []byte) (agent.Bluepr
 	if err != nil {
 		return b, err
 	}
-	rev, err := c.bus.Bucket(subject.Agents).Create(ctx, b.Name, value)
+	rev, err := a.cfg.Bucket.Create(ctx, b.Name, value)
 	if errors.Is(err, bus.ErrTaken) {
-		return b, known{Blueprint: b}.exists()
+		return b, Resolved{Blueprint: b}.exists()
 	} else if err != nil {
-		return b, unavailable(err)
+		return b, bus.NotStored(err)
 	}
-	c.agents.put(b.Name, value, rev)
+	a.put(b.Name, value, rev)
 	return b, nil
 }
 
@@ -58,15 +57,15 @@ func readOwn(raw []byte) (agent.Blueprint, error) {
 }
 
 // ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level).
-func (c *Coordinator) ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error) {
+func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error) {
 	if err := wire.Check(patch); err != nil {
 		return agent.Blueprint{}, err
 	}
-	b := c.bus.Bucket(subject.Agents)
+	b := a.cfg.Bucket
 	for range 8 { // others may change it at the same time
 		old, rev, err := b.Get(ctx, name)
 		if err != nil {
-			return agent.Blueprint{}, c.notOurs(name, err)
+			return agent.Blueprint{}, a.notOurs(name, err)
 		}
 		var before agent.Blueprint
 		if err := json.Unmarshal(old, &before); err != nil {
@@ -89,7 +88,7 @@ func (c *Coordinator) ChangeAgent(ctx context.Context, name string, patch []byte
 		if after.Name != name {
 			return after, fault.New(fault.Invalid, "", "an agent's name cannot be changed; create another one").With("field", "name")
 		}
-		if err := c.haveSchema(ctx, after); err != nil {
+		if err := a.haveSchema(ctx, after); err != nil {
 			return after, err
 		}
 		now := time.Now().UTC()
@@ -102,9 +101,9 @@ func (c *Coordinator) ChangeAgent(ctx context.Context, name string, patch []byte
 		if errors.Is(err, bus.ErrTaken) {
 			continue
 		} else if err != nil {
-			return after, unavailable(err)
+			return after, bus.NotStored(err)
 		}
-		c.agents.put(name, value, next)
+		a.put(name, value, next)
 		return after, nil
 	}
 	return agent.Blueprint{}, beingChanged(name)
@@ -134,19 +133,19 @@ func merge(base, patch []byte) ([]byte, error) {
 }
 
 // DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
-func (c *Coordinator) DeleteAgent(ctx context.Context, name string) error {
-	b := c.bus.Bucket(subject.Agents)
+func (a *Catalog) DeleteAgent(ctx context.Context, name string) error {
+	b := a.cfg.Bucket
 	for range 8 { // others may change it at the same time
 		_, rev, err := b.Get(ctx, name)
 		if err != nil {
-			return c.notOurs(name, err)
+			return a.notOurs(name, err)
 		}
 		if err := b.DeleteRev(ctx, name, rev); errors.Is(err, bus.ErrTaken) {
 			continue
 		} else if err != nil {
-			return unavailable(err)
+			return bus.NotStored(err)
 		}
-		c.agents.put(name, nil, rev+1) // its mark has that revision or a later one
+		a.put(name, nil, rev+1) // its mark has that revision or a later one
 		return nil
 	}
 	return beingChanged(name)
@@ -157,9 +156,9 @@ func beingChanged(name string) error {
 }
 
 // exists refuses a second agent of this name, and says what can be done with the first.
-func (k known) exists() error {
+func (k Resolved) exists() error {
 	switch {
-	case k.owners != nil:
+	case k.Owners != nil:
 		return k.ownedByRunner()
 	case k.file:
 		return fault.Newf(fault.Conflict, "There is an agent %q already, defined by a file: change the file, or take another name", k.Name).With("agent_name", k.Name)
@@ -168,23 +167,31 @@ func (k known) exists() error {
 }
 
 // ownedByRunner says what is possible with the name of a runner's agent.
-func (k known) ownedByRunner() error {
+func (k Resolved) ownedByRunner() error {
 	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of profile %q, or take another name. "+
-		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or with DELETE /runners/{id} of that runner once it left", k.Name, k.RunnerID, k.profile).
-		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.profile)
+		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or with DELETE /runners/{id} of that runner once it left", k.Name, k.RunnerID, k.Profile).
+		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.Profile)
 }
 
 // notOurs says why an agent that the bucket does not have cannot be changed.
-func (c *Coordinator) notOurs(name string, err error) error {
+func (a *Catalog) notOurs(name string, err error) error {
 	if !errors.Is(err, bus.ErrNone) {
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
-	k, ok := c.agents.find(name)
+	k, ok := a.Find(name)
 	switch {
 	case !ok:
 		return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
-	case k.owners != nil:
+	case k.Owners != nil:
 		return k.ownedByRunner()
 	}
 	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file", name).With("agent_name", name)
+}
+
+// haveSchema tells whether the schema exists that an agent names.
+func (a *Catalog) haveSchema(ctx context.Context, b agent.Blueprint) error {
+	if b.OutputSchemaName == "" {
+		return nil
+	}
+	return a.cfg.Schema(ctx, b.OutputSchemaName)
 }

@@ -1,15 +1,16 @@
-package coordinator
+// Package schemas keeps the output schemas that have names.
+package schemas
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -17,7 +18,7 @@ import (
 	"ao/shared/wire"
 )
 
-// Schema is an output schema that has a name (contract section 6). It never changes: another one has another name. It lies in the
+// Schema is an output schema that has a name. It never changes: another one has another name. It lies in the
 // bucket `schemas`, and is read there whenever it is named, so that all coordinators know the same ones at once.
 type Schema struct {
 	Name        string          `json:"name"`
@@ -27,11 +28,18 @@ type Schema struct {
 	ModifiedAt  *time.Time      `json:"modified_at,omitempty"` // the same; kept for readers who look for it
 }
 
+// Store has all of them.
+type Store struct {
+	Log    *slog.Logger
+	Bucket *bus.Bucket
+	Naming func(ctx context.Context, schema string) (agents []string, err error) // the agents that name a schema
+}
+
 // maxDescription is the longest description of a schema, in bytes.
 const maxDescription = 64 << 10
 
 // CreateSchema stores a schema under a name that nobody has; one that exists is a Conflict, with the same content too.
-func (c *Coordinator) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
+func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	var s Schema
 	if err := wire.DecodeFilled(raw, &s); err != nil {
 		return s, err
@@ -58,35 +66,35 @@ func (c *Coordinator) CreateSchema(ctx context.Context, raw []byte) (Schema, err
 	if err != nil {
 		return s, err
 	}
-	b := c.bus.Bucket(subject.Schemas)
+	b := st.Bucket
 	if _, err := b.Create(ctx, s.Name, value); errors.Is(err, bus.ErrTaken) {
-		return s, c.taken(ctx, s)
+		return s, st.taken(ctx, s)
 	} else if err != nil {
-		return s, unavailable(err)
+		return s, bus.NotStored(err)
 	}
 	return s, nil
 }
 
 // taken says that there is a schema of this name, and whether it is the same one.
-func (c *Coordinator) taken(ctx context.Context, s Schema) error {
+func (st *Store) taken(ctx context.Context, s Schema) error {
 	say := "schemas never change, so give this one another name"
-	if old, err := c.named(ctx, s.Name); err == nil && old.Description == s.Description && agent.Same(old.Schema, s.Schema) {
+	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description && agent.Same(old.Schema, s.Schema) {
 		say = "it is this very one, so nothing needs to be done"
 	}
 	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, say).With("output_schema_name", s.Name)
 }
 
 // Schemas lists all schemas by name, without the schemas themselves.
-func (c *Coordinator) Schemas(ctx context.Context) ([]Schema, error) {
-	all, err := c.bus.Bucket(subject.Schemas).List(ctx)
+func (st *Store) Schemas(ctx context.Context) ([]Schema, error) {
+	all, err := st.Bucket.List(ctx)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, bus.NotStored(err)
 	}
 	list := make([]Schema, 0, len(all))
 	for name, v := range all {
 		var s Schema
 		if err := json.Unmarshal(v.Body, &s); err != nil {
-			c.log.Error("stored schema is unreadable", "schema", name, "err", err)
+			st.Log.Error("stored schema is unreadable", "schema", name, "err", err)
 			continue
 		}
 		s.Schema = nil
@@ -97,30 +105,26 @@ func (c *Coordinator) Schemas(ctx context.Context) ([]Schema, error) {
 }
 
 // Schema is one schema by its name; SchemaNotFound: there is none.
-func (c *Coordinator) Schema(ctx context.Context, name string) (Schema, error) {
-	return c.named(ctx, name)
-}
-
-func (c *Coordinator) named(ctx context.Context, name string) (s Schema, err error) {
+func (st *Store) Schema(ctx context.Context, name string) (s Schema, err error) {
 	if err := agent.CheckName("output_schema_name", name); err != nil {
 		return s, err
 	}
-	raw, _, err := c.bus.Bucket(subject.Schemas).Get(ctx, name)
+	raw, _, err := st.Bucket.Get(ctx, name)
 	switch {
 	case errors.Is(err, bus.ErrNone):
 		return s, run.SchemaNotFound(name)
 	case err != nil:
-		return s, unavailable(err)
+		return s, bus.NotStored(err)
 	}
 	return s, json.Unmarshal(raw, &s)
 }
 
 // DeleteSchema takes a schema away; runs that were accepted keep their copy of it. One that an agent names stays.
-func (c *Coordinator) DeleteSchema(ctx context.Context, name string) error {
-	if _, err := c.named(ctx, name); err != nil {
+func (st *Store) DeleteSchema(ctx context.Context, name string) error {
+	if _, err := st.Schema(ctx, name); err != nil {
 		return err
 	}
-	users, err := c.naming(ctx, name)
+	users, err := st.Naming(ctx, name)
 	switch {
 	case err != nil:
 		return err
@@ -128,46 +132,19 @@ func (c *Coordinator) DeleteSchema(ctx context.Context, name string) error {
 		return fault.Newf(fault.Conflict, "Schema %q is the output schema of agent %q; change or delete that first", name, users[0]).
 			With("output_schema_name", name).With("agent_names", users)
 	}
-	b := c.bus.Bucket(subject.Schemas)
+	b := st.Bucket
 	for range 8 { // others may delete it, and create another, at the same time
 		_, rev, err := b.Get(ctx, name)
 		if errors.Is(err, bus.ErrNone) {
 			return nil
 		} else if err != nil {
-			return unavailable(err)
+			return bus.NotStored(err)
 		}
 		if err := b.DeleteRev(ctx, name, rev); err == nil {
 			return nil
 		} else if !errors.Is(err, bus.ErrTaken) {
-			return unavailable(err)
+			return bus.NotStored(err)
 		}
 	}
 	return fault.Newf(fault.Conflict, "Schema %q is being changed by others; try again", name).With("output_schema_name", name)
-}
-
-// naming lists the agents that name a schema, also those that another coordinator stored a moment ago.
-func (c *Coordinator) naming(ctx context.Context, name string) (users []string, err error) {
-	stored, err := c.bus.Bucket(subject.Agents).List(ctx)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	for agent, v := range stored {
-		c.agents.put(agent, v.Body, v.Rev)
-	}
-	all, err := c.Agents("")
-	for _, b := range all {
-		if b.OutputSchemaName == name {
-			users = append(users, b.Name)
-		}
-	}
-	return users, err
-}
-
-// haveSchema tells whether the schema exists that an agent names.
-func (c *Coordinator) haveSchema(ctx context.Context, b agent.Blueprint) error {
-	if b.OutputSchemaName == "" {
-		return nil
-	}
-	_, err := c.named(ctx, b.OutputSchemaName)
-	return err
 }

@@ -1,0 +1,63 @@
+package agents_test
+
+import (
+	"testing"
+
+	"ao/coordinator"
+	"ao/coordinator/agents"
+	"ao/coordinator/coordinatortest"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+)
+
+// What is known of an agent comes from several sides, and who was slow brings what is older: it changes nothing.
+func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
+	b := natstest.Bus(t)
+	c := coordinatortest.Begin(t, b, coordinator.Config{})
+	read := func() ([]byte, uint64) {
+		t.Helper()
+		value, rev, err := b.Bucket(subject.Agents).Get(t.Context(), "thinker")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value, rev
+	}
+	known := func(what, want string) {
+		t.Helper()
+		got := "nothing"
+		if k, ok := c.Agents.Find("thinker"); ok {
+			got = k.Description
+		}
+		if got != want {
+			t.Errorf("%s: %s is known, want %s", what, got, want)
+		}
+	}
+	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"first"}`)); err != nil {
+		t.Fatal(err)
+	}
+	first, one := read()
+	if _, err := c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"description":"second"}`)); err != nil {
+		t.Fatal(err)
+	}
+	second, two := read()
+	c.Agents.Put("thinker", first, one)
+	known("changed", "second")
+	if err := c.Agents.DeleteAgent(t.Context(), "thinker"); err != nil {
+		t.Fatal(err)
+	}
+	c.Agents.Put("thinker", second, two)
+	known("deleted", "nothing")
+	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"third"}`)); err != nil {
+		t.Fatal(err)
+	}
+	c.Agents.Put("thinker", nil, two+1)
+	known("made again", "third")
+
+	unwatched := agents.New(agents.Config{})
+	unwatched.Put("thinker", second, two)
+	unwatched.Put("thinker", nil, 0)
+	unwatched.Put("thinker", first, 1)
+	if k, ok := unwatched.Find("thinker"); !ok || k.Description != "first" {
+		t.Errorf("of a bucket that counts anew %q is known (%t), want first", k.Description, ok)
+	}
+}

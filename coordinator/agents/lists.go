@@ -1,0 +1,78 @@
+package agents
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"ao/nats/bus"
+	"ao/shared/agent"
+	"ao/shared/fault"
+)
+
+// add puts the coordinators' own definitions into a table, in place of runners'.
+func (a *Catalog) add(all map[string]agent.Blueprint) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	maps.Copy(all, a.stored)
+	maps.Copy(all, a.files)
+}
+
+// Agents lists agents by name; status filters, broken ones are a list of their own.
+func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
+	if !slices.Contains([]string{"", agent.Active, agent.Inactive}, status) {
+		return nil, fault.New(fault.Invalid, "", "status must be active, inactive or broken").With("field", "status")
+	}
+	if err := a.cfg.Ready(); err != nil {
+		return nil, err
+	}
+	all := a.cfg.Runners.Agents()
+	a.add(all)
+	list := make([]agent.Blueprint, 0, len(all))
+	for _, b := range all {
+		if status == "" || b.Status == status {
+			list = append(list, b)
+		}
+	}
+	slices.SortFunc(list, func(x, y agent.Blueprint) int { return cmp.Compare(x.Name, y.Name) })
+	return list, nil
+}
+
+// BrokenAgents are the files that could not be read, here and at the runners, with why.
+func (a *Catalog) BrokenAgents() []agent.Bad {
+	return append(a.unreadable(), a.cfg.Runners.Broken()...)
+}
+
+// Agent is one agent by its name.
+func (a *Catalog) Agent(ctx context.Context, name string) (agent.Blueprint, error) {
+	k, ok, err := a.Look(ctx, name)
+	if err != nil {
+		return k.Blueprint, err
+	}
+	if !ok {
+		return k.Blueprint, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
+	}
+	if k.Owners != nil {
+		return k.Shown(a.cfg.Runners.Serving(name, k.OwnerHash())), nil
+	}
+	return k.Blueprint, nil
+}
+
+// Naming lists the agents that name an output schema, also those that another coordinator stored a moment ago.
+func (a *Catalog) Naming(ctx context.Context, schema string) (users []string, err error) {
+	stored, err := a.cfg.Bucket.List(ctx)
+	if err != nil {
+		return nil, bus.NotStored(err)
+	}
+	for agent, v := range stored {
+		a.put(agent, v.Body, v.Rev)
+	}
+	all, err := a.Agents("")
+	for _, b := range all {
+		if b.OutputSchemaName == schema {
+			users = append(users, b.Name)
+		}
+	}
+	return users, err
+}

@@ -1,0 +1,76 @@
+package agents
+
+import (
+	"encoding/json"
+	"slices"
+
+	"ao/shared/agent"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Resolved is an agent with what its owner adds.
+type Resolved struct {
+	agent.Blueprint
+	Owners         map[string]string // runner-owned: the agent set of the owner; who announced exactly these may run it
+	Profile        string            // likewise its profile
+	ProfileTimeout int               // and the profile's upper bound, seconds
+	Online         bool              // likewise: a runner that has it is online
+
+	file bool            // a file defines it
+	raw  json.RawMessage // the blueprint as a run carries it, where it was made before
+	lane string          // of runs that ask for nothing beyond it; likewise
+}
+
+// Announced is an agent that a runner announced.
+func Announced(b agent.Blueprint, by fleet.Runner, id string, online bool) Resolved {
+	b.RunnerID = id
+	k := Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds, Online: online}
+	k.raw, _ = k.Snapshot() // it was read from JSON
+	k.lane = k.Want(k.Demanded(run.Demands{})).Lane()
+	return k
+}
+
+// Shown is the definition as readers see it, with how many online runners have it.
+func (k Resolved) Shown(runners int) agent.Blueprint {
+	k.Runners = &runners
+	return k.Blueprint
+}
+
+// Snapshot is the blueprint as a run carries it.
+func (k Resolved) Snapshot() (json.RawMessage, error) {
+	if k.raw != nil {
+		return k.raw, nil
+	}
+	return json.Marshal(k.Blueprint)
+}
+
+func (k Resolved) ownerDemands() run.Demands {
+	if k.Owners == nil {
+		return run.Demands{}
+	}
+	return run.Demands{ExecutorProfile: k.Profile, ExecutorType: k.Type}
+}
+
+// Demanded is what a run of the agent demands, which asks for these itself; first are demands that come before the agent's own.
+func (k Resolved) Demanded(first run.Demands, also ...run.Demands) run.Demands {
+	all := []run.Demands{k.ownerDemands(), first, {ExecutorProfile: k.ExecutorProfile}}
+	if k.Demands != nil {
+		all = append(all, *k.Demands)
+	}
+	return run.Merge(append(all, also...)...)
+}
+
+// Want is what a run with these demands wants of a runner.
+func (k Resolved) Want(d run.Demands) fleet.Want { return fleet.WantOf(k.Type, d, k.Owners) }
+
+// LaneOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
+func (k Resolved) LaneOf(w fleet.Want, asked ...run.Demands) string {
+	if k.lane == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.None() }) {
+		return w.Lane()
+	}
+	return k.lane
+}
+
+// OwnerHash is the definition of a runner-owned agent, as its owner announced it; empty for others.
+func (k Resolved) OwnerHash() string { return k.Owners[k.Name] }

@@ -1,0 +1,34 @@
+package agents
+
+import (
+	"testing"
+
+	"ao/shared/agent"
+	"ao/shared/run"
+)
+
+// The lane that is remembered with an agent is the one of a run that asks for nothing; whoever asks for something gets its own.
+func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
+	t.Parallel()
+	plain := Resolved{Blueprint: agent.Blueprint{Name: "a", Type: run.Procedural, ExecutorProfile: "own", Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, Owners: map[string]string{"b": "2", "a": "1"}, Profile: "p"}
+	kept := plain
+	kept.lane = plain.Want(plain.Demanded(run.Demands{})).Lane()
+	for _, tt := range []struct {
+		affinity run.Demands
+		asked    []run.Demands
+	}{
+		{},
+		{asked: []run.Demands{{}, {}}},
+		{asked: []run.Demands{{ProjectDir: "/p"}, {}}},
+		{asked: []run.Demands{{}, {Tags: []string{"x"}}}},
+		{asked: []run.Demands{{}, {Hostname: "other"}}},
+		{asked: []run.Demands{{}, {ExecutorType: "autonomous"}}},
+		{asked: []run.Demands{{}, {ExecutorProfile: "other"}}},
+		{affinity: run.Demands{Hostname: "there"}},
+	} {
+		want := kept.Want(kept.Demanded(tt.affinity, tt.asked...))
+		if got := kept.LaneOf(want, append(tt.asked, tt.affinity)...); got != want.Lane() {
+			t.Errorf("%+v: lane %s, want %s", tt, got, want.Lane())
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/agents"
+	"ao/shared/agent"
+	"ao/shared/fleet"
+)
+
+// announced are the agents of runners.
+type announced struct {
+	runners *roster
+	names   *names
+}
+
+// Agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where none is online, the
+// one that came last.
+func (a *announced) Agent(name string) (agents.Resolved, bool) {
+	k, ok := a.runners.announced()[name]
+	return k, ok
+}
+
+// Agents are all of them, as readers see them.
+func (a *announced) Agents() map[string]agent.Blueprint {
+	members := a.runners.list(nil)
+	all := map[string]agent.Blueprint{}
+	for name, k := range a.runners.announced() {
+		all[name] = k.Shown(serving(members, name, k.OwnerHash()))
+	}
+	return all
+}
+
+// Serving is how many online runners have this definition of an agent.
+func (a *announced) Serving(name, hash string) int {
+	return serving(a.runners.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)
+}
+
+func serving(all []Member, name, hash string) (n int) {
+	for i := range all {
+		if all[i].Status == fleet.Online && all[i].Set[name] == hash {
+			n++
+		}
+	}
+	return n
+}
+
+// Broken are the files that runners could not read, with why.
+func (a *announced) Broken() (all []agent.Bad) {
+	for _, m := range a.runners.list(func(m *member) bool { return m.LeftAt.IsZero() && len(m.Broken) > 0 }) {
+		for _, b := range m.Broken {
+			b.RunnerID, b.Status = m.ID, agent.Broken
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// Look reads anew who has an agent's name, and what that runner announced: another coordinator may have registered it a moment ago.
+func (a *announced) Look(ctx context.Context, agent string) error {
+	owners, _, err := a.names.owners(ctx)
+	if err == nil && owners[agent].Runner != "" {
+		_, err = a.names.registered.refresh(ctx, owners[agent].Runner)
+	}
+	return err
+}
+
+// parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an agent that no
+// runner owns neither is so.
+func (a *announced) parting(name string) (left, until time.Time, ok bool) {
+	all := a.runners.list(func(m *member) bool { return m.Set[name] != "" })
+	if len(all) == 0 || all[0].Status != fleet.Left {
+		return left, until, false
+	}
+	return all[0].Left, all[0].Until, !all[0].over()
+}
+
+// ownedBy are the agents of these runners.
+func ownedBy(all []Member) map[string]agents.Resolved {
+	owned := map[string]agents.Resolved{}
+	byAge(all)
+	for i := range all {
+		m := &all[i]
+		if m.over() {
+			continue
+		}
+		for _, a := range m.Agents {
+			if _, ok := owned[a.Name]; !ok {
+				owned[a.Name] = agents.Announced(a, m.Runner, m.ID, m.Status == fleet.Online)
+			}
+		}
+	}
+	return owned
+}
