@@ -52,7 +52,7 @@ func found(r Report) string {
 func examine(t *testing.T, c Config) Report {
 	t.Helper()
 	if c.Patience == 0 {
-		c.Patience = 10 * time.Second
+		c.Patience = time.Minute // the shell reads 1 MiB byte by byte
 	}
 	r, err := Run(t.Context(), c)
 	if err != nil {
