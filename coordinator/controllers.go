@@ -21,6 +21,14 @@ func newTurns(c *Coordinator) *turns {
 	}
 }
 
+func newBeats(c *Coordinator) *beats {
+	return &beats{
+		history: c.Journal, hearing: c.hearing, runner: c.fleet.beat, tick: c.fleet.tick, refresh: c.registered.refresh, queues: c.queues.of,
+		attemptOf: c.ends.AttemptOf, caughtUp: c.reads.CaughtUp,
+		versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, apiURL: c.PublicURL,
+	}
+}
+
 func newTrees(c *Coordinator) *trees {
 	return &trees{history: c.Journal, records: c.records, ends: c.ends, log: c.log}
 }

@@ -105,7 +105,9 @@ type Coordinator struct {
 	names      *names
 	announced  *announced
 	expiry     *expiry
+	hearing    *hearing
 	leases     *leases
+	beats      *beats
 	turns      *turns
 	trees      *trees
 	hooks      *hooks
@@ -134,14 +136,15 @@ func New(cfg Config) *Coordinator {
 	})
 	wireRoster(c)
 	c.defining()
-	c.leases = newLeases(c)
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
+	c.leases = newLeases(c)
 	wireQueues(c)
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers = newOffers(c)
 	wireRunners(c)
+	c.beats = newBeats(c)
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }
@@ -150,10 +153,11 @@ func New(cfg Config) *Coordinator {
 func (c *Coordinator) recording() {
 	c.reads = &reads{stream: c.bus, history: c.Journal}
 	c.records = &writer{stream: c.bus, history: c.Journal, keys: c.keys, versions: c.versions}
-	c.commands = &commander{bus: c.bus, door: c.fleet.door, log: c.log, listening: c.leases.hearing.listening}
+	c.hearing = newHearing(c.bus, c.Lease, c.log)
+	c.commands = &commander{bus: c.bus, door: c.fleet.door, log: c.log, listening: c.hearing.listening}
 	c.torn = &torn{stream: c.bus, history: c.Journal, past: c.reads, log: c.log}
 	c.ends = &ender{
-		records: c.records, stream: c.bus, history: c.Journal, past: c.reads, heard: c.leases.hearing, stopper: c.commands, spans: c.Trace, log: c.log,
+		records: c.records, stream: c.bus, history: c.Journal, past: c.reads, heard: c.hearing, stopper: c.commands, spans: c.Trace, log: c.log,
 	}
 }
 

@@ -94,7 +94,7 @@ func (c *Coordinator) obstacle(r run.Run, a journal.Active, inside bool) (o *Obs
 // underway is a run that a runner has.
 func (c *Coordinator) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
-	if heard, lease, ok := c.leases.hearing.of(a.Key); ok {
+	if heard, lease, ok := c.hearing.of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
 	}
 	began := a.Claim.At

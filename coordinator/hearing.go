@@ -11,12 +11,9 @@ import (
 
 // hearing is when each begun attempt was heard of last, and since when nothing that is said has been missed.
 type hearing struct {
-	connection interface {
-		Generation() uint64 // changes when it was renewed
-		Dropped() uint64    // messages that nobody took in time
-	}
-	lease time.Duration
-	log   *slog.Logger
+	connection connection
+	lease      time.Duration
+	log        *slog.Logger
 
 	mu    sync.Mutex
 	seen  map[string]time.Time // by the attempt's key
@@ -25,6 +22,16 @@ type hearing struct {
 	last  time.Time            // the look before
 	gen   uint64               // the connection's, and what it dropped
 	drops uint64
+}
+
+// connection is what attempts are heard over.
+type connection interface {
+	Generation() uint64 // changes when it was renewed
+	Dropped() uint64    // messages that nobody took in time
+}
+
+func newHearing(over connection, lease time.Duration, log *slog.Logger) *hearing {
+	return &hearing{connection: over, lease: lease, log: log, seen: map[string]time.Time{}, early: map[string]time.Time{}}
 }
 
 // heard notes that an attempt is alive; early: its claim is not known.

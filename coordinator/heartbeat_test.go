@@ -25,26 +25,26 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	}
 	made[0].Key = ""
 	for _, who := range []string{id, "rnr_unknown"} {
-		c.leases.beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
+		c.beats.beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
 	}
-	c.leases.hearing.mu.Lock()
-	kept := len(c.leases.hearing.early)
+	c.hearing.mu.Lock()
+	kept := len(c.hearing.early)
 	for _, at := range made {
-		if _, ok := c.leases.hearing.seen[at.Key]; ok {
+		if _, ok := c.hearing.seen[at.Key]; ok {
 			kept++
 		}
 	}
-	c.leases.hearing.mu.Unlock()
+	c.hearing.mu.Unlock()
 	if kept != 0 {
 		t.Errorf("%d made-up keys are kept", kept)
 	}
 	sent := time.Now()
-	c.leases.beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
+	c.beats.beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
 		{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
 	}})
-	c.leases.hearing.mu.Lock()
-	early, seen := c.leases.hearing.early[waits.Key], c.leases.hearing.seen[begun.Key]
-	c.leases.hearing.mu.Unlock()
+	c.hearing.mu.Lock()
+	early, seen := c.hearing.early[waits.Key], c.leases.hearing.seen[begun.Key]
+	c.hearing.mu.Unlock()
 	if early.Before(sent) || seen.Before(sent) {
 		t.Errorf("the right keys do not count: %v, %v", early, seen)
 	}
@@ -62,7 +62,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		if instance == "" {
 			instance = "one"
 		}
-		c.leases.beat(t.Context(), fleet.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
+		c.beats.beat(t.Context(), fleet.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
 		var idle []string
 		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {
 			if s, err := c.Journal.Session(t.Context(), session); err == nil && s.Status == "idle" {

@@ -45,7 +45,7 @@ func (c *Coordinator) plans() []control.Plan {
 // reconcile runs the controllers until ctx ends, and what they have begun is over.
 func (c *Coordinator) reconcile(ctx context.Context) error {
 	c.lanes.begin()
-	c.leases.hearing.restart("start")
+	c.hearing.restart("start")
 	c.scheduler.Run(ctx)
 	for _, p := range []interface{ Wait() }{c.offers.pool, c.tellings.pool, c.hooks.pool, c.leases.pool} {
 		p.Wait()

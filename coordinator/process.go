@@ -64,7 +64,7 @@ func (c *Coordinator) beatAt(ctx context.Context, subj string, b fleet.Beat) (fl
 	if subj != subject.Beats(b.RunnerID) {
 		return fleet.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s", subject.Beats(b.RunnerID))
 	}
-	return c.leases.beat(ctx, b)
+	return c.beats.beat(ctx, b)
 }
 
 // beat notes that a runner's process was heard. Superseded: another process is that runner. A request that says to be the registered

@@ -127,9 +127,9 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 
 // heardForLong makes a coordinator sure that who does not listen is not there.
 func heardForLong(c *Coordinator) {
-	c.leases.hearing.mu.Lock()
-	defer c.leases.hearing.mu.Unlock()
-	c.leases.hearing.since = time.Now().Add(-time.Hour)
+	c.hearing.mu.Lock()
+	defer c.hearing.mu.Unlock()
+	c.hearing.since = time.Now().Add(-time.Hour)
 }
 
 // Also where it is so busy that it does not answer in time.

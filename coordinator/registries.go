@@ -80,7 +80,7 @@ func newTender(c *Coordinator) *tender {
 	return &tender{
 		log: c.log, queues: c.queues, consumers: c.bus, history: c.Journal, runners: c.fleet, caughtUp: c.reads.CaughtUp,
 		past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} },
-		silent: c.leases.hearing.Silent, judge: c.leases.judge,
+		silent: c.hearing.Silent, judge: c.leases.judge,
 		idle: map[string]idleness{}, orphans: map[string]time.Time{},
 	}
 }

@@ -203,9 +203,9 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			}
 			look := func(unheard time.Duration) (has bool) {
 				t.Helper()
-				c.leases.hearing.mu.Lock()
-				c.leases.hearing.since = time.Now().Add(-unheard)
-				c.leases.hearing.mu.Unlock()
+				c.hearing.mu.Lock()
+				c.hearing.since = time.Now().Add(-unheard)
+				c.hearing.mu.Unlock()
 				has, err := c.lanes.mend(t.Context(), second)
 				if err != nil {
 					t.Error(err)

@@ -1,0 +1,103 @@
+package coordinator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/fleet"
+)
+
+// beats answers the heartbeats of workers.
+type beats struct {
+	history interface {
+		Active(id string) (journal.Active, bool)
+		Ended(id string) bool
+		Gone(session string) bool
+		Idle(runner string, sessions []string)
+		Started(run, key string, at time.Time)
+		Sure() bool
+	}
+	hearing interface {
+		heard(key string, at time.Time, early bool)
+	}
+	runner    func(ctx context.Context, b fleet.Beat) (r fleet.Runner, known, superseded bool, err error) // that it was heard is noted
+	tick      func(runner string, at time.Time)                                                           // what its clock says
+	refresh   func(ctx context.Context, runner string) (rev uint64, err error)                            // reads a registration anew
+	queues    func(r fleet.Runner) []string
+	attemptOf func(a journal.Active, key string) int
+	caughtUp  func(ctx context.Context) error // waits until the fold has what NATS has
+	versions  func() (records, events int)    // that workers may write
+	apiURL    string
+}
+
+// beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is refused.
+func (b *beats) beat(ctx context.Context, said fleet.Beat) (fleet.BeatReply, error) {
+	now := time.Now()
+	r, known, superseded, err := b.runner(ctx, said)
+	if superseded { // or it is the successor, and that is not known here yet: who is sent away wrongly ends
+		if _, unread := b.refresh(ctx, said.RunnerID); unread == nil {
+			r, known, superseded, err = b.runner(ctx, said)
+		} else {
+			superseded = false
+		}
+	}
+	if err != nil {
+		return fleet.BeatReply{}, err
+	}
+	if known && !superseded {
+		b.tick(said.RunnerID, said.At)
+	}
+	records, events := b.versions()
+	reply := fleet.BeatReply{
+		Known: known || said.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.apiURL, RecordVersion: records, EventVersion: events,
+	}
+	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
+		reply.Lanes = b.queues(r)
+		b.history.Idle(said.RunnerID, said.Idle)
+		for _, session := range said.Idle {
+			if b.history.Gone(session) {
+				reply.Forget = append(reply.Forget, session)
+			}
+		}
+	}
+	current := sync.OnceValue(func() bool { // has the fold what NATS has?
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return b.caughtUp(ctx) == nil
+	})
+	for _, at := range said.Attempts {
+		a, ok := b.history.Active(at.RunID)
+		if !ok {
+			if b.history.Ended(at.RunID) {
+				reply.GivenUp = append(reply.GivenUp, at.Key)
+			}
+			continue
+		}
+		switch n := b.attemptOf(a, at.Key); {
+		case n > 0 && n < a.Next(), b.another(at, said.Instance, current):
+			reply.GivenUp = append(reply.GivenUp, at.Key)
+		case n == 0: // a key that nobody was handed: nothing is kept of it
+		default:
+			b.hearing.heard(at.Key, now, a.Claim == nil)
+			if at.StartedAt != nil {
+				b.history.Started(at.RunID, at.Key, *at.StartedAt)
+			}
+			if a.Stopping && a.OfferSeq == 0 {
+				reply.Stop = append(reply.Stop, at.Key)
+			}
+		}
+	}
+	return reply, nil
+}
+
+// another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is
+// behind may not have read yet what a worker has begun.
+func (b *beats) another(at fleet.Attempt, instance string, current func() bool) bool {
+	is := func() bool {
+		a, ok := b.history.Active(at.RunID)
+		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)
+	}
+	return is() && current() && is() && b.history.Sure()
+}
