@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -15,9 +16,12 @@ func newTurns(c *Coordinator) *turns {
 		*writer
 		*ender
 	}{c.records, c.ends}
+	renew := func(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
+		return c.runs.renewed(ctx, s, k)
+	}
 	return &turns{
 		history: c.Journal, records: records, runners: c.fleet, queues: c.queues, changes: c.fleet.changes.Load, agent: c.Agents.Find,
-		renew: c.renewed, noMatch: c.NoMatch, log: c.log, waits: map[string]*wait{}, unmatch: map[string]time.Time{},
+		renew: renew, noMatch: c.NoMatch, log: c.log, waits: map[string]*wait{}, unmatch: map[string]time.Time{},
 	}
 }
 
@@ -47,11 +51,11 @@ func newOffers(c *Coordinator) *offers {
 
 func newTellings(c *Coordinator) *tellings {
 	plan := func(ctx context.Context, req run.Request) (run.Spec, error) {
-		p, err := c.plan(ctx, req)
+		p, err := c.planner.plan(ctx, req)
 		return p.spec, err
 	}
 	return &tellings{
-		history: c.Journal, records: c.records, submissions: submissions{plan, c.tooLarge}, most: c.MaxPayload, spans: c.Trace, log: c.log,
+		history: c.Journal, records: c.records, submissions: submissions{plan, c.planner.tooLarge}, most: c.MaxPayload, spans: c.Trace, log: c.log,
 		pool: newTellers(func() { c.scheduler.Wake(callbackDue) }),
 	}
 }

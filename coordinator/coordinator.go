@@ -87,6 +87,11 @@ func (c Config) withDefaults() Config {
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
+	*planner
+	*runs
+	*stopper
+	*sessions
+	*tokens
 	*registrar
 	*leaving
 	Agents     *agents.Catalog
@@ -139,12 +144,14 @@ func New(cfg Config) *Coordinator {
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
 	c.leases = newLeases(c)
+	c.planning()
 	wireQueues(c)
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers = newOffers(c)
 	wireRunners(c)
 	c.beats = newBeats(c)
+	c.submitting()
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }
@@ -159,6 +166,29 @@ func (c *Coordinator) recording() {
 	c.ends = &ender{
 		records: c.records, stream: c.bus, history: c.Journal, past: c.reads, heard: c.hearing, stopper: c.commands, spans: c.Trace, log: c.log,
 	}
+}
+
+// planning wires what checks requests.
+func (c *Coordinator) planning() {
+	c.planner = &planner{
+		limits:  limits{c.MaxPayload, c.MaxDepth, c.NoMatch, c.Retries, c.WholeOnly},
+		history: c.Journal, past: c.reads, agents: c.Agents, runners: c.fleet, schema: c.Schemas.Schema, callback: c.Webhooks.Check,
+	}
+}
+
+// submitting wires what callers ask of runs and sessions.
+func (c *Coordinator) submitting() {
+	c.runs = &runs{
+		plans: c.planner, records: c.records, stream: c.bus, torn: c.torn, history: c.Journal, reads: c.reads, runners: c.fleet, queues: c.queues,
+		once:    &idempotency{keys: c.bus.Bucket(subject.Idempotency), stream: c.bus, history: c.Journal, torn: c.torn},
+		version: c.versions.Now, ready: c.Ready, room: c.room, waiting: c.waitingFor, insist: c.insist,
+		spans: c.Trace, meter: newRunMeter(c.Metrics), most: c.MaxPending,
+	}
+	c.stopper = &stopper{ends: c.ends, records: c.records, history: c.Journal, past: c.reads, show: c.runs.Show, version: c.versions.Now}
+	c.sessions = &sessions{
+		history: c.Journal, reads: c.reads, stops: c.stopper, records: c.records, stream: c.bus, version: c.versions.Now, log: c.log,
+	}
+	c.tokens = &tokens{started: c.started.Load, ready: c.Ready, keys: c.keys, history: c.Journal, past: c.reads}
 }
 
 // Run works until ctx ends. It needs the streams: it makes or checks them first.

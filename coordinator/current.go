@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"ao/nats/bus"
-	"ao/shared/fault"
-	"ao/shared/run"
 )
 
 // patience is how long a request waits for the fold. What it asked for is on the stream then, or as good as, but nobody here can say
@@ -65,47 +63,3 @@ func (r *reads) Own(ctx context.Context) {
 func (c *Coordinator) current(ctx context.Context)        { c.reads.Current(ctx) }
 func (c *Coordinator) caughtUp(ctx context.Context) error { return c.reads.CaughtUp(ctx) }
 func (c *Coordinator) own(ctx context.Context)            { c.reads.Own(ctx) }
-func (c *Coordinator) reached(ctx context.Context, seq uint64) error {
-	return c.reads.Reached(ctx, seq)
-}
-
-// Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.
-func (c *Coordinator) Show(ctx context.Context, id string) (run.Run, error) {
-	r, err := c.Journal.Get(ctx, id)
-	if err == nil && !r.Status.Final() {
-		c.current(ctx)
-		r, err = c.Journal.Get(ctx, id)
-	}
-	if err == nil {
-		r.WaitingFor = c.waitingFor(r)
-	}
-	return r, err
-}
-
-// Result is the result of an ended run; one that has not ended, or has none, is a Conflict, and says which.
-func (c *Coordinator) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
-	res, r, err := c.Journal.Result(ctx, id)
-	if fault.KindOf(err) == fault.Conflict && !r.Status.Final() {
-		c.current(ctx)
-		res, r, err = c.Journal.Result(ctx, id)
-	}
-	return res, r, err
-}
-
-// Session is a session as readers see it.
-func (c *Coordinator) Session(ctx context.Context, id string) (run.Session, error) {
-	c.current(ctx)
-	return c.Journal.Session(ctx, id)
-}
-
-// SessionResult is the result of the newest ended run of a session.
-func (c *Coordinator) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
-	c.current(ctx)
-	return c.Journal.SessionResult(ctx, id)
-}
-
-// Events are what happened in a session after a position, oldest first, and where to go on.
-func (c *Coordinator) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
-	c.current(ctx)
-	return c.Journal.Events(ctx, session, after, limit)
-}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/journal"
+	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -25,10 +27,43 @@ type plan struct {
 	wait      *int // wait_seconds
 }
 
+// planner checks requests, and plans their runs.
+type planner struct {
+	limits  limits
+	history interface {
+		Session(ctx context.Context, id string) (run.Session, error)
+		Spec(ctx context.Context, id string) (run.Spec, error)
+		Deleted(session string) bool
+		Resumes(session string) bool
+		Above(session, of string) bool
+		Home(session string) run.Demands
+		Open(session string) []journal.Active
+	}
+	past   past
+	agents interface {
+		Usable(ctx context.Context, name string) (agents.Resolved, error)
+	}
+	runners interface {
+		seen(home run.Demands, within time.Duration) bool
+		permit(w fleet.Want, model string) error
+	}
+	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
+	callback func(url string) error                                         // refuses a URL that is not to be told
+}
+
+// limits are what a request may ask for at most, and what counts where nobody says.
+type limits struct {
+	payload   int64         // bytes of parameters with their agent and output schema
+	depth     int           // sessions above a run's own
+	noMatch   time.Duration // how long a run waits for a runner
+	retries   int           // of an answer that does not match a caller's output schema
+	wholeOnly bool          // only an answer that is JSON as a whole counts
+}
+
 // draft is a plan in the making: each step checks a part of the request, and adds what the run has of it.
 type draft struct {
 	plan
-	c          *Coordinator
+	by         *planner
 	req        run.Request
 	agent      agents.Resolved
 	name       string      // the agent's, as asked for or the session's
@@ -43,8 +78,8 @@ var steps = []func(*draft, context.Context) error{
 }
 
 // plan checks a request, step by step.
-func (c *Coordinator) plan(ctx context.Context, req run.Request) (plan, error) {
-	d := &draft{c: c, req: req, name: req.AgentName}
+func (p *planner) plan(ctx context.Context, req run.Request) (plan, error) {
+	d := &draft{by: p, req: req, name: req.AgentName}
 	d.wait = req.WaitSeconds
 	d.spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID, CreatedAt: time.Now().UTC()}
 	for _, step := range steps {
@@ -60,7 +95,7 @@ func (d *draft) session(ctx context.Context) error {
 	if d.req.SessionID == "" {
 		return nil
 	}
-	s, err := d.c.Journal.Session(ctx, d.req.SessionID)
+	s, err := d.by.history.Session(ctx, d.req.SessionID)
 	if d.req.Type == run.Resume {
 		if err != nil {
 			return err
@@ -73,7 +108,7 @@ func (d *draft) session(ctx context.Context) error {
 	} else if fault.KindOf(err) != fault.NotFound {
 		return err
 	}
-	if d.c.Journal.Deleted(d.req.SessionID) {
+	if d.by.history.Deleted(d.req.SessionID) {
 		return fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice", d.req.SessionID).With("session_id", d.req.SessionID).With("field", "session_id")
 	}
 	return nil
@@ -85,7 +120,7 @@ func (d *draft) goesOn(s run.Session) error {
 		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID, s.Agent).With("field", "agent_name")
 	}
 	d.name, d.sessionDir = s.Agent, s.ProjectDir
-	d.affinity = d.c.affinity(s.ID, s.ProjectDir)
+	d.affinity = d.by.affinity(s.ID, s.ProjectDir)
 	d.spec.Depth = s.Depth
 	if d.spec.Parent == "" {
 		d.spec.Parent = s.Parent
@@ -95,13 +130,13 @@ func (d *draft) goesOn(s run.Session) error {
 
 // known looks for the agent, and whether it can go on with the session.
 func (d *draft) known(ctx context.Context) (err error) {
-	if d.agent, err = d.c.Agents.Usable(ctx, d.name); err != nil || d.req.Type != run.Resume {
+	if d.agent, err = d.by.agents.Usable(ctx, d.name); err != nil || d.req.Type != run.Resume {
 		return err
 	}
-	if err := d.c.resumable(ctx, d.agent, d.req.SessionID); err != nil {
+	if err := d.by.resumable(ctx, d.agent, d.req.SessionID); err != nil {
 		return err
 	}
-	return d.c.atHome(d.req.SessionID)
+	return d.by.atHome(d.req.SessionID)
 }
 
 // parent looks for the session that starts the run.
@@ -109,15 +144,15 @@ func (d *draft) parent(ctx context.Context) error {
 	if d.req.ParentSessionID == "" {
 		return nil
 	}
-	above, err := d.c.Journal.Session(ctx, d.req.ParentSessionID)
+	above, err := d.by.history.Session(ctx, d.req.ParentSessionID)
 	if err != nil {
 		return fault.Of(err).With("field", "parent_session_id")
 	}
 	if d.req.Type != run.Start {
 		return nil
 	}
-	if d.spec.Depth = above.Depth + 1; d.spec.Depth > d.c.MaxDepth {
-		return tooDeep(above, d.c.MaxDepth)
+	if d.spec.Depth = above.Depth + 1; d.spec.Depth > d.by.limits.depth {
+		return tooDeep(above, d.by.limits.depth)
 	}
 	return nil
 }
@@ -128,14 +163,14 @@ func (d *draft) callbacks(context.Context) error {
 	if tells && d.spec.Parent == "" && d.req.CallbackURL == "" {
 		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
 	}
-	if tells && d.req.Type == run.Resume && d.c.Journal.Above(d.req.SessionID, d.spec.Parent) {
+	if tells && d.req.Type == run.Resume && d.by.history.Above(d.req.SessionID, d.spec.Parent) {
 		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", d.spec.Parent, d.req.SessionID).With("field", "parent_session_id")
 	}
 	d.spec.CallbackTo = d.req.CallbackURL
 	if d.req.CallbackURL == "" {
 		return nil
 	}
-	return d.c.Webhooks.Check(d.req.CallbackURL)
+	return d.by.callback(d.req.CallbackURL)
 }
 
 // parameters checks them against what the agent takes.
@@ -145,10 +180,10 @@ func (d *draft) parameters(context.Context) error {
 		return agent.InvalidSchema("parameters_schema", err)
 	}
 	d.schemaRaw = s.Raw()
-	if err := d.c.tooLarge(&run.Input{Parameters: d.req.Parameters}); err != nil {
+	if err := d.by.tooLarge(&run.Input{Parameters: d.req.Parameters}); err != nil {
 		return err
 	}
-	if wrong := s.CheckUpTo(d.req.Parameters, d.c.MaxPayload); len(wrong) > 0 {
+	if wrong := s.CheckUpTo(d.req.Parameters, d.by.limits.payload); len(wrong) > 0 {
 		return unfit("Parameters do not match agent's parameters_schema", d.name, wrong, d.schemaRaw)
 	}
 	return d.agent.Takes(d.req.Parameters)
@@ -179,7 +214,7 @@ func (d *draft) demands(context.Context) error {
 // model checks that a runner may use the agent's, and finds the run's lane.
 func (d *draft) model(context.Context) error {
 	d.want = d.agent.Want(d.spec.Demands)
-	if err := d.c.fleet.permit(d.want, d.agent.Model); err != nil {
+	if err := d.by.runners.permit(d.want, d.agent.Model); err != nil {
 		return err
 	}
 	d.lane = d.agent.LaneOf(d.want, append(d.asked, d.affinity)...)
@@ -192,13 +227,13 @@ func (d *draft) input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	output, err := d.c.output(ctx, d.req, d.agent)
+	output, err := d.by.output(ctx, d.req, d.agent)
 	if err != nil {
 		return err
 	}
 	d.spec.Input = &run.Input{Parameters: d.req.Parameters, Blueprint: snapshot, Output: output}
 	d.spec.Contract = output != nil
-	return d.c.tooLarge(d.spec.Input)
+	return d.by.tooLarge(d.spec.Input)
 }
 
 // unfit refuses parameters that do not match a schema, with everything that is wrong.
@@ -223,24 +258,44 @@ func sessionExists(id string) error {
 
 // resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
 // before a runner begins it, the turns that follow end, too (Journal.Vain, decision 0024).
-func (c *Coordinator) resumable(ctx context.Context, a agents.Resolved, session string) error {
+func (p *planner) resumable(ctx context.Context, a agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
-	if c.Journal.Resumes(session) {
+	if p.history.Resumes(session) {
 		return nil
 	}
-	if err := c.caughtUp(ctx); err != nil { // another coordinator may have told so a moment ago
+	if err := p.past.CaughtUp(ctx); err != nil { // another coordinator may have told so a moment ago
 		return err
 	}
-	if c.Journal.Resumes(session) {
+	if p.history.Resumes(session) {
 		return nil
 	}
 	say := "never began, so there is nothing to resume; start a new session"
-	if open := c.Journal.Open(session); len(open) > 0 && open[0].Spec.Type == run.Start {
+	if open := p.history.Open(session); len(open) > 0 && open[0].Spec.Type == run.Start {
 		say = "has not begun yet: run " + open[0].Spec.ID + " waits for a runner; resume it when one has come"
 	}
 	return fault.New(fault.Conflict, "session_never_began", "The model session of "+session+" "+say).With("session_id", session)
+}
+
+// affinity is what the session's next run demands of its own: the folder, and where the executor keeps the
+// session on one host alone, that host and profile.
+func (p *planner) affinity(session, dir string) run.Demands {
+	home := p.history.Home(session)
+	home.ProjectDir = dir
+	return home
+}
+
+// atHome tells, before a resume is accepted, whether there is any runner where the session can go on. One that was there a moment
+// ago may come back, so that the run may wait for it; waitingFor says so.
+func (p *planner) atHome(session string) error {
+	home := p.history.Home(session)
+	if home.Hostname == "" || p.runners.seen(home, p.limits.noMatch) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The model side of session %s is on host %q (profile %q) alone, and no runner has been there for %s; "+
+		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname, home.ExecutorProfile, p.limits.noMatch)).
+		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 
 // The limits of an execution where nobody sets one, in seconds.

@@ -38,13 +38,11 @@ type tally struct {
 	profile  func(runner string) string
 }
 
-// timings are how long things take, and how large what comes is.
+// timings are how long things take.
 type timings struct {
 	ways   map[string]ways // by the agent's type
 	parent *metric.Histogram
 	hook   *metric.Histogram
-	answer *metric.Histogram
-	input  *metric.Histogram
 }
 
 // troubles counts what failed, was refused or lost, beside what did well.
@@ -97,8 +95,6 @@ func newTimings(r *metric.Registry) *timings {
 	}
 	told := r.Histogram("ao_run_told_seconds", "From the end of a run to the record that its parent session was told (parent), or its callback_url (webhook)."+same, metric.Slow, "way")
 	m.parent, m.hook = told.Of("parent"), told.Of("webhook")
-	m.answer = r.Histogram("ao_run_answer_seconds", "From the end of a run of mode sync, by its runner's clock, until its result was there for who waits.", metric.Fast).Of()
-	m.input = r.Histogram("ao_run_input_bytes", "Parameters with agent and output schema, of runs that were accepted.", metric.Bytes).Of()
 	return m
 }
 
@@ -221,20 +217,6 @@ func (m *troubles) fail(code string) {
 	}
 	if m.failed.Of(reason).Inc(); code == codeDisconnected {
 		m.lost.Inc()
-	}
-}
-
-// answered measures how long after its end the result of a run was there for a caller who waits.
-func (m *timings) answered(o Outcome) {
-	if m != nil && o.EndedAt != nil {
-		m.answer.Since(*o.EndedAt)
-	}
-}
-
-// took counts the size of an accepted run's input.
-func (m *timings) took(in *run.Input) {
-	if m != nil {
-		m.input.Observe(float64(inputSize(in)))
 	}
 }
 

@@ -10,13 +10,12 @@ import (
 	"errors"
 
 	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
 
 // once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing stores it
-// under the same ids (design section 4.1).
+// under the same ids.
 type once struct {
 	Body    []byte `json:"body"` // SHA-256 of the request's body
 	Run     string `json:"run_id"`
@@ -27,27 +26,52 @@ type once struct {
 // MaxKey is the longest idempotency key, in bytes.
 const MaxKey = 255
 
-func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+// idempotency has a request that comes again give its first answer.
+type idempotency struct {
+	keys interface {
+		Get(ctx context.Context, key string) ([]byte, uint64, error)
+		Create(ctx context.Context, key string, value []byte) (uint64, error)
+	}
+	stream interface {
+		State(ctx context.Context) (bus.State, error)
+	}
+	history interface {
+		Get(ctx context.Context, id string) (run.Run, error)
+		Deleted(session string) bool
+	}
+	torn interface {
+		Unsay(ctx context.Context, run, session string) error
+		UnsayEarlier(ctx context.Context, run, session string)
+	}
+}
+
+// placing checks requests, and stores their runs under given ids.
+type placing interface {
+	check(ctx context.Context, body []byte, scope string) (plan, error)
+	place(ctx context.Context, p plan, run, session string) (Accepted, error)
+}
+
+// submit takes a request under a caller's key, or gives the answer that the key had.
+func (i *idempotency) submit(ctx context.Context, runs placing, body []byte, scope, key string) (Accepted, error) {
 	if len(key) > MaxKey {
 		return Accepted{}, fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).With("field", "Idempotency-Key")
 	}
 	sum := sha256.Sum256(body)
 	name := sha256.Sum256([]byte(scope + "\x00" + key))
 	at := hex.EncodeToString(name[:])
-	b := c.bus.Bucket(subject.Idempotency)
-	if raw, _, err := b.Get(ctx, at); err == nil {
-		return c.repeat(ctx, body, scope, sum[:], raw)
+	if raw, _, err := i.keys.Get(ctx, at); err == nil {
+		return i.repeat(ctx, runs, body, scope, sum[:], raw)
 	} else if !errors.Is(err, bus.ErrNone) {
 		return Accepted{}, unavailable(err)
 	}
-	p, err := c.check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
+	p, err := runs.check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
 	if err != nil {
-		if raw, _, getErr := b.Get(ctx, at); getErr == nil { // it collides with itself: it was taken at this moment
-			return c.repeat(ctx, body, scope, sum[:], raw)
+		if raw, _, getErr := i.keys.Get(ctx, at); getErr == nil { // it collides with itself: it was taken at this moment
+			return i.repeat(ctx, runs, body, scope, sum[:], raw)
 		}
 		return Accepted{}, err
 	}
-	state, err := c.bus.State(ctx)
+	state, err := i.stream.State(ctx)
 	if err != nil {
 		return Accepted{}, unavailable(err)
 	}
@@ -56,19 +80,19 @@ func (c *Coordinator) submitOnce(ctx context.Context, body []byte, scope, key st
 	if err != nil {
 		return Accepted{}, err
 	}
-	if _, err := b.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken) {
-		if raw, _, err = b.Get(ctx, at); err != nil {
+	if _, err := i.keys.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken) {
+		if raw, _, err = i.keys.Get(ctx, at); err != nil {
 			return Accepted{}, unavailable(err)
 		}
-		return c.repeat(ctx, body, scope, sum[:], raw)
+		return i.repeat(ctx, runs, body, scope, sum[:], raw)
 	} else if err != nil {
 		return Accepted{}, unavailable(err)
 	}
-	return c.place(ctx, p, first.Run, first.Session)
+	return runs.place(ctx, p, first.Run, first.Session)
 }
 
 // repeat gives the first answer again, and stores the run where that did not come to pass.
-func (c *Coordinator) repeat(ctx context.Context, body []byte, scope string, sum, raw []byte) (Accepted, error) {
+func (i *idempotency) repeat(ctx context.Context, runs placing, body []byte, scope string, sum, raw []byte) (Accepted, error) {
 	var first once
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return Accepted{}, err
@@ -81,45 +105,45 @@ func (c *Coordinator) repeat(ctx context.Context, body []byte, scope string, sum
 		return Accepted{}, err
 	}
 	again := Accepted{first.Run, first.Session, run.Pending, req.Mode, req.WaitSeconds, false}
-	if _, err := c.Journal.Get(ctx, first.Run); err == nil {
+	if _, err := i.history.Get(ctx, first.Run); err == nil {
 		return again, nil
 	} else if fault.KindOf(err) != fault.NotFound {
 		return Accepted{}, err
 	}
-	if c.Journal.Deleted(first.Session) { // it was stored, and deleted since
+	if i.history.Deleted(first.Session) { // it was stored, and deleted since
 		return again, nil
 	}
-	if gone, err := c.history(ctx, first.Last); err != nil || gone {
+	if gone, err := i.truncated(ctx, first.Last); err != nil || gone {
 		return again, err
 	}
-	p, err := c.check(ctx, body, scope)
+	p, err := runs.check(ctx, body, scope)
 	if err != nil {
-		if _, getErr := c.Journal.Get(ctx, first.Run); getErr == nil {
+		if _, getErr := i.history.Get(ctx, first.Run); getErr == nil {
 			return again, nil
 		}
 		return Accepted{}, err
 	}
-	if err := c.torn.Unsay(ctx, first.Run, first.Session); err != nil {
+	if err := i.torn.Unsay(ctx, first.Run, first.Session); err != nil {
 		return Accepted{}, err
 	}
-	return c.bringBack(ctx, p, first)
+	return i.bringBack(ctx, runs, p, first)
 }
 
 // bringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked, and
 // before the run stood again, is no word on this one either.
-func (c *Coordinator) bringBack(ctx context.Context, p plan, first once) (Accepted, error) {
-	a, err := c.place(ctx, p, first.Run, first.Session)
+func (i *idempotency) bringBack(ctx context.Context, runs placing, p plan, first once) (Accepted, error) {
+	a, err := runs.place(ctx, p, first.Run, first.Session)
 	if err == nil {
-		c.torn.UnsayEarlier(ctx, first.Run, first.Session)
+		i.torn.UnsayEarlier(ctx, first.Run, first.Session)
 	}
 	return a, err
 }
 
-// history tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since
+// truncated tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since
 // at most RUN_KEEP are: its run is not missing then, and is not done twice. Neither clocks nor counts tell that: a clock is another
 // one's, and fewer runs may be left, or more be kept, than then.
-func (c *Coordinator) history(ctx context.Context, last uint64) (bool, error) {
-	s, err := c.bus.State(ctx)
+func (i *idempotency) truncated(ctx context.Context, last uint64) (bool, error) {
+	s, err := i.stream.State(ctx)
 	if err != nil {
 		return false, unavailable(err)
 	}

@@ -5,10 +5,18 @@ import (
 	"errors"
 	"time"
 
+	"ao/coordinator/journal"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
+
+// freshness waits for what readers are to see. Where NATS does not answer, what is known has to do: only past says so.
+type freshness interface {
+	past
+	Current(ctx context.Context) // what the stream holds now
+	Own(ctx context.Context)     // what this process has written
+}
 
 // Outcome is a run and its result in one document (contract section 4).
 type Outcome struct {
@@ -49,39 +57,39 @@ func (a Accepted) Late(wait time.Duration) Late {
 
 // Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended tells
 // which.
-func (c *Coordinator) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
+func (r *runs) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
 	now := context.WithoutCancel(ctx)
-	if _, err := c.Journal.Wait(ctx, id); err != nil {
+	if _, err := r.history.Wait(ctx, id); err != nil {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 			return o, false, err
 		}
-		if o.Run, err = c.Show(now, id); err != nil || !o.Status.Final() {
+		if o.Run, err = r.Show(now, id); err != nil || !o.Status.Final() {
 			return o, false, err
 		}
 	}
-	o, err = c.Outcome(now, id)
+	o, err = r.Outcome(now, id)
 	return o, err == nil && o.Status.Final(), err
 }
 
 // Finish is Await of a run that was accepted a moment ago. What NATS does not let anybody read is waited for: an accepted run is no
 // failed request.
-func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
+func (r *runs) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
 	if !a.fresh {
-		return c.Await(ctx, a.RunID)
+		return r.Await(ctx, a.RunID)
 	}
-	if c.Journal.Done(ctx, a.RunID) != nil {
+	if r.history.Done(ctx, a.RunID) != nil {
 		return o, false, nil
 	}
-	err = c.insist(ctx, "how a run ended", func() error {
+	err = r.insist(ctx, "how a run ended", func() error {
 		if err != nil && ctx.Err() != nil {
 			return err
 		}
-		o, err = c.Outcome(context.WithoutCancel(ctx), a.RunID)
+		o, err = r.Outcome(context.WithoutCancel(ctx), a.RunID)
 		return err
 	})
 	switch {
 	case err == nil && o.Status.Final():
-		c.meters.answered(o)
+		r.meter.answered(o)
 		return o, true, nil
 	case err == nil, fault.KindOf(err) == fault.Unavailable: // open again: NATS has lost its end
 		return o, false, nil
@@ -90,14 +98,47 @@ func (c *Coordinator) Finish(ctx context.Context, a Accepted) (o Outcome, ended 
 }
 
 // Outcome is a run with its result as it is now.
-func (c *Coordinator) Outcome(ctx context.Context, id string) (Outcome, error) {
-	res, r, err := c.Result(ctx, id)
+func (r *runs) Outcome(ctx context.Context, id string) (Outcome, error) {
+	res, of, err := r.Result(ctx, id)
 	switch f, ok := errors.AsType[*fault.Fault](err); {
 	case err == nil:
-		return Outcome{r, &res}, nil
-	case ok && f.Kind == fault.Conflict && r.ID != "": // there is none, or not yet
-		r.WaitingFor = c.waitingFor(r)
-		return Outcome{Run: r}, nil
+		return Outcome{of, &res}, nil
+	case ok && f.Kind == fault.Conflict && of.ID != "": // there is none, or not yet
+		of.WaitingFor = r.waiting(of)
+		return Outcome{Run: of}, nil
 	}
 	return Outcome{}, err
+}
+
+// Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.
+func (r *runs) Show(ctx context.Context, id string) (run.Run, error) {
+	shown, err := r.history.Get(ctx, id)
+	if err == nil && !shown.Status.Final() {
+		r.reads.Current(ctx)
+		shown, err = r.history.Get(ctx, id)
+	}
+	if err == nil {
+		shown.WaitingFor = r.waiting(shown)
+	}
+	return shown, err
+}
+
+// Result is the result of an ended run; one that has not ended, or has none, is a Conflict, and says which.
+func (r *runs) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
+	res, of, err := r.history.Result(ctx, id)
+	if fault.KindOf(err) == fault.Conflict && !of.Status.Final() {
+		r.reads.Current(ctx)
+		res, of, err = r.history.Result(ctx, id)
+	}
+	return res, of, err
+}
+
+// Runs lists runs, each with why it waits.
+func (r *runs) Runs(ctx context.Context, q journal.Query) (journal.Page, error) {
+	r.reads.Own(ctx)
+	p, err := r.history.Runs(ctx, q)
+	for i, one := range p.Runs {
+		p.Runs[i].WaitingFor = r.waiting(one)
+	}
+	return p, err
 }

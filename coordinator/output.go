@@ -10,18 +10,18 @@ import (
 	"ao/shared/schema"
 )
 
-// Retries where nobody says how many: a blueprint's schema is enforced with one (contract section 6).
+// Retries where nobody says how many: a blueprint's schema is enforced with one.
 const blueprintRetries = 1
 
 // output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it names, and
 // that before the agent's. Of each option counts what the request says, then, where it is the agent's schema, what the agent says,
 // then the default.
-func (c *Coordinator) output(ctx context.Context, req run.Request, a agents.Resolved) (*run.Output, error) {
+func (p *planner) output(ctx context.Context, req run.Request, a agents.Resolved) (*run.Output, error) {
 	var opts []run.OutputOptions
 	if req.OutputSchemaOptions != nil {
 		opts = append(opts, *req.OutputSchemaOptions)
 	}
-	o := &run.Output{Schema: req.OutputSchema, Source: run.SourceRequest, Retries: c.Retries}
+	o := &run.Output{Schema: req.OutputSchema, Source: run.SourceRequest, Retries: p.limits.retries}
 	name := req.OutputSchemaName
 	switch {
 	case req.OutputSchema != nil:
@@ -43,7 +43,7 @@ func (c *Coordinator) output(ctx context.Context, req run.Request, a agents.Reso
 		return nil, nil
 	}
 	if name != "" {
-		s, err := c.Schemas.Schema(ctx, name)
+		s, err := p.schema(ctx, name)
 		if err != nil && o.Source == run.SourceBlueprint {
 			return nil, fault.Of(err).With("agent_name", a.Name)
 		} else if err != nil {
@@ -51,7 +51,7 @@ func (c *Coordinator) output(ctx context.Context, req run.Request, a agents.Reso
 		}
 		o.Schema, o.Name = s.Schema, s.Name
 	}
-	o.Strict = c.WholeOnly
+	o.Strict = p.limits.wholeOnly
 	for i := len(opts) - 1; i >= 0; i-- { // the one that counts most comes last
 		if n := opts[i].MaxRetries; n != nil {
 			o.Retries = *n
@@ -76,9 +76,9 @@ func inputSize(in *run.Input) int64 {
 }
 
 // tooLarge is the refusal of an input that is.
-func (c *Coordinator) tooLarge(in *run.Input) error {
-	if size := inputSize(in); size > c.MaxPayload {
-		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, c.MaxPayload).With("field", "parameters").With("limit", c.MaxPayload)
+func (p *planner) tooLarge(in *run.Input) error {
+	if size := inputSize(in); size > p.limits.payload {
+		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, p.limits.payload).With("field", "parameters").With("limit", p.limits.payload)
 	}
 	return nil
 }

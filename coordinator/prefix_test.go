@@ -259,7 +259,7 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.c.bringBack(t.Context(), plan, once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
+		if got, err := p.c.once.bringBack(t.Context(), p.c.runs, plan, once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
 			t.Errorf("%+v %v", got, err)
 		}
 		p.ends(spec.ID, said("ok"))

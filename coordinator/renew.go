@@ -51,8 +51,8 @@ func (t *turns) successor(a journal.Active) (k agents.Resolved, ok bool) {
 // renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What
 // decides its end stays as it was accepted, its output schema and how often it may be begun: a runner that still has the definition
 // of before may take it from its first queue, and coordinators of before know no other.
-func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
-	s, err := c.Journal.Spec(ctx, s.ID)
+func (p *planner) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
+	s, err := p.history.Spec(ctx, s.ID)
 	if err != nil {
 		return s, unavailable(err)
 	}
@@ -64,7 +64,7 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k agents.Resolved
 	if err != nil {
 		return s, agent.InvalidSchema("parameters_schema", err)
 	}
-	if wrong := takes.CheckUpTo(in.Parameters, c.MaxPayload); len(wrong) > 0 {
+	if wrong := takes.CheckUpTo(in.Parameters, p.limits.payload); len(wrong) > 0 {
 		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do not match its new parameters_schema", k.Name)
 		return s, unfit(say, k.Name, wrong, takes.Raw())
 	}
@@ -81,10 +81,7 @@ func (c *Coordinator) renewed(ctx context.Context, s run.Spec, k agents.Resolved
 	}
 	s.AgentType, s.Owner, s.Demands = k.Type, k.OwnerHash(), k.Demanded(s.Demands)
 	s.Input, s.Body = &in, nil
-	if err := c.tooLarge(&in); err != nil {
-		return s, err
-	}
-	return s, c.records.Offload(ctx, &s)
+	return s, p.tooLarge(&in)
 }
 
 // parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"ao/coordinator/journal"
@@ -15,33 +14,55 @@ import (
 	"ao/shared/run"
 )
 
+// stopper stops runs, and what is below their sessions.
+type stopper struct {
+	ends interface {
+		EndWaiting(ctx context.Context, a journal.Active, s run.Status, f *fault.Fault) error
+		EndAsCarried(ctx context.Context, a journal.Active) error
+		Stop(ctx context.Context, a journal.Active) error
+	}
+	records interface {
+		Put(ctx context.Context, e bus.Entry) error
+	}
+	history interface {
+		Get(ctx context.Context, id string) (run.Run, error)
+		Active(id string) (journal.Active, bool)
+		Below(session string, most int) (n int, oldest []string)
+		Root(session string) string // the run that was begun last
+		TreeStopped(session string) bool
+	}
+	past    past
+	show    func(ctx context.Context, id string) (run.Run, error)
+	version func() int // of the records that are written
+}
+
 // Stop stops a run: a waiting one ends at once, a begun one when its process tree is gone. A run that is stopped or stopping
 // already stays so; one that ended otherwise is a conflict. The run is given as it is then.
-func (c *Coordinator) Stop(ctx context.Context, id string) (run.Run, error) {
+func (s *stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 	for range 20 {
-		r, err := c.Journal.Get(ctx, id)
+		r, err := s.history.Get(ctx, id)
 		if err != nil {
 			return r, err
 		}
-		a, ok := c.Journal.Active(id)
+		a, ok := s.history.Active(id)
 		switch {
 		case ok && a.EndSeq != 0: // it is being ended
-			if err = c.ends.EndAsCarried(ctx, a); err == nil {
-				err = c.caughtUp(ctx)
+			if err = s.ends.EndAsCarried(ctx, a); err == nil {
+				err = s.past.CaughtUp(ctx)
 			}
 		case r.Status == run.Stopped || ok && a.Stopping && a.Claim != nil:
-			return c.Show(ctx, id)
+			return s.show(ctx, id)
 		case r.Status.Final():
 			return r, fault.Newf(fault.Conflict, "run %s has ended already: %s", id, r.Status).With("run_id", id).With("status", r.Status)
 		case !ok: // it ended between the two looks
 			continue
 		case a.Claim == nil:
-			err = c.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a))
+			err = s.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a))
 			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
-				err = c.caughtUp(ctx)
+				err = s.past.CaughtUp(ctx)
 			}
 		default:
-			err = c.wishStop(ctx, a)
+			err = s.wishStop(ctx, a)
 		}
 		if err != nil {
 			return r, err
@@ -61,172 +82,111 @@ func unbegun(a journal.Active) *fault.Fault {
 	return fault.New(fault.Internal, "stopped", "Stopped before it began")
 }
 
+// haltedBy says with what a run was stopped that nobody has begun.
+func haltedBy(h journal.Halt) *fault.Fault {
+	return fault.New(fault.Internal, "stopped", fmt.Sprintf("Stopped before it began, with all that is below session %s", h.Session)).With("stopped_with", h.Session)
+}
+
 // wishStop has an attempt stopped, and the fold know it.
-func (c *Coordinator) wishStop(ctx context.Context, a journal.Active) error {
-	if err := c.ends.Stop(ctx, a); err != nil {
+func (s *stopper) wishStop(ctx context.Context, a journal.Active) error {
+	if err := s.ends.Stop(ctx, a); err != nil {
 		return err
 	}
-	return c.caughtUp(ctx)
+	return s.past.CaughtUp(ctx)
 }
 
-// DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
-func (c *Coordinator) DeleteSession(ctx context.Context, id string) error {
-	if err := c.caughtUp(ctx); err != nil { // what is not known here would stay
-		return err
-	}
-	if _, err := c.Session(ctx, id); err != nil {
-		return err
-	}
-	if open := c.Journal.Open(id); len(open) > 0 {
-		return fault.Newf(fault.Conflict, "session %s has %d runs that run or wait; stop it first (POST /sessions/%s/stop)", id, len(open), id).
-			With("session_id", id).With("run_id", open[0].Spec.ID)
-	}
-	if child := c.Journal.Owes(id); child != "" {
-		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes when the parent's turn ends, then delete session %s again", child, id).
-			With("session_id", id).With("run_id", child)
-	}
-	if c.Journal.HaltsBelow(id) {
-		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when they have ended", id).With("session_id", id)
-	}
-	runs := c.Journal.RunsOf(id)
-	part := subject.Partition(id)
-	if err := c.undelete(ctx, part, id); err != nil {
-		return err
-	}
-	body, err := json.Marshal(run.Deleted{V: c.versions.Now(), At: time.Now().UTC()})
-	if err != nil {
-		return err
-	}
-	if err := c.records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
-		return unsure(ctx, err)
-	}
-	return c.deleted(ctx, part, id, runs)
+// Below are the runs below a session that have not ended: those that go on after a stop, or that are stopped with it.
+type Below struct {
+	Count    int      `json:"count"`
+	Runs     []string `json:"run_ids"` // the oldest, 100 at most
+	Stopping bool     `json:"stopping"`
 }
 
-// deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that came behind it
-// ends by itself (session_deleted), whatever the session looks like meanwhile.
-func (c *Coordinator) deleted(ctx context.Context, part, id string, runs []string) error {
-	m, err := c.bus.Last(ctx, subject.Deleted(part, id))
-	if err != nil {
-		return unsure(ctx, err)
-	}
-	if err := c.reached(ctx, m.Seq); err != nil {
-		return err
-	}
-	if c.Journal.DeletedAt(id) == m.Seq {
-		return c.purge(ctx, part, id, runs, m.Seq)
-	}
-	if err := c.undelete(ctx, part, id); err != nil {
-		c.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
-	}
-	return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).With("session_id", id)
+// StoppedRun answers the stop of a run.
+type StoppedRun struct {
+	run.Run
+	Below *Below `json:"open_below,omitempty"` // nil: there is nothing
 }
 
-// undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a later turn
-// outlived: its subject takes one message, and the next deletion needs it.
-func (c *Coordinator) undelete(ctx context.Context, part, session string) error {
-	m, err := c.bus.Last(ctx, subject.Deleted(part, session))
-	if errors.Is(err, bus.ErrNone) {
+// maxNamed is how many runs below a session an answer names.
+const maxNamed = 100
+
+// below are the open runs below a session at this moment.
+func (s *stopper) below(session string, stopping bool) *Below {
+	n, oldest := s.history.Below(session, maxNamed)
+	if n == 0 {
 		return nil
-	} else if err != nil {
-		return unavailable(err)
 	}
-	if err := c.reached(ctx, m.Seq); err != nil {
-		return err
-	}
-	if _, err := c.Journal.Session(ctx, session); err != nil { // gone by that very deletion
-		return err
-	}
-	if c.Journal.DeletedAt(session) == m.Seq { // it counted: what it deleted must be gone before it goes, or it would come back
-		runs, err := c.runsBefore(ctx, part, session, m.Seq)
-		if err == nil {
-			err = c.purge(ctx, part, session, runs, m.Seq)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := c.bus.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
-		return unavailable(err)
-	}
-	return nil
+	return &Below{n, oldest, stopping}
 }
 
-// runsBefore finds a session's runs of which the stream has records before a sequence, whatever the fold thinks of them.
-func (c *Coordinator) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
-	for after := uint64(0); ; {
-		records, err := c.bus.Records(ctx, "ao.runs."+part+".>", after, 500)
-		if err != nil {
-			return nil, unavailable(err)
-		}
-		for _, m := range records {
-			rec, err := subject.Parse(m.Subject)
-			if after = m.Seq; err != nil || m.Seq >= before || rec.Kind != subject.QueuedKind && rec.Kind != subject.AcceptedKind {
-				continue
-			}
-			if q, err := run.DecodeQueued(m.Body, nil); err == nil && q.SessionID == session && !slices.Contains(runs, q.ID) {
-				runs = append(runs, q.ID)
-			}
-		}
-		if len(records) == 0 || after >= before {
-			return runs, nil
-		}
+// StopRun stops a run, as Stop does, and says what is open below its session. With tree, all that is stopped too, and a run that has
+// ended is no conflict as long as no later one of its session was begun. What is below belongs to the run of the session that was begun
+// last: a run that waits behind it has nothing below it.
+func (s *stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun, error) {
+	if tree {
+		return s.stopRunTree(ctx, id)
 	}
-}
-
-// purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
-// behind is no longer seen by anybody and goes with the history.
-func (c *Coordinator) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
-	filters, err := c.unbegun(ctx, part, session, before)
+	r, err := s.Stop(ctx, id)
 	if err != nil {
-		return err
+		return StoppedRun{}, err
 	}
-	filters = append(filters, subject.Accepted(part, session, "*"), subject.Session(part, session), subject.Tree(part, session, "*"))
-	for _, id := range runs {
-		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
-			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))
-	}
-	for _, f := range filters {
-		if err := c.bus.Purge(ctx, subject.Runs, f, before); err != nil {
-			return unavailable(err)
-		}
-	}
-	if err := c.bus.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
-		return unavailable(err)
-	}
-	if err := c.bus.DropPayloads(ctx, func(name string, _ time.Time) bool { return slices.Contains(runs, runOf(name)) }); err != nil {
-		return unavailable(err)
-	}
-	return nil
+	return StoppedRun{r, s.below(r.SessionID, false)}, nil
 }
 
-// unbegun names the callback records of a session's turns that ended before a runner began them: they told nobody of anything. Those
-// of the others stay, so that the children are told for who reads the history anew, too.
-func (c *Coordinator) unbegun(ctx context.Context, part, session string, before uint64) (subjects []string, err error) {
-	for after := uint64(0); ; {
-		page, err := c.bus.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
-		if err != nil {
-			return nil, unavailable(err)
+func (s *stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRun, err error) {
+	for range treeTries {
+		if err := s.past.CaughtUp(ctx); err != nil {
+			return stopped, err
 		}
-		for _, m := range page {
-			after = m.Seq
-			var told run.Callback
-			if m.Seq >= before || json.Unmarshal(m.Body, &told) != nil {
+		r, err := s.history.Get(ctx, id)
+		if err != nil {
+			return stopped, err
+		}
+		if root := s.history.Root(r.SessionID); root == id {
+			stopped.Below = s.below(r.SessionID, true) // before it has an effect
+			done, err := s.stopTree(ctx, r.SessionID, root, id)
+			if err != nil {
+				return stopped, err
+			}
+			if !done { // another was begun at this moment
 				continue
 			}
-			claims, err := c.bus.Records(ctx, subject.Claimed(part, told.RunID, "*"), 0, 1000)
-			if err != nil {
-				return nil, unavailable(err)
-			}
-			if !slices.ContainsFunc(claims, func(m bus.Message) bool {
-				var claim run.Claim
-				return json.Unmarshal(m.Body, &claim) == nil && claim.RunnerID != ""
-			}) {
-				subjects = append(subjects, m.Subject)
-			}
+		} else if r.Status.Final() && r.Status != run.Stopped {
+			return stopped, fault.Newf(fault.Conflict, "run %s has ended already: %s, and a later run of its session was begun; stop the session with its tree: POST /sessions/%s/stop", id, r.Status, r.SessionID).
+				With("run_id", id).With("status", r.Status).With("session_id", r.SessionID)
 		}
-		if len(page) < 1000 {
-			return subjects, nil
+		if stopped.Run, err = s.Stop(ctx, id); fault.KindOf(err) == fault.Conflict { // it had ended, and what is below it had not
+			stopped.Run, err = s.show(ctx, id)
 		}
+		return stopped, err
 	}
+	return stopped, changing("run", id)
+}
+
+// treeTries is how often the wish to stop a tree is written anew, since a run was begun meanwhile.
+const treeTries = 20
+
+func changing(what, id string) error {
+	return fault.Newf(fault.Unavailable, "%s %s is changing; try again", what, id).After(time.Second)
+}
+
+// stopTree makes the wish durable to stop a session's tree, and of the session's own runs this one, or all. Not stopped: a run was begun
+// after root, and the wish counts for nothing.
+func (s *stopper) stopTree(ctx context.Context, session, root, own string) (stopped bool, err error) {
+	if root == "" { // the session is gone
+		return true, nil
+	}
+	body, err := json.Marshal(run.TreeStop{V: s.version(), SessionID: session, RunID: own, At: time.Now().UTC()})
+	if err != nil {
+		return false, err
+	}
+	e := bus.Entry{Subject: subject.Tree(subject.Partition(session), session, root), Body: body}
+	if err := s.records.Put(ctx, e); err != nil {
+		return false, unsure(ctx, err)
+	}
+	if err := s.past.CaughtUp(ctx); err != nil {
+		return false, err
+	}
+	return s.history.TreeStopped(session), nil
 }

@@ -2,12 +2,19 @@ package coordinator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"ao/coordinator/agents"
+	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/shared/trace"
 )
@@ -22,12 +29,58 @@ type Accepted struct {
 	fresh     bool       // stored by this request
 }
 
+// runs takes runs, and shows them.
+type runs struct {
+	plans   *planner
+	once    *idempotency
+	records interface {
+		Offload(ctx context.Context, s *run.Spec) error
+		Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
+		Put(ctx context.Context, e bus.Entry) error
+		AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
+		Wrote(seq uint64)
+	}
+	stream interface {
+		Last(ctx context.Context, subj string) (bus.Message, error)
+	}
+	torn interface {
+		Stands(ctx context.Context, run, session string) (bool, error)
+	}
+	history interface {
+		Counts() (waiting, begun, ended int)
+		Covered(session string) bool // what it starts is stopped at once, as far as the fold knows
+		Open(session string) []journal.Active
+		Get(ctx context.Context, id string) (run.Run, error)
+		Result(ctx context.Context, id string) (run.Result, run.Run, error)
+		Runs(ctx context.Context, q journal.Query) (journal.Page, error)
+		Wait(ctx context.Context, id string) (run.Run, error)
+		Done(ctx context.Context, id string) error
+	}
+	reads   freshness
+	runners interface {
+		laneMatches(lane string, w fleet.Want) bool
+		matches(w fleet.Want) bool
+	}
+	queues interface {
+		ensure(ctx context.Context, lane string, q queue, again bool) (string, error) // where the queue is
+	}
+	version func() int // of the records that are written
+	ready   func() error
+	room    func() error         // refuses what would fill the history
+	waiting func(run.Run) string // why a run waits
+	insist  func(ctx context.Context, what string, f func() error) error
+	spans   *trace.Tracer
+	meter   runMeter
+	most    int          // waiting runs
+	entered atomic.Int64 // submissions under way
+}
+
 // Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
 // session's id). A refused creation leaves nothing behind; one that NATS did not answer may come to be. key is the
 // caller's idempotency key, scope whose key it is.
-func (c *Coordinator) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
-	ctx, span := c.Trace.Begin(ctx, trace.Producer, "submit")
-	a, err := c.submit(ctx, body, scope, key)
+func (r *runs) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+	ctx, span := r.spans.Begin(ctx, trace.Producer, "submit")
+	a, err := r.submit(ctx, body, scope, key)
 	went(span, err)
 	span.Set(trace.Run, a.RunID)
 	span.Set(trace.Session, a.SessionID)
@@ -35,49 +88,50 @@ func (c *Coordinator) Submit(ctx context.Context, body []byte, scope, key string
 	return a, err
 }
 
-func (c *Coordinator) submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
-	if err := c.Ready(); err != nil {
+func (r *runs) submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+	if err := r.ready(); err != nil {
 		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).After(time.Second)
 	}
 	if key != "" {
-		return c.submitOnce(ctx, body, scope, key)
+		return r.once.submit(ctx, r, body, scope, key)
 	}
-	p, err := c.check(ctx, body, scope)
+	p, err := r.check(ctx, body, scope)
 	if err != nil {
 		return Accepted{}, err
 	}
-	return c.place(ctx, p, run.NewID(), run.NewSessionID())
+	return r.place(ctx, p, run.NewID(), run.NewSessionID())
 }
 
 // check reads a body and makes every check; too many waiting runs are told first.
-func (c *Coordinator) check(ctx context.Context, body []byte, scope string) (plan, error) {
-	if waiting, _, _ := c.Journal.Counts(); waiting+c.turns.inFlight() >= c.MaxPending {
+func (r *runs) check(ctx context.Context, body []byte, scope string) (plan, error) {
+	if waiting, _, _ := r.history.Counts(); waiting+int(r.entered.Load()) >= r.most {
 		return plan{}, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
 	}
-	if err := c.room(); err != nil {
+	if err := r.room(); err != nil {
 		return plan{}, err
 	}
 	req, err := run.ReadRequest(body)
 	if err != nil {
 		return plan{}, err
 	}
-	p, err := c.plan(ctx, req)
-	p.spec.Caller = c.callerOf(scope)
+	p, err := r.plans.plan(ctx, req)
+	p.spec.Caller = r.callerOf(scope)
 	return p, err
 }
 
 // place stores a plan under these ids; the session's is for a session that has none yet.
-func (c *Coordinator) place(ctx context.Context, p plan, runID, sessionID string) (Accepted, error) {
+func (r *runs) place(ctx context.Context, p plan, runID, sessionID string) (Accepted, error) {
 	p.spec.ID, p.spec.Trace = runID, trace.Of(ctx)
 	if p.spec.SessionID == "" {
 		p.spec.SessionID = sessionID
 	}
-	defer c.turns.enter()()
+	r.entered.Add(1)
+	defer r.entered.Add(-1)
 	input := p.spec.Input // it may be stored elsewhere
-	if err := c.store(ctx, p); err != nil {
+	if err := r.store(ctx, p); err != nil {
 		return Accepted{}, err
 	}
-	c.meters.took(input)
+	r.meter.took(input)
 	return Accepted{p.spec.ID, p.spec.SessionID, run.Pending, p.spec.Mode, p.wait, true}, nil
 }
 
@@ -94,43 +148,43 @@ type Validation struct {
 }
 
 // Validate makes the checks of Submit and stores nothing.
-func (c *Coordinator) Validate(ctx context.Context, body []byte) (Validation, error) {
+func (r *runs) Validate(ctx context.Context, body []byte) (Validation, error) {
 	req, err := run.ReadRequest(body)
 	if err != nil {
 		return Validation{}, err
 	}
-	p, err := c.plan(ctx, req)
+	p, err := r.plans.plan(ctx, req)
 	if err != nil {
 		return Validation{}, err
 	}
-	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, p.spec.Output, c.fleet.matches(p.want)}, nil
+	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, p.spec.Output, r.runners.matches(p.want)}, nil
 }
 
 // store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
-func (c *Coordinator) store(ctx context.Context, p plan) error {
-	if err := c.records.Offload(ctx, &p.spec); err != nil {
+func (r *runs) store(ctx context.Context, p plan) error {
+	if err := r.records.Offload(ctx, &p.spec); err != nil {
 		return err
 	}
 	part := subject.Partition(p.spec.SessionID)
-	entry, err := c.first(ctx, part, p)
+	entry, err := r.first(ctx, part, p)
 	if err != nil {
 		return err
 	}
 	if !p.ownID {
-		return c.records.Put(ctx, entry)
+		return r.records.Put(ctx, entry)
 	}
-	together, apart, err := c.beginning(part, p.spec, entry)
+	together, apart, err := r.beginning(part, p.spec, entry)
 	if err != nil {
 		return err
 	}
 	session := together[0]
-	seq, err := c.records.AppendEither(ctx, together, apart)
+	seq, err := r.records.AppendEither(ctx, together, apart)
 	if err == nil {
-		c.records.Wrote(seq)
+		r.records.Wrote(seq)
 		return nil
 	}
 	// Refused, or not answered: whose session is it? Its record names the run it began with.
-	m, readErr := c.bus.Last(ctx, session.Subject)
+	m, readErr := r.stream.Last(ctx, session.Subject)
 	if readErr != nil {
 		return unavailable(err)
 	}
@@ -138,40 +192,67 @@ func (c *Coordinator) store(ctx context.Context, p plan) error {
 	if json.Unmarshal(m.Body, &theirs) != nil || theirs.RunID != p.spec.ID {
 		return sessionExists(p.spec.SessionID)
 	}
-	if err := c.caughtUp(ctx); err != nil {
+	if err := r.reads.CaughtUp(ctx); err != nil {
 		return err
 	}
 	// The other one may not have been written, or be lost with a crash of NATS.
-	if stands, err := c.torn.Stands(ctx, p.spec.ID, p.spec.SessionID); err != nil || stands {
+	if stands, err := r.torn.Stands(ctx, p.spec.ID, p.spec.SessionID); err != nil || stands {
 		return err
 	}
-	return c.records.Put(ctx, apart[1])
+	return r.records.Put(ctx, apart[1])
 }
 
 // beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it
 // is accepted, and the run's first. The one before the other: whose session it is, is decided when its run may be
 // taken. Written one by one the run is accepted, not queued: its writer may be so slow that it comes behind the run's
 // end and the session's deletion, and what is queued a worker may begin.
-func (c *Coordinator) beginning(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
-	accepted, err := run.Accepted{V: c.versions.Now(), Spec: s}.Encode()
+func (r *runs) beginning(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
+	accepted, err := run.Accepted{V: r.version(), Spec: s}.Encode()
 	if err != nil {
 		return nil, nil, err
 	}
-	begun, err := run.Begun{V: c.versions.Now(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
+	begun, err := run.Begun{V: r.version(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
 	session := bus.Entry{Subject: subject.Session(part, s.SessionID), Body: begun}
 	last := bus.Entry{Subject: subject.Accepted(part, s.SessionID, s.ID), Body: accepted}
 	return []bus.Entry{session, first}, []bus.Entry{session, last}, err
 }
 
 // first is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
-func (c *Coordinator) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
-	if p.spec.Type == run.Start && c.fleet.laneMatches(p.lane, p.want) && !c.stopped(p.spec.Parent) {
-		lane, err := c.queues.ensure(ctx, p.lane, queue{p.want, p.spec.Caller}, false)
+func (r *runs) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
+	if p.spec.Type == run.Start && r.runners.laneMatches(p.lane, p.want) && !r.stopped(p.spec.Parent) {
+		lane, err := r.queues.ensure(ctx, p.lane, queue{p.want, p.spec.Caller}, false)
 		if err != nil {
 			return bus.Entry{}, err
 		}
-		return c.records.Queued(part, lane, p.spec, 1)
+		return r.records.Queued(part, lane, p.spec, 1)
 	}
-	body, err := run.Accepted{V: c.versions.Now(), Spec: p.spec}.Encode()
+	body, err := run.Accepted{V: r.version(), Spec: p.spec}.Encode()
 	return bus.Entry{Subject: subject.Accepted(part, p.spec.SessionID, p.spec.ID), Body: body}, err
+}
+
+// stopped tells whether what a session starts is stopped at once, as far as the fold knows.
+func (r *runs) stopped(parent string) bool { return parent != "" && r.history.Covered(parent) }
+
+// callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to whoever its run
+// counts to.
+func (r *runs) callerOf(scope string) string {
+	if session, ok := strings.CutPrefix(scope, "session:"); ok {
+		for _, a := range r.history.Open(session) {
+			if a.Claim != nil {
+				return a.Spec.Caller
+			}
+		}
+		scope = "session:"
+	}
+	sum := sha256.Sum256([]byte(scope))
+	return hex.EncodeToString(sum[:8])
+}
+
+// renewed is a waiting run with another definition of its agent.
+func (r *runs) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
+	s, err := r.plans.renewed(ctx, s, k)
+	if err != nil {
+		return s, err
+	}
+	return s, r.records.Offload(ctx, &s)
 }

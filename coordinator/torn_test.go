@@ -102,7 +102,7 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 		return p, lost
 	}
 	p, lost := late()
-	if _, err := f.c.bringBack(t.Context(), p, lost); err != nil {
+	if _, err := f.c.once.bringBack(t.Context(), f.c.runs, p, lost); err != nil {
 		t.Fatal(err)
 	}
 	f.ends(lost.Run, said("ok"))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ao/coordinator/agents"
@@ -53,8 +52,6 @@ type turns struct {
 	noMatch time.Duration                                                      // how long a run waits for a runner at most
 	log     *slog.Logger
 
-	entered atomic.Int64 // submissions under way
-
 	mu      sync.Mutex
 	waits   map[string]*wait     // by run
 	unmatch map[string]time.Time // by lane: since when no online runner matches
@@ -91,14 +88,6 @@ func (w *wait) move(now time.Time) bool {
 	w.moves = trouble{w.moves.times + 1, now.Add(min(run.Backoff(w.moves.times+1), maxMove))}
 	return true
 }
-
-// enter counts a submission under way; inFlight is how many there are.
-func (t *turns) enter() (leave func()) {
-	t.entered.Add(1)
-	return func() { t.entered.Add(-1) }
-}
-
-func (t *turns) inFlight() int { return int(t.entered.Load()) }
 
 // Reconcile queues the runs whose turn has come since it was called last. Once a second, and when a runner came, it looks at all that wait.
 func (t *turns) Reconcile(ctx context.Context) error {
@@ -331,22 +320,6 @@ const codeUnmatched = "no_matching_runner"
 func (t *turns) expired(a journal.Active) *fault.Fault {
 	return fault.New(fault.Internal, codeUnmatched, "No matching runner available within timeout").
 		With("timeout_seconds", t.noMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
-}
-
-// Runs lists runs, each with why it waits.
-func (c *Coordinator) Runs(ctx context.Context, q journal.Query) (journal.Page, error) {
-	c.own(ctx)
-	p, err := c.Journal.Runs(ctx, q)
-	for i, r := range p.Runs {
-		p.Runs[i].WaitingFor = c.waitingFor(r)
-	}
-	return p, err
-}
-
-// Sessions lists sessions.
-func (c *Coordinator) Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error) {
-	c.own(ctx)
-	return c.Journal.Sessions(ctx, q)
 }
 
 // waitingFor says why a run waits; nothing for one that doesn't.

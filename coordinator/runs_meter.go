@@ -1,0 +1,26 @@
+package coordinator
+
+import (
+	"ao/shared/metric"
+	"ao/shared/run"
+)
+
+// runMeter measures what is taken and answered; without histograms nothing is.
+type runMeter struct{ answer, input *metric.Histogram }
+
+func newRunMeter(r *metric.Registry) runMeter {
+	return runMeter{
+		answer: r.Histogram("ao_run_answer_seconds", "From the end of a run of mode sync, by its runner's clock, until its result was there for who waits.", metric.Fast).Of(),
+		input:  r.Histogram("ao_run_input_bytes", "Parameters with agent and output schema, of runs that were accepted.", metric.Bytes).Of(),
+	}
+}
+
+// answered measures how long after its end the result of a run was there for a caller who waits.
+func (m runMeter) answered(o Outcome) {
+	if o.EndedAt != nil {
+		m.answer.Since(*o.EndedAt)
+	}
+}
+
+// took counts the size of an accepted run's input.
+func (m runMeter) took(in *run.Input) { m.input.Observe(float64(inputSize(in))) }

@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// sessions shows, stops and deletes sessions, and tells which is below which.
+type sessions struct {
+	history interface {
+		Session(ctx context.Context, id string) (run.Session, error)
+		Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
+		SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
+		Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
+		Open(session string) []journal.Active
+		RunsOf(session string) []string
+		Root(session string) string // the run that was begun last
+		Owes(session string) string // a run whose end its parent's session is yet to be told of
+		HaltsBelow(session string) bool
+		DeletedAt(session string) uint64
+	}
+	reads freshness
+	stops interface {
+		Stop(ctx context.Context, id string) (run.Run, error)
+		below(session string, stopping bool) *Below
+		stopTree(ctx context.Context, session, root, own string) (stopped bool, err error)
+	}
+	records interface {
+		Put(ctx context.Context, e bus.Entry) error
+	}
+	stream interface {
+		Last(ctx context.Context, subj string) (bus.Message, error)
+		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+		Purge(ctx context.Context, stream, filter string, before uint64) error
+		DropPayloads(ctx context.Context, old func(name string, at time.Time) bool) error
+	}
+	version func() int // of the records that are written
+	log     *slog.Logger
+}
+
+// Session is a session as readers see it.
+func (t *sessions) Session(ctx context.Context, id string) (run.Session, error) {
+	t.reads.Current(ctx)
+	return t.history.Session(ctx, id)
+}
+
+// SessionResult is the result of the newest ended run of a session.
+func (t *sessions) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
+	t.reads.Current(ctx)
+	return t.history.SessionResult(ctx, id)
+}
+
+// Events are what happened in a session after a position, oldest first, and where to go on.
+func (t *sessions) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
+	t.reads.Current(ctx)
+	return t.history.Events(ctx, session, after, limit)
+}
+
+// Sessions lists sessions.
+func (t *sessions) Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error) {
+	t.reads.Own(ctx)
+	return t.history.Sessions(ctx, q)
+}
+
+// StoppedSession answers the stop of a session.
+type StoppedSession struct {
+	run.Session
+	Below *Below `json:"open_below,omitempty"` // nil: there is nothing
+}
+
+// StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is stopped too.
+func (t *sessions) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
+	if err := t.reads.CaughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
+		return s, err
+	}
+	if _, err := t.Session(ctx, id); err != nil {
+		return s, err
+	}
+	s.Below = t.stops.below(id, tree)
+	for n := 0; tree; n++ { // again where a run was begun at this moment
+		stopped, err := t.stops.stopTree(ctx, id, t.history.Root(id), "")
+		if err == nil && !stopped && n == treeTries {
+			err = changing("session", id)
+		}
+		if err != nil {
+			return s, err
+		}
+		tree = !stopped
+	}
+	// The last one first: a turn that ends must not let one begin that is to be cancelled.
+	open := t.history.Open(id)
+	for i := len(open) - 1; i >= 0; i-- {
+		if _, err := t.stops.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
+			return s, err
+		}
+	}
+	s.Session, err = t.history.Session(ctx, id)
+	return s, err
+}
+
+// generations is how far down a session's descendants are looked for.
+const generations = 1000
+
+// Descends tells whether a session is below another one: started by it, or by one that is below it. An unknown session is NotFound.
+func (t *sessions) Descends(ctx context.Context, session, from string) (bool, error) {
+	for n := range generations {
+		s, err := t.history.Session(ctx, session)
+		if err != nil && n > 0 && fault.KindOf(err) == fault.NotFound { // one in between was deleted
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		if s.Parent == from {
+			return true, nil
+		}
+		if session = s.Parent; session == "" {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// AsSession makes the body of a run's request the request of a session: its run is that session's child, and what it resumes must
+// be below it. A body that cannot be read stays as it is: who takes it says why.
+func (t *sessions) AsSession(ctx context.Context, session string, body []byte) ([]byte, error) {
+	req, err := run.ReadRequest(body)
+	if err != nil {
+		return body, nil
+	}
+	if p := req.ParentSessionID; p != "" && p != session {
+		return nil, fault.Newf(fault.Forbidden, "parent_session_id: with a session token a run's parent is the token's own session %s; leave it out", session).With("field", "parent_session_id")
+	}
+	if req.Type == run.Resume {
+		if err := t.Within(ctx, req.SessionID, session, false); err != nil {
+			return nil, err
+		}
+	}
+	if req.ParentSessionID != "" {
+		return body, nil
+	}
+	members, err := wire.Members(body)
+	if err != nil {
+		return body, nil
+	}
+	members = slices.DeleteFunc(members, func(m wire.Member) bool { return m.Key == "parent_session_id" }) // there, and empty
+	parent, err := json.Marshal(session)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Object(append(members, wire.Member{Key: "parent_session_id", Value: parent})), nil
+}
+
+// Within refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is NotFound.
+func (t *sessions) Within(ctx context.Context, session, own string, itself bool) error {
+	if session == own && itself {
+		return nil
+	}
+	if session == own {
+		return fault.New(fault.Forbidden, "", "A session cannot do that to itself with its own token; its turn ends when its run does").With("session_id", own)
+	}
+	below, err := t.Descends(ctx, session, own)
+	if err == nil && !below {
+		return fault.Newf(fault.Forbidden, "Session %s was not started by session %s, whose token this is, nor by a session below it", session, own).With("session_id", session)
+	}
+	return err
+}

@@ -1,0 +1,176 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
+func (t *sessions) DeleteSession(ctx context.Context, id string) error {
+	if err := t.reads.CaughtUp(ctx); err != nil { // what is not known here would stay
+		return err
+	}
+	if _, err := t.Session(ctx, id); err != nil {
+		return err
+	}
+	if open := t.history.Open(id); len(open) > 0 {
+		return fault.Newf(fault.Conflict, "session %s has %d runs that run or wait; stop it first (POST /sessions/%s/stop)", id, len(open), id).
+			With("session_id", id).With("run_id", open[0].Spec.ID)
+	}
+	if child := t.history.Owes(id); child != "" {
+		return fault.Newf(fault.Conflict, "the parent session of run %s is yet to be told of its end; that comes when the parent's turn ends, then delete session %s again", child, id).
+			With("session_id", id).With("run_id", child)
+	}
+	if t.history.HaltsBelow(id) {
+		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when they have ended", id).With("session_id", id)
+	}
+	runs := t.history.RunsOf(id)
+	part := subject.Partition(id)
+	if err := t.undelete(ctx, part, id); err != nil {
+		return err
+	}
+	body, err := json.Marshal(run.Deleted{V: t.version(), At: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	if err := t.records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
+		return unsure(ctx, err)
+	}
+	return t.deleted(ctx, part, id, runs)
+}
+
+// deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that came behind it
+// ends by itself (session_deleted), whatever the session looks like meanwhile.
+func (t *sessions) deleted(ctx context.Context, part, id string, runs []string) error {
+	m, err := t.stream.Last(ctx, subject.Deleted(part, id))
+	if err != nil {
+		return unsure(ctx, err)
+	}
+	if err := t.reads.Reached(ctx, m.Seq); err != nil {
+		return err
+	}
+	if t.history.DeletedAt(id) == m.Seq {
+		return t.purge(ctx, part, id, runs, m.Seq)
+	}
+	if err := t.undelete(ctx, part, id); err != nil {
+		t.log.Warn("a deletion in vain stands; the next one takes it away", "session", id, "err", err)
+	}
+	return fault.Newf(fault.Conflict, "session %s was resumed at this moment; stop it and delete it again", id).With("session_id", id)
+}
+
+// undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a later turn
+// outlived: its subject takes one message, and the next deletion needs it.
+func (t *sessions) undelete(ctx context.Context, part, session string) error {
+	m, err := t.stream.Last(ctx, subject.Deleted(part, session))
+	if errors.Is(err, bus.ErrNone) {
+		return nil
+	} else if err != nil {
+		return unavailable(err)
+	}
+	if err := t.reads.Reached(ctx, m.Seq); err != nil {
+		return err
+	}
+	if _, err := t.history.Session(ctx, session); err != nil { // gone by that very deletion
+		return err
+	}
+	if t.history.DeletedAt(session) == m.Seq { // it counted: what it deleted must be gone before it goes, or it would come back
+		runs, err := t.runsBefore(ctx, part, session, m.Seq)
+		if err == nil {
+			err = t.purge(ctx, part, session, runs, m.Seq)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.stream.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// runsBefore finds a session's runs of which the stream has records before a sequence, whatever the fold thinks of them.
+func (t *sessions) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
+	for after := uint64(0); ; {
+		records, err := t.stream.Records(ctx, "ao.runs."+part+".>", after, 500)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, m := range records {
+			rec, err := subject.Parse(m.Subject)
+			if after = m.Seq; err != nil || m.Seq >= before || rec.Kind != subject.QueuedKind && rec.Kind != subject.AcceptedKind {
+				continue
+			}
+			if q, err := run.DecodeQueued(m.Body, nil); err == nil && q.SessionID == session && !slices.Contains(runs, q.ID) {
+				runs = append(runs, q.ID)
+			}
+		}
+		if len(records) == 0 || after >= before {
+			return runs, nil
+		}
+	}
+}
+
+// purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
+// behind is no longer seen by anybody and goes with the history.
+func (t *sessions) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
+	filters, err := t.unbegun(ctx, part, session, before)
+	if err != nil {
+		return err
+	}
+	filters = append(filters, subject.Accepted(part, session, "*"), subject.Session(part, session), subject.Tree(part, session, "*"))
+	for _, id := range runs {
+		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
+			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))
+	}
+	for _, f := range filters {
+		if err := t.stream.Purge(ctx, subject.Runs, f, before); err != nil {
+			return unavailable(err)
+		}
+	}
+	if err := t.stream.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
+		return unavailable(err)
+	}
+	if err := t.stream.DropPayloads(ctx, func(name string, _ time.Time) bool { return slices.Contains(runs, runOf(name)) }); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// unbegun names the callback records of a session's turns that ended before a runner began them: they told nobody of anything. Those
+// of the others stay, so that the children are told for who reads the history anew, too.
+func (t *sessions) unbegun(ctx context.Context, part, session string, before uint64) (subjects []string, err error) {
+	for after := uint64(0); ; {
+		page, err := t.stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		for _, m := range page {
+			after = m.Seq
+			var told run.Callback
+			if m.Seq >= before || json.Unmarshal(m.Body, &told) != nil {
+				continue
+			}
+			claims, err := t.stream.Records(ctx, subject.Claimed(part, told.RunID, "*"), 0, 1000)
+			if err != nil {
+				return nil, unavailable(err)
+			}
+			if !slices.ContainsFunc(claims, func(m bus.Message) bool {
+				var claim run.Claim
+				return json.Unmarshal(m.Body, &claim) == nil && claim.RunnerID != ""
+			}) {
+				subjects = append(subjects, m.Subject)
+			}
+		}
+		if len(page) < 1000 {
+			return subjects, nil
+		}
+	}
+}
