@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"ao/coordinator/runners"
 	"ao/shared/fleet"
 
 	"golang.org/x/sync/errgroup"
@@ -14,8 +15,8 @@ import (
 type announcer struct {
 	log     *slog.Logger
 	runners interface {
-		of(id string) (Member, bool)
-		takers(fleet.Want) []string // online ones
+		Of(id string) (runners.Member, bool)
+		Takers(fleet.Want) []string // online ones
 	}
 	queues  func(fleet.Runner) []string // that a runner takes from
 	command func(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
@@ -27,7 +28,7 @@ type announcer struct {
 
 // announce has the runners that satisfy w told of their queues.
 func (a *announcer) announce(w fleet.Want) {
-	takers := a.runners.takers(w)
+	takers := a.runners.Takers(w)
 	a.mu.Lock()
 	if a.news == nil {
 		a.news = map[string]bool{}
@@ -51,7 +52,7 @@ func (a *announcer) Reconcile(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(announcing)
 	for id := range news {
-		m, ok := a.runners.of(id)
+		m, ok := a.runners.Of(id)
 		if !ok {
 			continue
 		}

@@ -2,11 +2,13 @@ package coordinator
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"ao/coordinator/agents"
 	"ao/nats/natstest"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -14,7 +16,7 @@ import (
 // Parents are told meanwhile, results checked, silent runners removed, and trees stopped.
 func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	t.Parallel()
-	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour})
+	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour, Patience: fleet.Patience{Remove: 4 * time.Second}})
 	hangs := make(chan struct{})
 	c.turns.renew = func(ctx context.Context, s run.Spec, _ agents.Resolved) (run.Spec, error) {
 		close(hangs) // once: nobody looks at what waits before this is over
@@ -23,6 +25,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	}
 	launch(t, c)
 	f := newFamily(t, c)
+	beating(t, c, f.r.ID(), "one")
 	parent, top := f.start(""), f.start("")
 	f.ends(parent.RunID, said("ok"))
 	f.ends(top.RunID, said("ok"))
@@ -38,7 +41,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	waits := submit(t, c, `{"agent_name":"a"}`, "").RunID
 	after := echo("a")
 	after.Command = "./other"
-	register(t, c, runner("two", after))
+	beating(t, c, register(t, c, runner("two", after)).RunnerID, "two")
 	select {
 	case <-hangs:
 	case <-time.After(20 * time.Second):
@@ -50,14 +53,8 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	f.offer(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
 	natstest.Until(t, "the result is checked", func() bool { return c.Journal.Ended(checked.RunID) })
 	natstest.Until(t, "the silent runner is removed", func() bool {
-		c.fleet.mu.Lock()
-		defer c.fleet.mu.Unlock()
-		m := c.fleet.members[silent]
-		if m != nil { // and it has been listened for as long
-			m.heard = time.Now().Add(-time.Hour)
-			c.expiry.listened(m.heard)
-		}
-		return m == nil
+		_, there := c.Registry.Of(silent)
+		return !there
 	})
 	if _, err := c.StopSession(t.Context(), top.SessionID, true); err != nil {
 		t.Fatal(err)
@@ -69,4 +66,14 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	if a, ok := c.Journal.Active(waits); !ok || a.QueuedSeq != 0 {
 		t.Errorf("the store does not hang: %+v", a)
 	}
+}
+
+// beating has a runner be heard until the test ends.
+func beating(t *testing.T, c *Coordinator, id, instance string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	wg.Go(func() {
+		every(ctx, 100*time.Millisecond, func(context.Context) { c.Registry.Heard(id, instance) })
+	})
 }

@@ -101,7 +101,7 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 // checkRunners also gives how many online runners are of which version.
 func (c *Coordinator) checkRunners() (all []checkup.Finding, versions map[string]int) {
 	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
-	for _, m := range c.fleet.list(nil) {
+	for _, m := range c.Registry.Members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
 		if m.Status == fleet.Left { // only its agents' names are still there
 			continue

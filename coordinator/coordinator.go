@@ -16,6 +16,7 @@ import (
 	"ao/coordinator/control"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
+	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
@@ -92,8 +93,10 @@ type Coordinator struct {
 	*stopper
 	*sessions
 	*tokens
-	*registrar
-	*leaving
+	Registrar  *runners.Registrar
+	Leaving    *runners.Leaving
+	Registry   *runners.Registry
+	Expiry     *runners.Expiry
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
 	Journal    *journal.Journal
@@ -104,12 +107,9 @@ type Coordinator struct {
 	records    *writer
 	ends       *ender
 	torn       *torn
-	commands   *commander
-	fleet      *roster
-	registered *registrations
-	names      *names
-	announced  *announced
-	expiry     *expiry
+	commands   *runners.Commander
+	registered *runners.Registrations
+	announced  *runners.Announced
 	hearing    *hearing
 	leases     *leases
 	beats      *beats
@@ -139,7 +139,7 @@ func New(cfg Config) *Coordinator {
 		Key:     c.keys.Of,
 		Checked: c.keys.Marked,
 	})
-	wireRoster(c)
+	wireRegistry(c)
 	c.defining()
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
@@ -161,7 +161,7 @@ func (c *Coordinator) recording() {
 	c.reads = &reads{stream: c.bus, history: c.Journal}
 	c.records = &writer{stream: c.bus, history: c.Journal, keys: c.keys, versions: c.versions}
 	c.hearing = newHearing(c.bus, c.Lease, c.log)
-	c.commands = &commander{bus: c.bus, door: c.fleet.door, log: c.log, listening: c.hearing.listening}
+	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.hearing.listening}
 	c.torn = &torn{stream: c.bus, history: c.Journal, past: c.reads, log: c.log}
 	c.ends = &ender{
 		records: c.records, stream: c.bus, history: c.Journal, past: c.reads, heard: c.hearing, stopper: c.commands, spans: c.Trace, log: c.log,
@@ -172,14 +172,14 @@ func (c *Coordinator) recording() {
 func (c *Coordinator) planning() {
 	c.planner = &planner{
 		limits:  limits{c.MaxPayload, c.MaxDepth, c.NoMatch, c.Retries, c.WholeOnly},
-		history: c.Journal, past: c.reads, agents: c.Agents, runners: c.fleet, schema: c.Schemas.Schema, callback: c.Webhooks.Check,
+		history: c.Journal, past: c.reads, agents: c.Agents, runners: c.Registry, schema: c.Schemas.Schema, callback: c.Webhooks.Check,
 	}
 }
 
 // submitting wires what callers ask of runs and sessions.
 func (c *Coordinator) submitting() {
 	c.runs = &runs{
-		plans: c.planner, records: c.records, stream: c.bus, torn: c.torn, history: c.Journal, reads: c.reads, runners: c.fleet, queues: c.queues,
+		plans: c.planner, records: c.records, stream: c.bus, torn: c.torn, history: c.Journal, reads: c.reads, runners: c.Registry, queues: c.queues,
 		once:    &idempotency{keys: c.bus.Bucket(subject.Idempotency), stream: c.bus, history: c.Journal, torn: c.torn},
 		version: c.versions.Now, ready: c.Ready, room: c.room, waiting: c.waitingFor, insist: c.insist,
 		spans: c.Trace, meter: newRunMeter(c.Metrics), most: c.MaxPending,
@@ -204,7 +204,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.leases.end()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
-	g.Go(func() error { return c.fleet.watch(ctx) })
+	g.Go(func() error { return c.Registry.Watch(ctx) })
 	g.Go(func() error { return c.queues.watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })
 	g.Go(func() error {
@@ -259,7 +259,7 @@ var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners
 
 // Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be taken for new.
 func (c *Coordinator) Registries() error {
-	if c.fleet.read.Load() && c.queues.read.Load() && c.Agents.Read() {
+	if c.Registry.Read() && c.queues.read.Load() && c.Agents.Read() {
 		return nil
 	}
 	return errStarting

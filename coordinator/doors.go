@@ -11,16 +11,6 @@ import (
 	"ao/shared/fleet"
 )
 
-// door is the token under which a runner is told something; "" where it did not log in, or is not known.
-func (r *roster) door(id string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if m := r.members[id]; m != nil {
-		return m.Door
-	}
-	return ""
-}
-
 // registersAs tells whether a registration is for the profile that its subject names: that is what the server's permissions are about.
 func registersAs(as string, body []byte) (r fleet.Registration, err error) {
 	if err := json.Unmarshal(body, &r); err != nil {

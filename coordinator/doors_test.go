@@ -78,8 +78,8 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 		if _, err := b.Request(t.Context(), tt.subject, raw); tt.want == 0 && err != nil || tt.want != 0 && fault.KindOf(err) != tt.want {
 			t.Errorf("%s with door %q: %v", tt.subject, tt.door, err)
 		}
-		if tt.door == "DOOR" && c.fleet.door(r.ID()) != tt.door {
-			t.Errorf("its door is %q", c.fleet.door(r.ID()))
+		if tt.door == "DOOR" && c.Registry.Door(r.ID()) != tt.door {
+			t.Errorf("its door is %q", c.Registry.Door(r.ID()))
 		}
 	}
 }

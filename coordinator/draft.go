@@ -44,8 +44,8 @@ type planner struct {
 		Usable(ctx context.Context, name string) (agents.Resolved, error)
 	}
 	runners interface {
-		seen(home run.Demands, within time.Duration) bool
-		permit(w fleet.Want, model string) error
+		Seen(home run.Demands, within time.Duration) bool
+		Permit(w fleet.Want, model string) error
 	}
 	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
 	callback func(url string) error                                         // refuses a URL that is not to be told
@@ -214,7 +214,7 @@ func (d *draft) demands(context.Context) error {
 // model checks that a runner may use the agent's, and finds the run's lane.
 func (d *draft) model(context.Context) error {
 	d.want = d.agent.Want(d.spec.Demands)
-	if err := d.by.runners.permit(d.want, d.agent.Model); err != nil {
+	if err := d.by.runners.Permit(d.want, d.agent.Model); err != nil {
 		return err
 	}
 	d.lane = d.agent.LaneOf(d.want, append(d.asked, d.affinity)...)
@@ -290,7 +290,7 @@ func (p *planner) affinity(session, dir string) run.Demands {
 // ago may come back, so that the run may wait for it; waitingFor says so.
 func (p *planner) atHome(session string) error {
 	home := p.history.Home(session)
-	if home.Hostname == "" || p.runners.seen(home, p.limits.noMatch) {
+	if home.Hostname == "" || p.runners.Seen(home, p.limits.noMatch) {
 		return nil
 	}
 	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The model side of session %s is on host %q (profile %q) alone, and no runner has been there for %s; "+

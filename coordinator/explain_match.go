@@ -96,7 +96,7 @@ func (c *Coordinator) candidates(w fleet.Want) (all crowd) {
 		}
 		return true
 	})
-	for _, m := range c.fleet.list(nil) {
+	for _, m := range c.Registry.Members() {
 		if m.Status == fleet.Left {
 			continue
 		}

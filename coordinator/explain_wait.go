@@ -85,7 +85,7 @@ func (c *Coordinator) obstacle(r run.Run, a journal.Active, inside bool) (o *Obs
 		return &Obstacle{Reason: WaitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
 	}
 	w := c.turns.want(a)
-	if !c.fleet.matches(w) {
+	if !c.Registry.Matches(w) {
 		return c.unmatched(r, a, w, now, inside)
 	}
 	return c.waiting(r, a, w, now)

@@ -150,57 +150,10 @@ func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
 	farewell(t, c, one, true)
 	natstest.Until(t, "it has left", func() bool { return shownAs(c) == "" })
 	natstest.Until(t, "that is stored", func() bool {
-		m, _, err := c.registered.stored(t.Context(), one.ID())
+		m, _, err := c.registered.Stored(t.Context(), one.ID())
 		return err == nil && !m.LeftAt.IsZero()
 	})
 	submit(t, c, `{"agent_name":"a"}`, "")
-}
-
-// The grace holds a name against other profiles, and ends: by itself, by the same host, folder and profile without the name, by a
-// deletion of the runner.
-func TestWhatEndsAGrace(t *testing.T) {
-	t.Parallel()
-	for name, ends := range map[string]func(*testing.T, *Coordinator, fleet.Runner){
-		"time": func(t *testing.T, c *Coordinator, one fleet.Runner) {
-			long := time.Now().Add(-c.NoMatch)
-			natstest.Until(t, "it is over", func() bool {
-				c.expiry.listened(long) // somebody did
-				c.fleet.mu.Lock()
-				if m := c.fleet.members[one.ID()]; m != nil {
-					m.left = long
-				}
-				c.fleet.mu.Unlock()
-				_, rev, err := c.registered.stored(t.Context(), one.ID())
-				return err == nil && rev == 0
-			})
-		},
-		"the same without the name": func(t *testing.T, c *Coordinator, _ fleet.Runner) { register(t, c, runner("two", echo("b"))) },
-		"a deletion": func(t *testing.T, c *Coordinator, one fleet.Runner) {
-			if err := c.Drain(t.Context(), one.ID()); err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := begin(t, natstest.Bus(t), Config{Lease: time.Second})
-			one := runner("one", echo("a"))
-			register(t, c, one)
-			bye(t, c, one)
-			_, err := c.Register(t.Context(), stranger("s", echo("a")))
-			wantCode(t, err, "agent_name_collision")
-			submit(t, c, `{"agent_name":"a"}`, "")
-			ends(t, c, one)
-			if _, err := c.Submit(t.Context(), []byte(`{"agent_name":"a"}`), "test", ""); fault.KindOf(err) != fault.NotFound {
-				t.Errorf("a run afterwards: %v", err)
-			}
-			natstest.Until(t, "another profile has the name", func() bool { // a name younger than 5 s is held for whom it was claimed for
-				_, err := c.Register(t.Context(), stranger("s", echo("a")))
-				return err == nil
-			})
-			submit(t, c, `{"agent_name":"a"}`, "")
-		})
-	}
 }
 
 // The same profile comes with another definition as soon as its runners drain: runs that nobody has begun go on with that where they fit
@@ -282,27 +235,6 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 	if r, err := c.Show(t.Context(), id); err != nil || r.Status != run.Completed {
 		t.Errorf("%+v %v", r, err)
 	}
-}
-
-// Another profile may have a name, with the same definition, as soon as the grace is over. That the runner which left is removed
-// afterwards takes nothing from it.
-func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
-	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
-	one := runner("one", echo("a"))
-	register(t, c, one)
-	bye(t, c, one)
-	c.fleet.mu.Lock()
-	c.fleet.members[one.ID()].left = time.Now().Add(-2 * c.NoMatch)
-	c.fleet.mu.Unlock()
-	register(t, c, stranger("s", echo("a")))
-	if err := c.leaving.remove(t.Context(), one.ID(), is("")); err != nil {
-		t.Fatal(err)
-	}
-	third := runner("third", numbered("a", "n"))
-	third.ExecutorProfile = "third"
-	_, err := c.Register(t.Context(), third)
-	wantCode(t, err, "agent_name_collision")
 }
 
 // A body that is too large for a record goes on with the new definition like any other.

@@ -67,31 +67,3 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 		t.Errorf("the runner is back: %v", err)
 	}
 }
-
-// An agent that is not there may come while its runner may be on its way back, and any while this process is young; nobody else's may.
-func TestWhichAgentsMayCome(t *testing.T) {
-	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
-	id := register(t, c, runner("one", echo("back"))).RunnerID
-	if err := c.leaving.remove(t.Context(), id, is("one")); err != nil { // it was silent for long
-		t.Fatal(err)
-	}
-	may := func(agent string) bool {
-		_, err := c.Submit(t.Context(), []byte(`{"agent_name":"`+agent+`"}`), "test", "")
-		return c.MayCome(err)
-	}
-	natstest.Until(t, "its agent is gone", func() bool { return may("back") })
-	if !may("back") || !may("other") || c.MayCome(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) || c.MayCome(nil) {
-		t.Error("just begun")
-	}
-	ago := func(since time.Duration) {
-		d := c.fleet.departed
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.began, d.gone["back"] = time.Now().Add(-2*c.NoMatch), time.Now().Add(-since)
-	}
-	if ago(c.NoMatch / 2); !may("back") || may("other") {
-		t.Error("its runner left a while ago")
-	}
-	natstest.Until(t, "its runner left long ago", func() bool { ago(2 * c.NoMatch); return !may("back") }) // its bucket may say so once more
-}

@@ -39,7 +39,7 @@ type leases struct {
 
 func newLeases(c *Coordinator) *leases {
 	l := &leases{
-		history: c.Journal, ends: c.ends, commands: c.commands, proven: c.fleet.proven, hearing: c.hearing,
+		history: c.Journal, ends: c.ends, commands: c.commands, proven: c.Registry.Proven, hearing: c.hearing,
 		told: map[string]time.Time{}, pool: pool.New(pool.Config{}),
 	}
 	l.life, l.die = context.WithCancel(context.Background())

@@ -28,7 +28,7 @@ func (c *Coordinator) metered() func(journal.Step) {
 		return nil
 	}
 	c.meters = newMeters(c.Metrics, func(runner string) string { // its profile; empty: it is not registered
-		m, _ := c.fleet.of(runner)
+		m, _ := c.Registry.Of(runner)
 		return m.ExecutorProfile
 	})
 	return c.meters.step
@@ -59,7 +59,7 @@ func (c *Coordinator) meet() {
 		return
 	}
 	profiles := map[string][]string{} // by their type
-	for _, m := range c.fleet.list(nil) {
+	for _, m := range c.Registry.Members() {
 		if of := profiles[m.ExecutorType]; !slices.Contains(of, m.ExecutorProfile) {
 			profiles[m.ExecutorType] = append(of, m.ExecutorProfile)
 		}

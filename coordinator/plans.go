@@ -32,7 +32,7 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "webhooks", Do: c.hooks, Wakes: webhookDue | certain, Every: c.hooks.pace(), Sure: sure},
 		{Name: "stopping", Do: c.trees, Wakes: halted | certain, Every: time.Second, Sure: sure},
 		{Name: "completion", Do: newUnfinished(c), Every: unfinishedEvery, Sure: sure},
-		{Name: "expiry", Do: c.expiry, Every: time.Second},
+		{Name: "expiry", Do: c.Expiry, Every: time.Second},
 		{Name: "queues", Do: c.lanes, Every: 250 * time.Millisecond, Sure: sure},
 		{Name: "closing", Do: control.Func(c.queues.closeDue), Every: grace / 10},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},

@@ -3,43 +3,12 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"ao/coordinator/audit"
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 )
-
-// What a worker process may do to a registration: it proves to be the registered process by its secret, an older one by its
-// instance, and comes with the credential that registered, where the server says whose that is.
-
-// foreign reports whether a request came with another credential than the runner registered with, as the server says it.
-func foreign(ctx context.Context, r fleet.Runner) bool {
-	by := bus.CallerOf(ctx).Credential
-	return by != "" && r.Door != "" && r.Door != by
-}
-
-// ownDoor refuses a registration that wants its commands sent to another credential, and fills in its own where it names none.
-func ownDoor(ctx context.Context, r *fleet.Runner) error {
-	if foreign(ctx, *r) {
-		return fault.New(fault.Forbidden, "", "door: a runner is told its commands at its own NATS credential; leave door out, or name that").With("field", "door")
-	}
-	if by := bus.CallerOf(ctx).Credential; by != "" {
-		r.Door = by
-	}
-	return nil
-}
-
-// mayLeave refuses who deregisters another's runner.
-func mayLeave(ctx context.Context, r fleet.Runner, f fleet.Farewell) error {
-	if f.Instance == "" || !r.IsProcess(f.Instance, f.Secret) || foreign(ctx, r) {
-		return fault.New(fault.Forbidden, "", "Only the process that registered this runner may deregister it: send its instance and secret, with its NATS credential. "+
-			"A runner whose process is gone is removed by itself, or by DELETE /runners/{id}").With("runner_id", f.RunnerID)
-	}
-	return nil
-}
 
 // hearBeat answers a heartbeat. A runner's subject is for that runner alone.
 func (c *Coordinator) hearBeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
@@ -65,57 +34,4 @@ func (c *Coordinator) beatAt(ctx context.Context, subj string, b fleet.Beat) (fl
 		return fleet.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s", subject.Beats(b.RunnerID))
 	}
 	return c.beats.beat(ctx, b)
-}
-
-// beat notes that a runner's process was heard. Superseded: another process is that runner. A request that says to be the registered
-// process, and does not prove it, is refused.
-func (r *roster) beat(ctx context.Context, b fleet.Beat) (m fleet.Runner, known, superseded bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.members[b.RunnerID]
-	if ok && at.Instance == b.Instance {
-		if !at.IsProcess(b.Instance, b.Secret) || foreign(ctx, at.Runner) {
-			return m, true, false, fault.New(fault.Forbidden, "", "Only the process that registered this runner may send its heartbeats: with its secret, and its NATS credential").With("runner_id", b.RunnerID)
-		}
-		at.unnamed = bus.CallerOf(ctx).Unnamed
-	}
-	m, known, superseded = r.heardNow(b.RunnerID, b.Instance, b.Draining)
-	return m, known, superseded, nil
-}
-
-// heard notes that a runner's process was heard. Superseded: another process is that runner.
-func (r *roster) heard(id, instance string) (m fleet.Runner, known, superseded bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.heardNow(id, instance, false)
-}
-
-// heardNow is heard for who holds mu. A runner that left is known no more, also where it still finishes.
-func (r *roster) heardNow(id, instance string, draining bool) (m fleet.Runner, known, superseded bool) {
-	at, ok := r.members[id]
-	switch {
-	case !ok:
-		return m, false, false
-	case at.Instance != instance:
-		return at.Runner, at.LeftAt.IsZero(), at.LeftAt.IsZero()
-	case !at.LeftAt.IsZero():
-		if draining {
-			at.heard = time.Now()
-		}
-		return at.Runner, false, false
-	}
-	if r.status(at) != fleet.Online || draining != at.going {
-		r.forget()
-	}
-	at.heard, at.going = time.Now(), draining
-	return at.Runner, true, false
-}
-
-// proven reports whether a reply that has the registered process's instance has its secret, too. What an earlier process of the runner
-// says cannot be proven any more.
-func (r *roster) proven(id string, reply fleet.CommandReply) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	m := r.members[id]
-	return m == nil || m.Instance != reply.Instance || m.Answered(reply)
 }

@@ -100,13 +100,14 @@ func (s *queues) wants() map[string]fleet.Want {
 	return all
 }
 
-// lane makes sure that the queue for w exists, and gives its name. caller is whose share it counts to.
-func (s *queues) lane(ctx context.Context, w fleet.Want, caller string) (string, error) {
-	return s.ensure(ctx, w.Lane(), queue{w, caller}, false)
+// Lane makes sure that the queue for w exists, and gives its name. caller is whose share it counts to.
+func (s *queues) Lane(ctx context.Context, w fleet.Want, caller string) (string, error) {
+	return s.Ensure(ctx, w.Lane(), w, caller, false)
 }
 
-// ensure is lane for who knows its name already. A queue in which runs wait already is made again whatever the share says.
-func (s *queues) ensure(ctx context.Context, lane string, q queue, again bool) (string, error) {
+// Ensure is Lane for who knows its name already. A queue in which runs wait already is made again whatever the share says.
+func (s *queues) Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error) {
+	q := queue{w, caller}
 	s.mu.RLock()
 	used := s.made[lane]
 	s.mu.RUnlock()
@@ -162,8 +163,8 @@ func (s *queues) isMade(lane string) bool {
 	return s.made[lane] != nil
 }
 
-// of are all queues that a runner takes from.
-func (s *queues) of(m fleet.Runner) []string {
+// Of are all queues that a runner takes from.
+func (s *queues) Of(m fleet.Runner) []string {
 	lanes := m.BaseLanes()
 	s.mu.RLock()
 	defer s.mu.RUnlock()

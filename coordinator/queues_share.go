@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ao/coordinator/share"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 )
@@ -71,7 +72,7 @@ func (s *queues) take(lane string, q queue, again bool) (all, mine int, ok bool)
 	_, exists := s.all[lane]
 	all, by := s.sharedBy(q.ofRunners())
 	mine = by[q.sharer()]
-	if ok = exists || again || has(s.most, all, mine); ok {
+	if ok = exists || again || share.Has(s.most, all, mine); ok {
 		s.making[lane] = q
 	}
 	return all, mine, ok
@@ -139,5 +140,5 @@ func (s *queues) hasRoom(w fleet.Want, caller string) bool {
 	q := queue{w, caller}
 	_, exists := s.all[w.Lane()]
 	all, by := s.sharedBy(q.ofRunners())
-	return exists || w.Base() || has(s.most, all, by[q.sharer()])
+	return exists || w.Base() || share.Has(s.most, all, by[q.sharer()])
 }

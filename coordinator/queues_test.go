@@ -127,7 +127,7 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 			}
 		})
 		both.Go(func() {
-			if _, err := comes.queues.lane(t.Context(), want, "x"); err != nil {
+			if _, err := comes.queues.Lane(t.Context(), want, "x"); err != nil {
 				t.Error(err)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/audit"
+	"ao/coordinator/runners"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -87,8 +88,8 @@ func fewAgents(body []byte) error {
 	var in struct {
 		Agents []json.RawMessage `json:"agents"`
 	}
-	if json.Unmarshal(body, &in) == nil && len(in.Agents) > maxAgents {
-		return fault.Newf(fault.Invalid, "agents: at most %d", maxAgents).With("field", "agents")
+	if json.Unmarshal(body, &in) == nil && len(in.Agents) > runners.MaxAgents {
+		return fault.Newf(fault.Invalid, "agents: at most %d", runners.MaxAgents).With("field", "agents")
 	}
 	return nil
 }

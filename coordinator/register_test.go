@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http/httptest"
 	"slices"
 	"sync"
@@ -19,8 +18,6 @@ import (
 	"ao/shared/fleet"
 	"ao/shared/metric"
 	"ao/shared/metric/metrictest"
-
-	"github.com/nats-io/nats.go"
 )
 
 // A runner that starts anew while it is told to drain is told again: it is the runner that is to go, not the process.
@@ -80,7 +77,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	if !slices.Equal(told, []string{"one", "two"}) {
 		t.Errorf("told to drain: %q", told)
 	}
-	if m, known, _ := c.fleet.heard(one.ID(), "two"); !known || !m.Draining {
+	if m, known, _ := c.Registry.Heard(one.ID(), "two"); !known || !m.Draining {
 		t.Errorf("known %v, draining %v; its heartbeats would not say so", known, m.Draining)
 	}
 }
@@ -95,7 +92,7 @@ func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	register(t, c, after)
-	c.fleet.put(id, old) // as if the news had not come
+	c.Registry.Put(id, old) // as if the news had not come
 	if r := heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
 		t.Errorf("the new process is told %+v", r)
 	}
@@ -190,27 +187,6 @@ func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
 	})
 }
 
-// Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
-func TestAnIdentityIsTakenOnce(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
-	one, two := runner("one", echo("a")), runner("two", echo("a"))
-	rev, _, err := c.takeOver(t.Context(), two.ID(), two)
-	if err != nil {
-		t.Fatal(err)
-	}
-	register(t, c, one)
-	value, err := json.Marshal(two)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.registered.write(t.Context(), two.ID(), value, rev); !errors.Is(err, bus.ErrTaken) || fault.KindOf(err) != fault.Unavailable {
-		t.Errorf("got %v", err)
-	}
-	if _, known, _ := c.fleet.heard(one.ID(), "one"); !known {
-		t.Error("the one that came first is not known")
-	}
-}
-
 func TestASuccessorEndsWhatACrashLeft(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	before := runner("one", echo("a"))
@@ -237,19 +213,6 @@ func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
 	register(t, c, runner("two", changed))
 }
 
-// A clock that is ahead must not make a registration look young for as long as it is ahead.
-func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
-	raw, err := json.Marshal(map[string]owner{"a": {Hash: "other", Profile: "procedural", Runner: "rnr_gone", At: time.Now().Add(time.Hour)}})
-	if err == nil {
-		_, err = c.bus.Bucket(subject.Runners).Create(t.Context(), ownersKey, raw)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	register(t, c, runner("one", echo("a")))
-}
-
 // Nothing of a refused registration is kept (contract section 2).
 func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{MaxQueues: 1})
@@ -265,19 +228,6 @@ func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
 	}
 	if _, ok := c.Agents.Find("b"); ok {
 		t.Error("its agent is there")
-	}
-}
-
-// A registration says that the runner is there, like a beat.
-func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{Patience: fleet.Patience{Stale: time.Hour}})
-	id := register(t, c, runner("one", echo("a"))).RunnerID
-	c.fleet.mu.Lock()
-	c.fleet.members[id].heard = time.Now().Add(-2 * time.Hour)
-	c.fleet.mu.Unlock()
-	register(t, c, runner("one", echo("a")))
-	if got := c.Runners()[0].Status; got != fleet.Online {
-		t.Errorf("it is %s", got)
 	}
 }
 
@@ -309,84 +259,14 @@ func TestALateFarewellTakesNoSuccessorOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	register(t, c, runner("two", echo("a")))
-	c.fleet.put(id, old) // as if the news had not come
+	c.Registry.Put(id, old) // as if the news had not come
 	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); fault.KindOf(err) != fault.Forbidden {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id); err != nil {
 		t.Errorf("the successor's registration: %v", err)
 	}
-	if m, known, _ := c.fleet.heard(id, "two"); !known || m.Instance != "two" {
+	if m, known, _ := c.Registry.Heard(id, "two"); !known || m.Instance != "two" {
 		t.Errorf("known here is %+v", m)
 	}
-}
-
-// Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before they
-// are judged.
-func TestNoRunnerIsRemovedForAPause(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
-	id := register(t, c, runner("one", echo("a"))).RunnerID
-	long := time.Now().Add(-time.Hour)
-	c.fleet.mu.Lock()
-	c.fleet.members[id].heard = long
-	c.fleet.mu.Unlock()
-	c.expiry.mu.Lock()
-	c.expiry.looked, c.expiry.since = long, long
-	c.expiry.mu.Unlock()
-	_ = c.expiry.Reconcile(t.Context())
-	if _, known, _ := c.fleet.heard(id, "one"); !known {
-		t.Error("it was removed")
-	}
-}
-
-// A runner is removed while a cluster has no leader for RUNS: what it had is given up as soon as there is one, however long its lease.
-func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
-	s := natstest.Server(t)
-	b := natstest.Open(t, s)
-	if err := b.Setup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c := begin(t, b, Config{Lease: time.Hour})
-	r := runner("one", echo("a"))
-	register(t, c, r)
-	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
-	nc := natstest.Conn(t, s)
-	js, err := nc.JetStream()
-	if err != nil {
-		t.Fatal(err)
-	}
-	runs, err := js.StreamInfo(subject.Runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	away := runs.Config
-	away.Subjects = []string{"elsewhere.>"}
-	if _, err := js.UpdateStream(&away); err != nil {
-		t.Fatal(err)
-	}
-	var tries atomic.Int32
-	refuse, err := nc.Subscribe(subject.AllRuns, func(m *nats.Msg) {
-		tries.Add(1)
-		m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	natstest.Until(t, "it is removed and NATS did not take what that means", func() bool {
-		long := time.Now().Add(-time.Hour)
-		c.expiry.listened(long) // somebody did, and
-		c.fleet.mu.Lock()
-		if m := c.fleet.members[r.ID()]; m != nil {
-			m.heard = long // heard nothing
-		}
-		c.fleet.mu.Unlock()
-		return len(c.Runners()) == 0 && tries.Load() > 0
-	})
-	if err := refuse.Unsubscribe(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.UpdateStream(&runs.Config); err != nil {
-		t.Fatal(err)
-	}
-	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
 }

@@ -7,26 +7,24 @@ import (
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/journal"
+	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
 	"ao/nats/subject"
 	"ao/shared/fleet"
 )
 
-// wireRoster makes who is registered.
-func wireRoster(c *Coordinator) {
+// wireRegistry makes who is registered.
+func wireRegistry(c *Coordinator) {
 	bucket := c.bus.Bucket(subject.Runners)
-	c.fleet = &roster{
-		log: c.log, lease: c.Lease, noMatch: c.NoMatch, patience: c.Patience, bucket: bucket, insist: c.insist,
-		changed:  func() { c.scheduler.Wake(registered) },
-		departed: &departures{within: c.NoMatch, began: time.Now(), left: map[[2]string]time.Time{}, gone: map[string]time.Time{}},
-		members:  map[string]*member{}, matched: map[string]bool{},
-	}
-	c.registered = &registrations{bucket: bucket, note: c.fleet.put}
-	c.names = &names{
-		bucket: bucket, runners: c.fleet, registered: c.registered,
-		taken: func(name string) bool { return c.Agents.Has(name) },
-	}
-	c.announced = &announced{runners: c.fleet, names: c.names}
+	c.Registry = runners.New(runners.Config{
+		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Patience: c.Patience, Bucket: bucket, Insist: c.insist,
+		Changed: func() { c.scheduler.Wake(registered) },
+	})
+	c.registered = &runners.Registrations{Bucket: bucket, Note: c.Registry.Put}
+	c.announced = &runners.Announced{Runners: c.Registry, Names: &runners.Names{
+		Bucket: bucket, Runners: c.Registry, Registered: c.registered,
+		Taken: func(name string) bool { return c.Agents.Has(name) },
+	}}
 }
 
 // defining makes who knows the definitions of agents and output schemas.
@@ -46,17 +44,17 @@ func (c *Coordinator) defining() {
 // wireRunners makes how runners come and go.
 func wireRunners(c *Coordinator) {
 	attempts := func(runner string) []journal.Active { return begunBy(c.Journal, runner) }
-	c.leaving = &leaving{log: c.log, runners: c.fleet, registered: c.registered, names: c.names, commands: c.commands}
-	c.registrar = &registrar{
-		log: c.log, lease: c.Lease, heartbeat: c.Heartbeat, beatEvery: c.beatEvery(), most: c.MaxRunners, apiURL: c.PublicURL,
-		runners: c.fleet, registered: c.registered, names: c.names, commands: c.commands, queues: c.queues,
-		versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
-		attempts: attempts, running: func() map[string]int { return begunCounts(c.Journal) }, abandon: c.leases.giveUp,
+	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands}
+	c.Registrar = &runners.Registrar{
+		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.beatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
+		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.queues,
+		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
+		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal) }, Abandon: c.leases.giveUp,
 	}
-	c.expiry = &expiry{
-		log: c.log, patience: c.Patience.Remove, lease: c.Lease, connection: c.bus, runners: c.fleet, leaving: c.leaving,
-		attempts: attempts, abandon: c.leases.outright,
-		removed: func(runner string) {
+	c.Expiry = &runners.Expiry{
+		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Registry, Leaving: c.Leaving,
+		Attempts: attempts, Abandon: c.leases.outright,
+		Removed: func(runner string) {
 			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
 		},
 	}
@@ -65,12 +63,12 @@ func wireRunners(c *Coordinator) {
 // wireQueues makes the table of queues, and who looks after queues and history.
 func wireQueues(c *Coordinator) {
 	c.news = &announcer{
-		log: c.log, runners: c.fleet, command: c.commands.Command, wake: func() { c.scheduler.Wake(requeued) },
-		queues: func(r fleet.Runner) []string { return c.queues.of(r) },
+		log: c.log, runners: c.Registry, command: c.commands.Command, wake: func() { c.scheduler.Wake(requeued) },
+		queues: func(r fleet.Runner) []string { return c.queues.Of(r) },
 	}
 	c.queues = (&queues{
 		log: c.log, most: c.MaxQueues, entries: c.bus.Bucket(subject.Lanes), consumers: c.bus, history: c.Journal,
-		caughtUp: c.reads.CaughtUp, own: c.fleet.own, announce: c.news.announce, insist: c.insist,
+		caughtUp: c.reads.CaughtUp, own: c.Registry.Own, announce: c.news.announce, insist: c.insist,
 	}).begin()
 	c.lanes = newTender(c)
 	c.retained = &retention{log: c.log, keep: c.Keep, old: c.Retention, reported: c.Reports, stream: c.bus, history: c.Journal}
@@ -78,9 +76,25 @@ func wireQueues(c *Coordinator) {
 
 func newTender(c *Coordinator) *tender {
 	return &tender{
-		log: c.log, queues: c.queues, consumers: c.bus, history: c.Journal, runners: c.fleet, caughtUp: c.reads.CaughtUp,
+		log: c.log, queues: c.queues, consumers: c.bus, history: c.Journal, runners: c.Registry, caughtUp: c.reads.CaughtUp,
 		past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} },
 		silent: c.hearing.Silent, judge: c.leases.judge,
 		idle: map[string]idleness{}, orphans: map[string]time.Time{},
 	}
 }
+
+// Register takes a runner in.
+func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
+	return c.Registrar.Register(ctx, r)
+}
+
+// Deregister takes a runner's process out, for that process alone.
+func (c *Coordinator) Deregister(ctx context.Context, f fleet.Farewell) error {
+	return c.Leaving.Deregister(ctx, f)
+}
+
+// Drain tells a runner to take no more, finish and go.
+func (c *Coordinator) Drain(ctx context.Context, id string) error { return c.Leaving.Drain(ctx, id) }
+
+// Runners lists the registered runners that are there, or may come back by themselves.
+func (c *Coordinator) Runners() []runners.View { return c.Registrar.Runners() }

@@ -45,7 +45,7 @@ func (t *turns) successor(a journal.Active) (k agents.Resolved, ok bool) {
 	}
 	k, ok = t.agent(s.Agent)
 	changed := ok && k.Online && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
-	return k, changed && !t.runners.matches(t.exactly(s))
+	return k, changed && !t.runners.Matches(t.exactly(s))
 }
 
 // renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What
@@ -89,7 +89,7 @@ func (c *Coordinator) parted(s *run.Spec) string {
 	if s.Owner == "" {
 		return ""
 	}
-	left, until, ok := c.announced.parting(s.Agent)
+	left, until, ok := c.announced.Parting(s.Agent)
 	if !ok {
 		return ""
 	}

@@ -53,13 +53,6 @@ func launch(t testing.TB, c *Coordinator) (end func()) {
 	return end
 }
 
-// listened has somebody have listened for silent runners since then.
-func (e *expiry) listened(since time.Time) {
-	e.mu.Lock()
-	e.since = since
-	e.mu.Unlock()
-}
-
 // lives are the contexts of running coordinators.
 var lives sync.Map
 

@@ -61,7 +61,7 @@ type LaneStatus struct {
 // Status tells how everything stands.
 func (c *Coordinator) Status(ctx context.Context) Status {
 	c.own(ctx)
-	s := Status{At: time.Now().UTC(), Since: c.fleet.departed.began.UTC(), Sequence: c.Journal.Seq(), Totals: c.Journal.Totals(), Runners: map[string]int{}, Pending: c.MaxPending}
+	s := Status{At: time.Now().UTC(), Since: c.Registry.Departed.Began.UTC(), Sequence: c.Journal.Seq(), Totals: c.Journal.Totals(), Runners: map[string]int{}, Pending: c.MaxPending}
 	s.Runs.Pending, _, s.Runs.Ended = c.Journal.Counts()
 	busy := map[string]int{}
 	c.Journal.Begun(func(a journal.Active) bool {
@@ -81,7 +81,7 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 	lanes, unqueued := c.Journal.Lines()
 	s.Unqueued = waitingIn(unqueued)
 	wants := c.queues.wants() // in use, or that a runner takes from
-	maps.Copy(wants, c.fleet.base())
+	maps.Copy(wants, c.Registry.Base())
 	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
 		w, ok := wants[l.Lane]
@@ -89,14 +89,14 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 			w = baseWant(l.Lane)
 		}
 		delete(wants, l.Lane)
-		served := w.Lane() == l.Lane && c.fleet.laneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
+		served := w.Lane() == l.Lane && c.Registry.LaneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
 		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), wanted(w), served})
 	}
 	for lane, w := range wants {
-		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), c.fleet.laneMatches(lane, w)})
+		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), c.Registry.LaneMatches(lane, w)})
 	}
 	slices.SortFunc(s.Lanes, func(a, b LaneStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Lane, b.Lane)) })
-	for _, m := range c.fleet.list(nil) {
+	for _, m := range c.Registry.Members() {
 		if m.Status == fleet.Left {
 			continue
 		}

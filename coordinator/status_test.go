@@ -24,8 +24,8 @@ func TestALookDecidesNothing(t *testing.T) {
 	for range 20 { // between two looks at what is silent
 		s := c.Status(t.Context())
 		i := slices.IndexFunc(s.Lanes, func(l LaneStatus) bool { return l.Lane == gone.Lane() && l.Runs == 1 })
-		if i < 0 || s.Lanes[i].Served || c.fleet.matches(gone) {
-			t.Fatalf("%+v; a runner matches: %t", s.Lanes, c.fleet.matches(gone))
+		if i < 0 || s.Lanes[i].Served || c.Registry.Matches(gone) {
+			t.Fatalf("%+v; a runner matches: %t", s.Lanes, c.Registry.Matches(gone))
 		}
 	}
 }

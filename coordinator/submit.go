@@ -58,11 +58,11 @@ type runs struct {
 	}
 	reads   freshness
 	runners interface {
-		laneMatches(lane string, w fleet.Want) bool
-		matches(w fleet.Want) bool
+		LaneMatches(lane string, w fleet.Want) bool
+		Matches(w fleet.Want) bool
 	}
 	queues interface {
-		ensure(ctx context.Context, lane string, q queue, again bool) (string, error) // where the queue is
+		Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error) // where the queue is
 	}
 	version func() int // of the records that are written
 	ready   func() error
@@ -157,7 +157,7 @@ func (r *runs) Validate(ctx context.Context, body []byte) (Validation, error) {
 	if err != nil {
 		return Validation{}, err
 	}
-	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, p.spec.Output, r.runners.matches(p.want)}, nil
+	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, p.spec.Output, r.runners.Matches(p.want)}, nil
 }
 
 // store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
@@ -219,8 +219,8 @@ func (r *runs) beginning(part string, s run.Spec, first bus.Entry) (together, ap
 
 // first is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
 func (r *runs) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
-	if p.spec.Type == run.Start && r.runners.laneMatches(p.lane, p.want) && !r.stopped(p.spec.Parent) {
-		lane, err := r.queues.ensure(ctx, p.lane, queue{p.want, p.spec.Caller}, false)
+	if p.spec.Type == run.Start && r.runners.LaneMatches(p.lane, p.want) && !r.stopped(p.spec.Parent) {
+		lane, err := r.queues.Ensure(ctx, p.lane, p.want, p.spec.Caller, false)
 		if err != nil {
 			return bus.Entry{}, err
 		}

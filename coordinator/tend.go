@@ -43,8 +43,8 @@ type tender struct {
 		Sure() bool
 	}
 	runners interface {
-		base() map[string]fleet.Want // the queues of type and profile alone that they take from
-		satisfied(fleet.Want) bool   // does any, online or not
+		Base() map[string]fleet.Want // the queues of type and profile alone that they take from
+		Satisfied(fleet.Want) bool   // does any, online or not
 	}
 	past     func() [2]uint64                                              // changes when NATS was away, or its history was replaced
 	caughtUp func(context.Context) error                                   // waits until the history has what others wrote before
@@ -176,7 +176,7 @@ type idleness struct {
 func (t *tender) spared() map[string]bool {
 	all := map[string]bool{}
 	for lane, w := range t.queues.wants() {
-		if !t.runners.satisfied(w) {
+		if !t.runners.Satisfied(w) {
 			all[lane] = true
 		}
 	}
@@ -220,7 +220,7 @@ func (t *tender) sweep(ctx context.Context) {
 		t.log.Warn("queues not looked through; trying again", "err", err)
 		return
 	}
-	without, base := map[string]bool{}, t.runners.base()
+	without, base := map[string]bool{}, t.runners.Base()
 	for _, lane := range lanes {
 		_, entry := t.queues.want(lane)
 		_, based := base[lane]

@@ -209,7 +209,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.RunID) })
 	own, gone := r.BaseLanes(), fleet.Want{Type: run.Procedural, Profile: "gone"}.Lane()
 	for _, lane := range append(own, gone) {
-		if _, err := c.queues.ensure(t.Context(), lane, queue{Want: fleet.Want{Type: run.Procedural}}, false); err != nil {
+		if _, err := c.queues.Ensure(t.Context(), lane, fleet.Want{Type: run.Procedural}, "", false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
 		t.Errorf("there are %q", all)
 	}
-	if _, err := c.queues.ensure(t.Context(), gone, queue{Want: fleet.Want{Type: run.Procedural, Profile: "gone"}}, false); err != nil || !slices.Contains(has(), gone) {
+	if _, err := c.queues.Ensure(t.Context(), gone, fleet.Want{Type: run.Procedural, Profile: "gone"}, "", false); err != nil || !slices.Contains(has(), gone) {
 		t.Errorf("it is not made again: %q, %v", has(), err)
 	}
 }

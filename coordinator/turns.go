@@ -39,11 +39,11 @@ type turns struct {
 		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
 	}
 	runners interface {
-		matches(w fleet.Want) bool
-		laneMatches(lane string, w fleet.Want) bool
+		Matches(w fleet.Want) bool
+		LaneMatches(lane string, w fleet.Want) bool
 	}
 	queues interface {
-		ensure(ctx context.Context, lane string, q queue, again bool) (string, error)
+		Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
 		isMade(lane string) bool
 	}
 	changes func() uint64                                                      // how often registrations have changed
@@ -72,6 +72,9 @@ type trouble struct {
 	times int
 	until time.Time
 }
+
+// deaf is how long nobody may have looked before what is seen in a row proves nothing any more.
+const deaf = 5 * time.Second
 
 // sweepEvery is how often a look is taken at all that is to be done, and not only at what is new. Who looks once a second does so each time.
 const sweepEvery = 900 * time.Millisecond
@@ -174,7 +177,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 		return e, nil, false
 	}
 	w := t.want(a)
-	if !t.runners.matches(w) {
+	if !t.runners.Matches(w) {
 		return e, nil, false
 	}
 	spec := *a.Spec
@@ -186,7 +189,7 @@ func (t *turns) record(ctx context.Context, a journal.Active) (e bus.Entry, vain
 	}
 	lane := w.Lane()
 	if err == nil {
-		lane, err = t.queues.ensure(ctx, lane, queue{w, a.Spec.Caller}, a.Lane == lane)
+		lane, err = t.queues.Ensure(ctx, lane, w, a.Spec.Caller, a.Lane == lane)
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
@@ -279,12 +282,12 @@ func (t *turns) sweep(ctx context.Context) {
 			w = &wait{want: want, lane: want.Lane(), since: now}
 		}
 		waits[a.Spec.ID] = w
-		matched := t.runners.laneMatches(w.lane, w.want)
+		matched := t.runners.LaneMatches(w.lane, w.want)
 		if !matched {
 			// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
 			if want := t.want(a); want.Lane() != w.lane {
 				w.want, w.lane, w.moves = want, want.Lane(), trouble{}
-				matched = t.runners.laneMatches(w.lane, want)
+				matched = t.runners.LaneMatches(w.lane, want)
 			}
 		}
 		over := a.Stopping || a.QueuedSeq == 0 && t.inVain(a) != nil
@@ -334,7 +337,7 @@ func (c *Coordinator) waitingFor(r run.Run) string {
 	if a.NotBefore.After(time.Now()) {
 		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
-	if w := c.turns.want(a); !c.fleet.matches(w) {
+	if w := c.turns.want(a); !c.Registry.Matches(w) {
 		why := c.parted(a.Spec)
 		if home := c.Journal.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
 			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)

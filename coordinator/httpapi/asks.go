@@ -6,6 +6,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fleet"
@@ -64,7 +65,7 @@ type Schemas interface {
 
 // Runners tells who takes runs, registers runners and drains them.
 type Runners interface {
-	Runners() []coordinator.RunnerView
+	Runners() []runners.View
 	Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error)
 	Drain(ctx context.Context, id string) error
 }

@@ -8,6 +8,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -51,7 +52,7 @@ type (
 		Schemas []schemas.Schema `json:"schemas"`
 	}
 	runnerList struct {
-		Runners []coordinator.RunnerView `json:"runners"`
+		Runners []runners.View `json:"runners"`
 	}
 	eventList struct {
 		Events []run.Event `json:"events"`
@@ -145,7 +146,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[coordinator.Below]():      "OpenBelow",
 	reflect.TypeFor[coordinator.Late]():       "Late",
 	reflect.TypeFor[coordinator.Validation](): "Validation",
-	reflect.TypeFor[coordinator.RunnerView](): "Runner",
+	reflect.TypeFor[runners.View]():           "Runner",
 	reflect.TypeFor[schemas.Schema]():         "OutputSchema",
 	reflect.TypeFor[agent.Blueprint]():        "Agent",
 	reflect.TypeFor[agent.Bad]():              "BrokenAgent",

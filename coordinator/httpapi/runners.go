@@ -7,6 +7,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/audit"
+	"ao/coordinator/runners"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -24,7 +25,7 @@ type runnersAPI struct {
 }
 
 func (a *runnersAPI) list(*gin.Context, query) (any, error) {
-	return map[string][]coordinator.RunnerView{"runners": orEmpty(a.runners.Runners())}, nil
+	return map[string][]runners.View{"runners": orEmpty(a.runners.Runners())}, nil
 }
 
 func (a *runnersAPI) drain(g *gin.Context, _ query) (any, error) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/runners"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -268,7 +269,7 @@ func TestReplicas(t *testing.T) {
 	second := first.runner
 	second.Hostname = "there"
 	s.workAs(second, parrot)
-	if list := into[struct{ Runners []coordinator.RunnerView }](s.get("/runners"), 200); len(list.Runners) != 2 {
+	if list := into[struct{ Runners []runners.View }](s.get("/runners"), 200); len(list.Runners) != 2 {
 		t.Errorf("%+v", list)
 	}
 	twin := first.runner

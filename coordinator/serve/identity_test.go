@@ -15,6 +15,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/audit"
 	"ao/coordinator/checkup"
+	"ao/coordinator/runners"
 	"ao/coordinator/serve"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -198,7 +199,7 @@ func TestNobodyElseIsARunner(t *testing.T) {
 	if after, _, err := a.bus.Bucket(subject.Runners).Get(t.Context(), "_owners"); err != nil || string(after) != string(table) {
 		t.Errorf("owners are %s, %v\nthey were %s", after, err, table)
 	}
-	if list := into[struct{ Runners []coordinator.RunnerView }](a.get("/runners"), 200); len(list.Runners) != 1 || list.Runners[0].Status != fleet.Online {
+	if list := into[struct{ Runners []runners.View }](a.get("/runners"), 200); len(list.Runners) != 1 || list.Runners[0].Status != fleet.Online {
 		t.Errorf("%+v", list)
 	}
 	if agent := a.get("/agents/tool").want(200); agent["runner_id"] != id {

@@ -12,6 +12,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/journal"
+	"ao/coordinator/runners"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/fault"
@@ -303,7 +304,7 @@ func TestRunners(t *testing.T) {
 	g := s.post("/runner/register", strings.NewReplacer(`"h"`, `"i"`, `./echo`, `./other`).Replace(body))
 	literal(t, g, 409, `{"error":"agent_name_collision","message":"Agent 'echo' is already registered by runner `+m["runner_id"].(string)+
 		` with another definition; rename one of them","agent_name":"echo","existing_runner_id":"`+m["runner_id"].(string)+`"}`)
-	list := into[struct{ Runners []coordinator.RunnerView }](s.get("/runners"), 200)
+	list := into[struct{ Runners []runners.View }](s.get("/runners"), 200)
 	if len(list.Runners) != 1 || list.Runners[0].Status != fleet.Online || !slices.Equal(list.Runners[0].Agents, []string{"echo"}) {
 		t.Errorf("%+v", list)
 	}
@@ -312,7 +313,7 @@ func TestRunners(t *testing.T) {
 	}
 	s.call("PATCH", "/agents/echo", `{"description":"x"}`).want(409)
 	s.call("DELETE", "/runners/"+m["runner_id"].(string), "").want(202)
-	if list := into[struct{ Runners []coordinator.RunnerView }](s.get("/runners"), 200); len(list.Runners) != 0 {
+	if list := into[struct{ Runners []runners.View }](s.get("/runners"), 200); len(list.Runners) != 0 {
 		t.Errorf("%+v", list)
 	}
 	if a := s.get("/agents/echo").want(200); a["status"] != "active" || a["runners"] != 0. { // for a grace

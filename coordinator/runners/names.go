@@ -1,4 +1,4 @@
-package coordinator
+package runners
 
 import (
 	"context"
@@ -21,21 +21,21 @@ type owner struct {
 	At      time.Time `json:"at"`
 }
 
-// names are the names of runners' agents: the table of owners, which all registrations compare and set. It is bucket `runners`' own key.
-type names struct {
-	bucket     *bus.Bucket
-	runners    *roster
-	registered *registrations
-	taken      func(name string) bool // by an agent of the coordinators' own
+// Names are the names of runners' agents: the table of owners, which all registrations compare and set. It is bucket `runners`' own key.
+type Names struct {
+	Bucket     *bus.Bucket
+	Runners    *Registry
+	Registered *Registrations
+	Taken      func(name string) bool // by an agent of the coordinators' own
 }
 
 // ownersKey is the key in bucket `runners` that all registrations compare and set.
 const ownersKey = "_owners"
 
 // claim makes the runner's agents' names its own, or a replica's; the first one wins.
-func (n *names) claim(ctx context.Context, id string, r fleet.Runner) error {
+func (n *Names) claim(ctx context.Context, id string, r fleet.Runner) error {
 	for name := range r.Set {
-		if n.taken(name) {
+		if n.Taken(name) {
 			return collision(name, nil, "the coordinator itself")
 		}
 	}
@@ -47,8 +47,8 @@ func (n *names) claim(ctx context.Context, id string, r fleet.Runner) error {
 				continue // a replica
 			}
 			if ok && (o.Hash != hash || o.Profile != r.ExecutorProfile) {
-				if _, err := n.registered.refresh(ctx, o.Runner); err != nil {
-					return false, unavailable(err)
+				if _, err := n.Registered.Refresh(ctx, o.Runner); err != nil {
+					return false, bus.NotStored(err)
 				}
 				if rival := n.rival(name, o, id, r.ExecutorProfile); rival != "" {
 					return false, collision(name, rival, "runner "+rival)
@@ -67,11 +67,11 @@ func collision(name string, runner any, who string) error {
 
 // rival is another runner that holds a name against this one and its profile: any that is online; against other profiles also one
 // that drains, or left and is within its grace. A registration so young that its runner is not stored yet counts.
-func (n *names) rival(name string, o owner, id, profile string) string {
+func (n *Names) rival(name string, o owner, id, profile string) string {
 	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second && !n.has(o.Runner, name, o.Hash) {
 		return o.Runner
 	}
-	for _, m := range n.runners.list(func(m *member) bool { return m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile }) {
+	for _, m := range n.Runners.list(func(m *member) bool { return m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile }) {
 		if m.holds(profile) {
 			return m.ID
 		}
@@ -80,27 +80,27 @@ func (n *names) rival(name string, o owner, id, profile string) string {
 }
 
 // has tells whether a runner announced this definition.
-func (n *names) has(id, name, hash string) bool {
-	m, ok := n.runners.of(id)
+func (n *Names) has(id, name, hash string) bool {
+	m, ok := n.Runners.Of(id)
 	return ok && m.Set[name] == hash
 }
 
 // owners reads the table of owners, and its revision; 0: there is none yet.
-func (n *names) owners(ctx context.Context) (map[string]owner, uint64, error) {
+func (n *Names) owners(ctx context.Context) (map[string]owner, uint64, error) {
 	owners := map[string]owner{}
-	raw, rev, err := n.bucket.Get(ctx, ownersKey)
+	raw, rev, err := n.Bucket.Get(ctx, ownersKey)
 	switch {
 	case errors.Is(err, bus.ErrNone):
 		return owners, 0, nil
 	case err != nil:
-		return nil, 0, unavailable(err)
+		return nil, 0, bus.NotStored(err)
 	}
 	return owners, rev, json.Unmarshal(raw, &owners)
 }
 
 // change changes the table of owners by compare-and-set, so that of two registrations at once one is first.
-func (n *names) change(ctx context.Context, change func(map[string]owner) (bool, error)) error {
-	b := n.bucket
+func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool, error)) error {
+	b := n.Bucket
 	for range 20 {
 		owners, rev, err := n.owners(ctx)
 		if err != nil {
@@ -127,7 +127,7 @@ func (n *names) change(ctx context.Context, change func(map[string]owner) (bool,
 }
 
 // free takes the names away that a runner had, where no replica of it has them.
-func (n *names) free(ctx context.Context, gone fleet.Runner) error {
+func (n *Names) free(ctx context.Context, gone fleet.Runner) error {
 	return n.change(ctx, func(owners map[string]owner) (bool, error) {
 		changed := false
 		for name, hash := range gone.Set {
@@ -146,8 +146,8 @@ func (n *names) free(ctx context.Context, gone fleet.Runner) error {
 }
 
 // heir is another runner of the same profile that announced the same definition.
-func (n *names) heir(name, hash, profile string) string {
-	if all := n.runners.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(all) > 0 {
+func (n *Names) heir(name, hash, profile string) string {
+	if all := n.Runners.list(func(m *member) bool { return m.Set[name] == hash && m.ExecutorProfile == profile }); len(all) > 0 {
 		return all[0].ID
 	}
 	return ""
@@ -167,7 +167,7 @@ const vacant = time.Minute
 
 // give gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there is no room,
 // names go that no other runner announces. Who needs no more than before is not refused.
-func (n *names) give(owners map[string]owner, id string, m fleet.Runner, names []string) error {
+func (n *Names) give(owners map[string]owner, id string, m fleet.Runner, names []string) error {
 	sharer := func(o owner) string { return o.Type + "." + o.Profile }
 	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
 	count := func() (all, own int) {
@@ -198,9 +198,9 @@ func (n *names) give(owners map[string]owner, id string, m fleet.Runner, names [
 }
 
 // vacate drops names that nobody announces: those that this runner announced before, and any other's that are not new.
-func (n *names) vacate(owners map[string]owner, id string, m fleet.Runner) {
+func (n *Names) vacate(owners map[string]owner, id string, m fleet.Runner) {
 	announced := map[string]bool{}
-	for _, other := range n.runners.list(func(at *member) bool { return at.id != id }) {
+	for _, other := range n.Runners.list(func(at *member) bool { return at.id != id }) {
 		for name := range other.Set {
 			announced[name] = true
 		}

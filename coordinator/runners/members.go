@@ -1,4 +1,4 @@
-package coordinator
+package runners
 
 import (
 	"cmp"
@@ -23,16 +23,19 @@ type Member struct {
 }
 
 // now is how a member stands. The caller holds mu.
-func (r *roster) now(m *member) Member {
-	at := Member{Runner: m.Runner, ID: m.id, Status: r.status(m), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
+func (m *member) now(r *Registry) Member {
+	at := Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
 	if !m.LeftAt.IsZero() {
-		at.Left, at.Until = m.left, m.until(r.noMatch)
+		at.Left, at.Until = m.left, m.until(r.cfg.NoMatch)
 	}
 	return at
 }
 
+// Members are all registered runners, in the order in which they speak for an agent.
+func (r *Registry) Members() []Member { return r.list(nil) }
+
 // list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask for no lock.
-func (r *roster) list(want func(*member) bool) []Member {
+func (r *Registry) list(want func(*member) bool) []Member {
 	r.mu.RLock()
 	all := r.listed(want)
 	r.mu.RUnlock()
@@ -41,24 +44,24 @@ func (r *roster) list(want func(*member) bool) []Member {
 }
 
 // listed is list in no order. The caller holds mu.
-func (r *roster) listed(want func(*member) bool) (all []Member) {
+func (r *Registry) listed(want func(*member) bool) (all []Member) {
 	for _, m := range r.members {
 		if want == nil || want(m) {
-			all = append(all, r.now(m))
+			all = append(all, m.now(r))
 		}
 	}
 	return all
 }
 
-// of is a registered runner.
-func (r *roster) of(id string) (Member, bool) {
+// Of is a registered runner.
+func (r *Registry) Of(id string) (Member, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m, ok := r.members[id]
 	if !ok {
 		return Member{}, false
 	}
-	return r.now(m), true
+	return m.now(r), true
 }
 
 // voice is the order of statuses in which runners speak for an agent.
@@ -102,8 +105,8 @@ func (m *Member) holds(profile string) bool {
 	return false
 }
 
-// own are the queues of registered runners' own agents.
-func (r *roster) own() map[string]bool {
+// Own are the queues of registered runners' own agents.
+func (r *Registry) Own() map[string]bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	all := map[string]bool{}
@@ -113,8 +116,8 @@ func (r *roster) own() map[string]bool {
 	return all
 }
 
-// base are the queues of type and profile alone that registered runners take from.
-func (r *roster) base() map[string]fleet.Want {
+// Base are the queues of type and profile alone that registered runners take from.
+func (r *Registry) Base() map[string]fleet.Want {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	all := map[string]fleet.Want{}
@@ -129,8 +132,8 @@ func (r *roster) base() map[string]fleet.Want {
 	return all
 }
 
-// satisfied tells whether any registered runner satisfies w, online or not.
-func (r *roster) satisfied(w fleet.Want) bool {
+// Satisfied tells whether any registered runner satisfies w, online or not.
+func (r *Registry) Satisfied(w fleet.Want) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
@@ -141,12 +144,12 @@ func (r *roster) satisfied(w fleet.Want) bool {
 	return false
 }
 
-// takers are the online runners that satisfy w.
-func (r *roster) takers(w fleet.Want) (ids []string) {
+// Takers are the online runners that satisfy w.
+func (r *Registry) Takers(w fleet.Want) (ids []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
-		if r.status(m) == fleet.Online && m.Satisfies(w) {
+		if m.status(r) == fleet.Online && m.Satisfies(w) {
 			ids = append(ids, m.id)
 		}
 	}

@@ -1,4 +1,4 @@
-package coordinator
+package runners
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 // Where a runner stands that goes (decision 0032): it drains; its process is gone, and its registration stays for a grace, so that its
 // agents' names are not free and runs of them are accepted and wait; then it is removed.
 
-// leaving is how runners go, and are told to.
-type leaving struct {
-	log        *slog.Logger
-	runners    *roster
-	registered *registrations
-	names      *names
-	commands   *commander
+// Leaving is how runners go, and are told to.
+type Leaving struct {
+	Log        *slog.Logger
+	Runners    *Registry
+	Registered *Registrations
+	Names      *Names
+	Commands   *Commander
 }
 
 // Deregister takes a runner's process out, for that process alone. One that still finishes its runs drains; after one that is gone its agents' names are held
 // for a grace. Its running attempts keep their leases.
-func (l *leaving) Deregister(ctx context.Context, f fleet.Farewell) error {
+func (l *Leaving) Deregister(ctx context.Context, f fleet.Farewell) error {
 	if err := fleet.CheckID(f.RunnerID); err != nil {
 		return err
 	}
@@ -38,9 +38,9 @@ func nobodyAsks(fleet.Runner) error { return nil }
 
 // leave notes a farewell of who may say it. One without agents, of which nothing is to be held, goes at once. A successor that has registered meanwhile
 // stays as it is.
-func (l *leaving) leave(ctx context.Context, f fleet.Farewell, may func(fleet.Runner) error) error {
+func (l *Leaving) leave(ctx context.Context, f fleet.Farewell, may func(fleet.Runner) error) error {
 	for range 8 {
-		m, rev, err := l.registered.stored(ctx, f.RunnerID)
+		m, rev, err := l.Registered.Stored(ctx, f.RunnerID)
 		if err != nil || rev == 0 {
 			return err
 		}
@@ -55,7 +55,7 @@ func (l *leaving) leave(ctx context.Context, f fleet.Farewell, may func(fleet.Ru
 		case !f.Finishing && len(m.Set) == 0:
 			return l.remove(ctx, f.RunnerID, is(f.Instance))
 		}
-		l.log.Info("runner deregisters", "runner", f.RunnerID, "finishing", f.Finishing)
+		l.Log.Info("runner deregisters", "runner", f.RunnerID, "finishing", f.Finishing)
 		if m.Draining, m.Leaving = true, true; !f.Finishing {
 			m.LeftAt = time.Now().UTC()
 		}
@@ -63,7 +63,7 @@ func (l *leaving) leave(ctx context.Context, f fleet.Farewell, may func(fleet.Ru
 		if err != nil {
 			return err
 		}
-		if err := l.registered.write(ctx, f.RunnerID, value, rev); !errors.Is(err, bus.ErrTaken) {
+		if err := l.Registered.write(ctx, f.RunnerID, value, rev); !errors.Is(err, bus.ErrTaken) {
 			return err
 		}
 	}
@@ -77,17 +77,17 @@ func is(instance string) func(fleet.Runner) bool {
 
 // remove forgets a runner and frees the names that no replica of it has. It must be the one that is stored: a successor may have registered
 // elsewhere a moment ago.
-func (l *leaving) remove(ctx context.Context, id string, same func(fleet.Runner) bool) error {
-	gone, rev, err := l.registered.stored(ctx, id)
+func (l *Leaving) remove(ctx context.Context, id string, same func(fleet.Runner) bool) error {
+	gone, rev, err := l.Registered.Stored(ctx, id)
 	if err != nil || rev == 0 || !same(gone) {
 		return err
 	}
-	if err := l.registered.drop(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
+	if err := l.Registered.drop(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	return l.names.free(ctx, gone)
+	return l.Names.free(ctx, gone)
 }
 
 // chances is how often somebody tries at most, by what came of a try.
@@ -100,7 +100,7 @@ const (
 )
 
 // Drain tells a runner to take no more, finish and go; the process that has just taken its place, too. Of one that left it ends the grace.
-func (l *leaving) Drain(ctx context.Context, id string) error {
+func (l *Leaving) Drain(ctx context.Context, id string) error {
 	for try := chances(1); ; try++ {
 		most, err := l.drainOnce(ctx, id)
 		switch {
@@ -113,7 +113,7 @@ func (l *leaving) Drain(ctx context.Context, id string) error {
 }
 
 // drainOnce is one try of Drain; an error counts where no other try follows.
-func (l *leaving) drainOnce(ctx context.Context, id string) (chances, error) {
+func (l *Leaving) drainOnce(ctx context.Context, id string) (chances, error) {
 	r, err := l.markDraining(ctx, id)
 	switch {
 	case errors.Is(err, bus.ErrTaken):
@@ -123,7 +123,7 @@ func (l *leaving) drainOnce(ctx context.Context, id string) (chances, error) {
 	case !r.LeftAt.IsZero():
 		return done, l.remove(ctx, id, is(r.Instance))
 	}
-	reply, err := l.commands.insistent(ctx, id, r.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: r.Instance})
+	reply, err := l.Commands.insistent(ctx, id, r.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: r.Instance})
 	switch {
 	case err == nil && r.Answered(reply):
 		return done, nil
@@ -136,22 +136,22 @@ func (l *leaving) drainOnce(ctx context.Context, id string) (chances, error) {
 }
 
 // drainNobody notes that a process is gone that was to be drained.
-func (l *leaving) drainNobody(ctx context.Context, id, instance string) (chances, error) {
+func (l *Leaving) drainNobody(ctx context.Context, id, instance string) (chances, error) {
 	if err := l.leave(ctx, fleet.Farewell{RunnerID: id, Instance: instance}, nobodyAsks); err != nil {
 		return done, err
 	}
-	if m, ok := l.runners.of(id); ok && m.LeftAt.IsZero() { // another process has begun meanwhile
+	if m, ok := l.Runners.Of(id); ok && m.LeftAt.IsZero() { // another process has begun meanwhile
 		return manyChances, nil
 	}
 	return done, nil
 }
 
 // markDraining notes that a runner is to go, and gives its registration. ErrTaken: it has changed meanwhile.
-func (l *leaving) markDraining(ctx context.Context, id string) (r fleet.Runner, err error) {
+func (l *Leaving) markDraining(ctx context.Context, id string) (r fleet.Runner, err error) {
 	if err := fleet.CheckID(id); err != nil {
 		return r, err
 	}
-	r, rev, err := l.registered.stored(ctx, id)
+	r, rev, err := l.Registered.Stored(ctx, id)
 	switch {
 	case err != nil || !r.LeftAt.IsZero():
 		return r, err
@@ -163,5 +163,5 @@ func (l *leaving) markDraining(ctx context.Context, id string) (r fleet.Runner, 
 	if err != nil {
 		return r, err
 	}
-	return r, l.registered.write(ctx, id, value, rev)
+	return r, l.Registered.write(ctx, id, value, rev)
 }

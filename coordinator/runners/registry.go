@@ -1,4 +1,6 @@
-package coordinator
+// Package runners knows who may take runs: which runners are registered, how each stands, and whose agents' names are whose. It takes
+// runners in, tells them to go, and forgets those that went or fell silent.
+package runners
 
 import (
 	"context"
@@ -13,19 +15,23 @@ import (
 	"ao/shared/fleet"
 )
 
-// roster is who may take runs: the registered runners, and when each was heard last.
-type roster struct {
-	log      *slog.Logger
-	lease    time.Duration
-	noMatch  time.Duration // how long a run waits for a runner, and names are held
-	patience fleet.Patience
-	bucket   *bus.Bucket
-	insist   bus.Insist
-	changed  func() // is called when a runner registered
-	departed *departures
+// Config is what a Registry is made of; all of it is required.
+type Config struct {
+	Log      *slog.Logger
+	Lease    time.Duration
+	NoMatch  time.Duration // how long a run waits for a runner, and names are held
+	Patience fleet.Patience
+	Bucket   *bus.Bucket
+	Insist   bus.Insist
+	Changed  func() // is called when a runner registered
+}
 
-	read atomic.Bool
+// Registry is who may take runs: the registered runners, and when each was heard last.
+type Registry struct {
+	cfg      Config
+	Departed *Departures
 
+	read    atomic.Bool
 	changes atomic.Uint64 // how often a registration has
 
 	mu      sync.RWMutex
@@ -34,6 +40,18 @@ type roster struct {
 	owned   map[string]agents.Resolved // runner-owned agents by name; likewise
 	forgot  time.Time                  // when both were forgotten last
 }
+
+// New makes a registry; Watch has it read.
+func New(cfg Config) *Registry {
+	departed := &Departures{within: cfg.NoMatch, Began: time.Now(), left: map[[2]string]time.Time{}, gone: map[string]time.Time{}}
+	return &Registry{cfg: cfg, Departed: departed, members: map[string]*member{}, matched: map[string]bool{}}
+}
+
+// Read tells whether the bucket has been read.
+func (r *Registry) Read() bool { return r.read.Load() }
+
+// Changes counts registrations that changed.
+func (r *Registry) Changes() uint64 { return r.changes.Load() }
 
 type member struct {
 	fleet.Runner
@@ -50,12 +68,12 @@ type member struct {
 	ticked  time.Time     // when that was said; zero: it never was
 }
 
-// watch reads the bucket and follows it.
-func (r *roster) watch(ctx context.Context) error {
-	return r.bucket.Mirror(ctx, r.insist, func(id string, value []byte, _ uint64) { r.put(id, value) }, func() { r.read.Store(true) })
+// Watch reads the bucket and follows it.
+func (r *Registry) Watch(ctx context.Context) error {
+	return r.cfg.Bucket.Mirror(ctx, r.cfg.Insist, func(id string, value []byte, _ uint64) { r.Put(id, value) }, func() { r.read.Store(true) })
 }
 
-func (r *roster) put(id string, value []byte) {
+func (r *Registry) Put(id string, value []byte) {
 	if !fleet.IsID(id) { // the table of owners
 		return
 	}
@@ -64,14 +82,14 @@ func (r *roster) put(id string, value []byte) {
 	defer r.forget()
 	if value == nil {
 		if m := r.members[id]; m != nil && m.LeftAt.IsZero() {
-			r.departed.note(m.Runner)
+			r.Departed.note(m.Runner)
 		}
 		delete(r.members, id)
 		return
 	}
 	m := member{id: id, heard: time.Now()} // who we hear of for the first time gets its full patience
 	if err := json.Unmarshal(value, &m.Runner); err != nil {
-		r.log.Error("stored runner is unreadable", "runner", id, "err", err)
+		r.cfg.Log.Error("stored runner is unreadable", "runner", id, "err", err)
 		return
 	}
 	m.size = len(value)
@@ -85,11 +103,11 @@ func (r *roster) put(id string, value []byte) {
 	m.leaveSince(old)
 	r.members[id] = &m
 	r.changes.Add(1)
-	r.changed()
+	r.cfg.Changed()
 }
 
 // forget drops what is made from members. The caller holds mu.
-func (r *roster) forget() {
+func (r *Registry) forget() {
 	clear(r.matched)
 	r.owned, r.forgot = nil, time.Now()
 }
@@ -99,24 +117,24 @@ const remembered = time.Second
 
 func stale(forgot time.Time) bool { return time.Since(forgot) >= remembered }
 
-func (r *roster) status(m *member) string {
+func (m *member) status(r *Registry) string {
 	if !m.LeftAt.IsZero() {
-		if time.Since(m.heard) < r.lease {
+		if time.Since(m.heard) < r.cfg.Lease {
 			return fleet.Draining
 		}
 		return fleet.Left
 	}
-	s := r.patience.Status(time.Since(m.heard))
+	s := r.cfg.Patience.Status(time.Since(m.heard))
 	if s == fleet.Online && (m.Draining || m.going) {
 		return fleet.Draining
 	}
 	return s
 }
 
-// matches tells whether an online runner would take runs that want w.
-func (r *roster) matches(w fleet.Want) bool { return r.laneMatches(w.Lane(), w) }
+// Matches tells whether an online runner would take runs that want w.
+func (r *Registry) Matches(w fleet.Want) bool { return r.LaneMatches(w.Lane(), w) }
 
-func (r *roster) laneMatches(lane string, w fleet.Want) bool {
+func (r *Registry) LaneMatches(lane string, w fleet.Want) bool {
 	r.mu.RLock()
 	ok, known := r.matched[lane]
 	known = known && !stale(r.forgot)
@@ -131,7 +149,7 @@ func (r *roster) laneMatches(lane string, w fleet.Want) bool {
 	}
 	ok = false
 	for _, m := range r.members {
-		if r.status(m) == fleet.Online && m.Satisfies(w) {
+		if m.status(r) == fleet.Online && m.Satisfies(w) {
 			ok = true
 			break
 		}
@@ -140,8 +158,8 @@ func (r *roster) laneMatches(lane string, w fleet.Want) bool {
 	return ok
 }
 
-// announced are all agents of runners. Nobody changes the table: where anything moved another one is made.
-func (r *roster) announced() map[string]agents.Resolved {
+// Announced are all agents of runners. Nobody changes the table: where anything moved another one is made.
+func (r *Registry) announced() map[string]agents.Resolved {
 	r.mu.RLock()
 	owned := r.owned
 	if stale(r.forgot) {
@@ -160,8 +178,18 @@ func (r *roster) announced() map[string]agents.Resolved {
 	return owned
 }
 
-// tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference counts.
-func (r *roster) tick(id string, at time.Time) {
+// Door is the token under which a runner is told something; "" where it did not log in, or is not known.
+func (r *Registry) Door(id string) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if m := r.members[id]; m != nil {
+		return m.Door
+	}
+	return ""
+}
+
+// Tick notes what a runner's clock showed when it sent a beat. Beats come late and never early, so the least difference counts.
+func (r *Registry) Tick(id string, at time.Time) {
 	if at.IsZero() {
 		return
 	}

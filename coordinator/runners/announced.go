@@ -1,4 +1,4 @@
-package coordinator
+package runners
 
 import (
 	"context"
@@ -9,32 +9,32 @@ import (
 	"ao/shared/fleet"
 )
 
-// announced are the agents of runners.
-type announced struct {
-	runners *roster
-	names   *names
+// Announced are the agents of runners.
+type Announced struct {
+	Runners *Registry
+	Names   *Names
 }
 
 // Agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where none is online, the
 // one that came last.
-func (a *announced) Agent(name string) (agents.Resolved, bool) {
-	k, ok := a.runners.announced()[name]
+func (a *Announced) Agent(name string) (agents.Resolved, bool) {
+	k, ok := a.Runners.announced()[name]
 	return k, ok
 }
 
 // Agents are all of them, as readers see them.
-func (a *announced) Agents() map[string]agent.Blueprint {
-	members := a.runners.list(nil)
+func (a *Announced) Agents() map[string]agent.Blueprint {
+	members := a.Runners.list(nil)
 	all := map[string]agent.Blueprint{}
-	for name, k := range a.runners.announced() {
+	for name, k := range a.Runners.announced() {
 		all[name] = k.Shown(serving(members, name, k.OwnerHash()))
 	}
 	return all
 }
 
 // Serving is how many online runners have this definition of an agent.
-func (a *announced) Serving(name, hash string) int {
-	return serving(a.runners.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)
+func (a *Announced) Serving(name, hash string) int {
+	return serving(a.Runners.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)
 }
 
 func serving(all []Member, name, hash string) (n int) {
@@ -47,8 +47,8 @@ func serving(all []Member, name, hash string) (n int) {
 }
 
 // Broken are the files that runners could not read, with why.
-func (a *announced) Broken() (all []agent.Bad) {
-	for _, m := range a.runners.list(func(m *member) bool { return m.LeftAt.IsZero() && len(m.Broken) > 0 }) {
+func (a *Announced) Broken() (all []agent.Bad) {
+	for _, m := range a.Runners.list(func(m *member) bool { return m.LeftAt.IsZero() && len(m.Broken) > 0 }) {
 		for _, b := range m.Broken {
 			b.RunnerID, b.Status = m.ID, agent.Broken
 			all = append(all, b)
@@ -58,18 +58,18 @@ func (a *announced) Broken() (all []agent.Bad) {
 }
 
 // Look reads anew who has an agent's name, and what that runner announced: another coordinator may have registered it a moment ago.
-func (a *announced) Look(ctx context.Context, agent string) error {
-	owners, _, err := a.names.owners(ctx)
+func (a *Announced) Look(ctx context.Context, agent string) error {
+	owners, _, err := a.Names.owners(ctx)
 	if err == nil && owners[agent].Runner != "" {
-		_, err = a.names.registered.refresh(ctx, owners[agent].Runner)
+		_, err = a.Names.Registered.Refresh(ctx, owners[agent].Runner)
 	}
 	return err
 }
 
-// parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an agent that no
+// Parting is when the last runner that had an agent left, and until when its name is held; false: one is there. Of an agent that no
 // runner owns neither is so.
-func (a *announced) parting(name string) (left, until time.Time, ok bool) {
-	all := a.runners.list(func(m *member) bool { return m.Set[name] != "" })
+func (a *Announced) Parting(name string) (left, until time.Time, ok bool) {
+	all := a.Runners.list(func(m *member) bool { return m.Set[name] != "" })
 	if len(all) == 0 || all[0].Status != fleet.Left {
 		return left, until, false
 	}

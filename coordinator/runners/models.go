@@ -1,4 +1,4 @@
-package coordinator
+package runners
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 	"ao/shared/fleet"
 )
 
-// permit refuses a model that no runner allows which would take the run now. Where none would, it cannot be known: the worker that takes the run
+// Permit refuses a model that no runner allows which would take the run now. Where none would, it cannot be known: the worker that takes the run
 // looks again.
-func (r *roster) permit(w fleet.Want, model string) error {
+func (r *Registry) Permit(w fleet.Want, model string) error {
 	if model == "" {
 		return nil
 	}
@@ -17,7 +17,7 @@ func (r *roster) permit(w fleet.Want, model string) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
-		if r.status(m) != fleet.Online || !m.Satisfies(w) {
+		if m.status(r) != fleet.Online || !m.Satisfies(w) {
 			continue
 		}
 		if m.Models.Allow(model) {

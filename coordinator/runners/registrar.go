@@ -1,4 +1,4 @@
-package coordinator
+package runners
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/share"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -17,30 +18,30 @@ import (
 	"ao/shared/run"
 )
 
-// registrar takes runners in.
-type registrar struct {
-	log        *slog.Logger
-	lease      time.Duration
-	heartbeat  time.Duration // told to runners: how often they say what they are, and
-	beatEvery  time.Duration // what they run
-	most       int           // registered runners
-	apiURL     string        // told to runners
-	runners    *roster
-	registered *registrations
-	names      *names
-	commands   *commander
-	queues     interface {
-		lane(ctx context.Context, w fleet.Want, caller string) (string, error) // makes it
-		of(fleet.Runner) []string                                              // that a runner takes from
+// Registrar takes runners in.
+type Registrar struct {
+	Log        *slog.Logger
+	Lease      time.Duration
+	Heartbeat  time.Duration // told to runners: how often they say what they are, and
+	BeatEvery  time.Duration // what they run
+	Most       int           // registered runners
+	APIURL     string        // told to runners
+	Registry   *Registry
+	Registered *Registrations
+	Names      *Names
+	Commands   *Commander
+	Queues     interface {
+		Lane(ctx context.Context, w fleet.Want, caller string) (string, error) // makes it
+		Of(fleet.Runner) []string                                              // that a runner takes from
 	}
-	versions func() (records, events int)           // told to runners: in which versions they write
-	attempts func(runner string) []journal.Active   // that it has begun, and not done its part of
-	running  func() map[string]int                  // how many such each runner has
-	abandon  func(all []journal.Active, why string) // gives them up beside who asks for it
+	Versions func() (records, events int)           // told to runners: in which versions they write
+	Attempts func(runner string) []journal.Active   // that it has begun, and not done its part of
+	Running  func() map[string]int                  // how many such each runner has
+	Abandon  func(all []journal.Active, why string) // gives them up beside who asks for it
 }
 
 // Register takes a runner in, or says why not; nothing of a refused one is kept (contract sections 2 and 5).
-func (g *registrar) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
+func (g *Registrar) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
 	if err := checkRunner(r); err != nil {
 		return fleet.Registered{}, err
 	}
@@ -62,35 +63,35 @@ func (g *registrar) Register(ctx context.Context, r fleet.Runner) (fleet.Registe
 		return fleet.Registered{}, err
 	}
 	if w, ok := r.OwnWant(); ok {
-		if _, err := g.queues.lane(ctx, w, ""); err != nil {
+		if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
 			return fleet.Registered{}, err
 		}
 	}
 	if !r.RequireMatchingTags {
 		for _, w := range []fleet.Want{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
-			if _, err := g.queues.lane(ctx, w, ""); err != nil {
+			if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
 				return fleet.Registered{}, err
 			}
 		}
 	}
-	if err := g.names.claim(ctx, id, r); err != nil { // after all else that may be refused
+	if err := g.Names.claim(ctx, id, r); err != nil { // after all else that may be refused
 		return fleet.Registered{}, err
 	}
-	if err := g.registered.write(ctx, id, value, rev); err != nil {
+	if err := g.Registered.write(ctx, id, value, rev); err != nil {
 		return fleet.Registered{}, err
 	}
-	g.runners.heard(id, r.Instance) // it is there
+	g.Registry.Heard(id, r.Instance) // it is there
 	g.endOld(ctx, r, dead)
-	g.log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
-	records, events := g.versions()
+	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
+	records, events := g.Versions()
 	return fleet.Registered{
-		RunnerID: id, BeatEvery: g.beatEvery, Lease: g.lease, HeartbeatSeconds: int(g.heartbeat.Seconds()), Lanes: g.queues.of(r), APIURL: g.apiURL,
+		RunnerID: id, BeatEvery: g.BeatEvery, Lease: g.Lease, HeartbeatSeconds: int(g.Heartbeat.Seconds()), Lanes: g.Queues.Of(r), APIURL: g.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}, nil
 }
 
-// maxAgents is how many agents a runner may announce.
-const maxAgents = 1000
+// MaxAgents is how many agents a runner may announce.
+const MaxAgents = 1000
 
 func checkRunner(r fleet.Runner) error {
 	for _, f := range []struct {
@@ -107,7 +108,7 @@ func checkRunner(r fleet.Runner) error {
 		{"exposes", len(r.Exposes) > 4096, "exposes must be at most 4096 characters"},
 		{"instance", len(r.Instance) > 64, "instance must be at most 64 characters"},
 		{"door", r.Door != "" && (subject.Check(r.Door) != nil || len(r.Door) > 64), "door must be 1 to 64 letters, digits, '-' or '_'"},
-		{"agents", len(r.Agents) > maxAgents, "agents: at most 1000"},
+		{"agents", len(r.Agents) > MaxAgents, "agents: at most 1000"},
 		{"broken", len(r.Broken) > 100, "broken: at most 100"},
 	} {
 		if f.bad {
@@ -138,21 +139,21 @@ func checkRunner(r fleet.Runner) error {
 // takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was registered, 0
 // where nothing was, and the instance of the process that was it and is dead. A reply that the registered process has not proved to be
 // its own counts as silence: neither does it keep an identity for ever, nor free it.
-func (g *registrar) takeOver(ctx context.Context, id string, r fleet.Runner) (rev uint64, dead string, err error) {
-	if rev, err = g.registered.refresh(ctx, id); err != nil {
-		return 0, "", unavailable(err)
+func (g *Registrar) takeOver(ctx context.Context, id string, r fleet.Runner) (rev uint64, dead string, err error) {
+	if rev, err = g.Registered.Refresh(ctx, id); err != nil {
+		return 0, "", bus.NotStored(err)
 	}
-	there, ok := g.runners.of(id)
+	there, ok := g.Registry.Of(id)
 	silent := time.Since(there.Heard)
 	if !ok || there.Leaving || !there.LeftAt.IsZero() || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there.Runner) {
 		return rev, "", nil
 	}
-	reply, err := g.commands.insistent(ctx, id, there.RegisteredAt, fleet.Command{Type: fleet.CommandPing})
+	reply, err := g.Commands.insistent(ctx, id, there.RegisteredAt, fleet.Command{Type: fleet.CommandPing})
 	alive := err == nil && there.Answered(reply)
 	switch {
 	case errors.Is(err, bus.ErrNobody):
 		return rev, there.Instance, nil
-	case alive && there.Proof == "" && reply.Instance == r.Instance, !alive && silent >= g.lease: // or it hangs, and its leases are over
+	case alive && there.Proof == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease: // or it hangs, and its leases are over
 		return rev, "", nil
 	}
 	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
@@ -164,10 +165,10 @@ const registryBytes = 256 << 20
 
 // admit tells whether there is room for a runner with a registration of that size: in number and in bytes its profile may have as much as
 // is free. Who is registered already keeps its place.
-func (g *registrar) admit(id string, who fleet.Identity, size int) error {
+func (g *Registrar) admit(id string, who fleet.Identity, size int) error {
 	var all, mine, bytes, own int
 	there := false
-	for _, m := range g.runners.list(nil) {
+	for _, m := range g.Registry.list(nil) {
 		if m.ID == id {
 			there = true
 			continue
@@ -182,13 +183,13 @@ func (g *registrar) admit(id string, who fleet.Identity, size int) error {
 		}
 	}
 	kind, say := fault.Busy, "a profile may have as many as are free"
-	if all >= g.most {
+	if all >= g.Most {
 		kind, say = fault.Unavailable, "that is the most there may be"
 	}
 	switch {
-	case !there && !has(g.most, all, mine):
+	case !there && !share.Has(g.Most, all, mine):
 		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; who is silent goes by itself",
-			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.most-all, 0), say).After(30 * time.Second)
+			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.Most-all, 0), say).After(30 * time.Second)
 	case own+size > registryBytes-bytes:
 		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners",
 			who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).After(30 * time.Second)
@@ -199,25 +200,25 @@ func (g *registrar) admit(id string, who fleet.Identity, size int) error {
 // endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing what it has: where it
 // is there, or may be on its way back, the leases decide. The new process has its answer before that is done: it is not to be taken for
 // dead, since it does not listen yet.
-func (g *registrar) endOld(ctx context.Context, r fleet.Runner, dead string) {
+func (g *Registrar) endOld(ctx context.Context, r fleet.Runner, dead string) {
 	id := r.ID()
-	old := slices.DeleteFunc(g.attempts(id), func(a journal.Active) bool {
+	old := slices.DeleteFunc(g.Attempts(id), func(a journal.Active) bool {
 		return a.Claim.Instance == r.Instance || r.Door != "" && a.Claim.Instance != dead // who has another door may listen there
 	})
 	if len(old) == 0 {
 		return
 	}
 	if dead == "" {
-		_, err := g.commands.Command(ctx, id, fleet.Command{Type: fleet.CommandPing})
-		if !errors.Is(err, bus.ErrNobody) || g.commands.listening() < 2*back {
+		_, err := g.Commands.Command(ctx, id, fleet.Command{Type: fleet.CommandPing})
+		if !errors.Is(err, bus.ErrNobody) || g.Commands.Listening() < 2*back {
 			return
 		}
 	}
-	g.abandon(old, "its runner started anew")
+	g.Abandon(old, "its runner started anew")
 }
 
-// RunnerView is a runner as readers see it.
-type RunnerView struct {
+// View is a runner as readers see it.
+type View struct {
 	ID string `json:"runner_id"`
 	fleet.Identity
 	Tags                []string  `json:"tags"`
@@ -231,9 +232,9 @@ type RunnerView struct {
 }
 
 // Runners lists the registered runners that are there, or may come back by themselves.
-func (g *registrar) Runners() []RunnerView {
-	running, all := g.running(), g.runners.list(nil)
-	list := make([]RunnerView, 0, len(all))
+func (g *Registrar) Runners() []View {
+	running, all := g.Running(), g.Registry.list(nil)
+	list := make([]View, 0, len(all))
 	for _, m := range all {
 		if m.Status == fleet.Left {
 			continue
@@ -242,7 +243,7 @@ func (g *registrar) Runners() []RunnerView {
 		if tags == nil {
 			tags = []string{}
 		}
-		list = append(list, RunnerView{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, fleet.Names(m.Set),
+		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, fleet.Names(m.Set),
 			m.Status, running[m.ID], m.RegisteredAt, m.Heard.UTC()})
 	}
 	return list

@@ -1,4 +1,4 @@
-package coordinator
+package runners
 
 import (
 	"context"
@@ -16,19 +16,19 @@ import (
 // back is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not listen yet.
 const back = 1500 * time.Millisecond
 
-// commander asks runners.
-type commander struct {
-	bus interface {
+// Commander asks runners.
+type Commander struct {
+	Bus interface {
 		Request(ctx context.Context, subj string, body []byte) ([]byte, error)
 	}
-	door func(runner string) string // the part of its subject that nobody else listens on
-	log  *slog.Logger
+	Door func(runner string) string // the part of its subject that nobody else listens on
+	Log  *slog.Logger
 
-	listening func() time.Duration // for how long everything that is said has been heard
+	Listening func() time.Duration // for how long everything that is said has been heard
 }
 
 // Command asks something of a runner; it answers within a second or counts as silent.
-func (c *commander) Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
+func (c *Commander) Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var reply fleet.CommandReply
@@ -39,7 +39,7 @@ func (c *commander) Command(ctx context.Context, runner string, cmd fleet.Comman
 	if err != nil {
 		return reply, err
 	}
-	raw, err := c.bus.Request(ctx, subject.CommandsAt(c.door(runner), runner), body)
+	raw, err := c.Bus.Request(ctx, subject.CommandsAt(c.Door(runner), runner), body)
 	if err != nil {
 		return reply, err
 	}
@@ -48,9 +48,9 @@ func (c *commander) Command(ctx context.Context, runner string, cmd fleet.Comman
 
 // insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment later too, where
 // connections were cut, or the runner registered, just now.
-func (c *commander) insistent(ctx context.Context, runner string, registered time.Time, cmd fleet.Command) (fleet.CommandReply, error) {
+func (c *Commander) insistent(ctx context.Context, runner string, registered time.Time, cmd fleet.Command) (fleet.CommandReply, error) {
 	reply, err := c.Command(ctx, runner, cmd)
-	if !errors.Is(err, bus.ErrNobody) || min(c.listening(), time.Since(registered).Abs()) >= 2*back {
+	if !errors.Is(err, bus.ErrNobody) || min(c.Listening(), time.Since(registered).Abs()) >= 2*back {
 		return reply, err
 	}
 	select {
@@ -62,9 +62,9 @@ func (c *commander) insistent(ctx context.Context, runner string, registered tim
 }
 
 // TellStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
-func (c *commander) TellStop(ctx context.Context, a journal.Active) {
+func (c *Commander) TellStop(ctx context.Context, a journal.Active) {
 	_, err := c.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandStop, RunID: a.Spec.ID, Key: a.Key})
 	if err != nil {
-		c.log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
+		c.Log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
 	}
 }

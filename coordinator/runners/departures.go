@@ -1,0 +1,84 @@
+package runners
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"ao/coordinator/agents"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Departures is which runners left, for as long as a run may wait for one.
+type Departures struct {
+	within time.Duration // so long
+	Began  time.Time     // this process did, and may have before its runners were back
+
+	mu   sync.Mutex
+	left map[[2]string]time.Time // by host and profile: when a runner left
+	gone map[string]time.Time    // by the names of its agents: likewise
+}
+
+// note notes that a runner left, with its host and profile, and its agents.
+func (d *Departures) note(r fleet.Runner) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(d.left, func(_ [2]string, at time.Time) bool { return now.Sub(at) > d.within })
+	maps.DeleteFunc(d.gone, func(_ string, at time.Time) bool { return now.Sub(at) > d.within })
+	for name := range r.Set {
+		d.gone[name] = now
+	}
+	d.left[[2]string{r.Hostname, r.ExecutorProfile}] = now
+}
+
+// young tells whether this process began a moment ago.
+func (d *Departures) young() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.Began) < d.within
+}
+
+// had tells whether a runner that announced an agent left a moment ago.
+func (d *Departures) had(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.gone[name]) < d.within
+}
+
+// from tells whether a runner left this host with this profile within the time before, or may have before this process knew.
+func (d *Departures) from(home run.Demands, within time.Duration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	left, ok := d.left[[2]string{home.Hostname, home.ExecutorProfile}]
+	return ok && time.Since(left) < within || time.Since(d.Began) < within
+}
+
+// MayCome tells whether a refusal may be over without anybody's doing: there is no such agent, and a runner that had it left no longer ago
+// than a run would wait for it (RUN_NO_MATCH_TIMEOUT), or this process began then, and may have begun before its runners were back.
+func (d *Departures) MayCome(err error) bool {
+	if !errors.Is(err, agents.ErrNone) {
+		return false
+	}
+	return d.young() || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {
+		name, _ := f.Value.(string)
+		return f.Name == "agent_name" && d.had(name)
+	})
+}
+
+// Seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process can know.
+func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
+	r.mu.RLock()
+	for _, m := range r.members {
+		if m.Hostname == home.Hostname && m.ExecutorProfile == home.ExecutorProfile {
+			r.mu.RUnlock()
+			return true
+		}
+	}
+	r.mu.RUnlock()
+	return r.Departed.from(home, within)
+}

@@ -1,0 +1,36 @@
+package runners_test
+
+import (
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/coordinatortest"
+	"ao/nats/natstest"
+	"ao/shared/fault"
+)
+
+// An agent that is not there may come while its runner may be on its way back, and any while this process is young; nobody else's may.
+func TestWhichAgentsMayCome(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("back"))).RunnerID
+	if err := c.Leaving.Remove(t.Context(), id, "one"); err != nil { // it was silent for long
+		t.Fatal(err)
+	}
+	may := func(agent string) bool {
+		_, err := c.Submit(t.Context(), []byte(`{"agent_name":"`+agent+`"}`), "test", "")
+		return c.Registry.Departed.MayCome(err)
+	}
+	natstest.Until(t, "its agent is gone", func() bool { return may("back") })
+	if !may("back") || !may("other") || c.Registry.Departed.MayCome(fault.New(fault.NotFound, "", "There is no session").With("agent_name", "back")) || c.Registry.Departed.MayCome(nil) {
+		t.Error("just begun")
+	}
+	ago := func(since time.Duration) {
+		c.Registry.Departed.Begin(time.Now().Add(-2*c.NoMatch), "back", time.Now().Add(-since))
+	}
+	if ago(c.NoMatch / 2); !may("back") || may("other") {
+		t.Error("its runner left a while ago")
+	}
+	natstest.Until(t, "its runner left long ago", func() bool { ago(2 * c.NoMatch); return !may("back") }) // its bucket may say so once more
+}

@@ -1,0 +1,76 @@
+package runners_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/coordinatortest"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before they
+// are judged.
+func TestNoRunnerIsRemovedForAPause(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
+	long := time.Now().Add(-time.Hour)
+	c.Registry.Silence(id, long)
+	c.Expiry.Pause(long)
+	_ = c.Expiry.Reconcile(t.Context())
+	if _, known, _ := c.Registry.Heard(id, "one"); !known {
+		t.Error("it was removed")
+	}
+}
+
+// A runner is removed while a cluster has no leader for RUNS: what it had is given up as soon as there is one, however long its lease.
+func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
+	s := natstest.Server(t)
+	b := natstest.Open(t, s)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := coordinatortest.Begin(t, b, coordinator.Config{Lease: time.Hour})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	a := coordinatortest.Claim(t, c, coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
+	nc := natstest.Conn(t, s)
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := js.StreamInfo(subject.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := runs.Config
+	away.Subjects = []string{"elsewhere.>"}
+	if _, err := js.UpdateStream(&away); err != nil {
+		t.Fatal(err)
+	}
+	var tries atomic.Int32
+	refuse, err := nc.Subscribe(subject.AllRuns, func(m *nats.Msg) {
+		tries.Add(1)
+		m.Respond([]byte(`{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "it is removed and NATS did not take what that means", func() bool {
+		long := time.Now().Add(-time.Hour)
+		c.Expiry.Listened(long)          // somebody did, and
+		c.Registry.Silence(r.ID(), long) // heard nothing
+		return len(c.Runners()) == 0 && tries.Load() > 0
+	})
+	if err := refuse.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.UpdateStream(&runs.Config); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
+}

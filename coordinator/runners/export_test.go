@@ -1,0 +1,78 @@
+package runners
+
+import (
+	"context"
+	"time"
+
+	"ao/shared/fleet"
+)
+
+// Owner is an entry of the table of names.
+type Owner = owner
+
+const (
+	OwnersKey     = ownersKey
+	RegistryBytes = registryBytes
+)
+
+// Silence has a runner have been heard for the last time then, and have left then, where it left.
+func (r *Registry) Silence(id string, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.members[id]; m != nil {
+		m.heard = since
+		if !m.left.IsZero() {
+			m.left = since
+		}
+	}
+}
+
+// Fill adds a member whose registration has that many bytes.
+func (r *Registry) Fill(m fleet.Runner, id string, size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.members[id] = &member{Runner: m, id: id, heard: time.Now(), size: size}
+}
+
+// Begin has the process have begun then, and an agent's runner have left then.
+func (d *Departures) Begin(began time.Time, agent string, left time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.Began, d.gone[agent] = began, left
+}
+
+// Listened has somebody have listened for silent runners since then.
+func (e *Expiry) Listened(since time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.since = since
+}
+
+// Pause has nobody have listened since then.
+func (e *Expiry) Pause(since time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.looked, e.since = since, since
+}
+
+func (g *Registrar) TakeOver(ctx context.Context, id string, r fleet.Runner) (uint64, string, error) {
+	return g.takeOver(ctx, id, r)
+}
+
+func (g *Registrar) Admit(id string, who fleet.Identity, size int) error {
+	return g.admit(id, who, size)
+}
+
+func (r *Registrations) Write(ctx context.Context, id string, value []byte, rev uint64) error {
+	return r.write(ctx, id, value, rev)
+}
+
+func (l *Leaving) Remove(ctx context.Context, id, instance string) error {
+	return l.remove(ctx, id, is(instance))
+}
+
+func (n *Names) Change(ctx context.Context, f func(map[string]Owner) (bool, error)) error {
+	return n.change(ctx, f)
+}
+
+func (n *Names) Owners(ctx context.Context) (map[string]Owner, uint64, error) { return n.owners(ctx) }

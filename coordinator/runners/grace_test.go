@@ -1,0 +1,100 @@
+package runners_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/coordinatortest"
+	"ao/nats/natstest"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// The grace holds a name against other profiles, and ends: by itself, by the same host, folder and profile without the name, by a
+// deletion of the runner.
+func TestWhatEndsAGrace(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]func(*testing.T, *coordinator.Coordinator, fleet.Runner){
+		"time": func(t *testing.T, c *coordinator.Coordinator, one fleet.Runner) {
+			long := time.Now().Add(-c.NoMatch)
+			natstest.Until(t, "it is over", func() bool {
+				c.Expiry.Listened(long) // somebody did
+				c.Registry.Silence(one.ID(), long)
+				_, rev, err := c.Registrar.Registered.Stored(t.Context(), one.ID())
+				return err == nil && rev == 0
+			})
+		},
+		"the same without the name": func(t *testing.T, c *coordinator.Coordinator, _ fleet.Runner) {
+			coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("b")))
+		},
+		"a deletion": func(t *testing.T, c *coordinator.Coordinator, one fleet.Runner) {
+			if err := c.Drain(t.Context(), one.ID()); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Lease: time.Second})
+			one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+			coordinatortest.Register(t, c, one)
+			bye(t, c, one)
+			_, err := c.Register(t.Context(), stranger("s", coordinatortest.Echo("a")))
+			coordinatortest.WantCode(t, err, "agent_name_collision")
+			coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "")
+			ends(t, c, one)
+			if _, err := c.Submit(t.Context(), []byte(`{"agent_name":"a"}`), "test", ""); fault.KindOf(err) != fault.NotFound {
+				t.Errorf("a run afterwards: %v", err)
+			}
+			natstest.Until(t, "another profile has the name", func() bool { // a name younger than 5 s is held for whom it was claimed for
+				_, err := c.Register(t.Context(), stranger("s", coordinatortest.Echo("a")))
+				return err == nil
+			})
+			coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "")
+		})
+	}
+}
+
+// Another profile may have a name, with the same definition, as soon as the grace is over. That the runner which left is removed
+// afterwards takes nothing from it.
+func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, one)
+	bye(t, c, one)
+	c.Registry.Silence(one.ID(), time.Now().Add(-2*c.NoMatch))
+	coordinatortest.Register(t, c, stranger("s", coordinatortest.Echo("a")))
+	if err := c.Leaving.Remove(t.Context(), one.ID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	third := coordinatortest.Runner("third", numbered("a"))
+	third.ExecutorProfile = "third"
+	_, err := c.Register(t.Context(), third)
+	coordinatortest.WantCode(t, err, "agent_name_collision")
+}
+
+// numbered is an agent that wants a number.
+func numbered(name string) agent.Blueprint {
+	b := coordinatortest.Echo(name)
+	b.ParametersSchema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
+	return b
+}
+
+// stranger is another profile.
+func stranger(instance string, agents ...agent.Blueprint) fleet.Runner {
+	r := coordinatortest.Runner(instance, agents...)
+	r.ExecutorProfile = "other"
+	return r
+}
+
+// bye is a process that is gone.
+func bye(t testing.TB, c *coordinator.Coordinator, r fleet.Runner) {
+	t.Helper()
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
+		t.Fatal(err)
+	}
+}

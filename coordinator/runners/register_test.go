@@ -1,0 +1,62 @@
+package runners_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/coordinatortest"
+	"ao/coordinator/runners"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
+func TestAnIdentityIsTakenOnce(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	one, two := coordinatortest.Runner("one", coordinatortest.Echo("a")), coordinatortest.Runner("two", coordinatortest.Echo("a"))
+	rev, _, err := c.Registrar.TakeOver(t.Context(), two.ID(), two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	coordinatortest.Register(t, c, one)
+	value, err := json.Marshal(two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Registrar.Registered.Write(t.Context(), two.ID(), value, rev); !errors.Is(err, bus.ErrTaken) || fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+	if _, known, _ := c.Registry.Heard(one.ID(), "one"); !known {
+		t.Error("the one that came first is not known")
+	}
+}
+
+// A clock that is ahead must not make a registration look young for as long as it is ahead.
+func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	raw, err := json.Marshal(map[string]runners.Owner{"a": {Hash: "other", Profile: "procedural", Runner: "rnr_gone", At: time.Now().Add(time.Hour)}})
+	if err == nil {
+		_, err = c.Bus.Bucket(subject.Runners).Create(t.Context(), runners.OwnersKey, raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
+}
+
+// A registration says that the runner is there, like a beat.
+func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Patience: fleet.Patience{Stale: time.Hour}})
+	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
+	c.Registry.Silence(id, time.Now().Add(-2*time.Hour))
+	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
+	if got := c.Runners()[0].Status; got != fleet.Online {
+		t.Errorf("it is %s", got)
+	}
+}

@@ -1,0 +1,74 @@
+package runners
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+)
+
+// Registrations are those of runners, as bucket `runners` has them. What is read or written is noted at once, before the bucket says so.
+type Registrations struct {
+	Bucket *bus.Bucket
+	Note   func(id string, value []byte) // nil: there is none
+}
+
+// Refresh reads a runner's registration anew: another coordinator may have changed it a moment ago. It gives its revision, 0 where there
+// is none.
+func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err error) {
+	value, rev, err := r.Bucket.Get(ctx, id)
+	if err != nil && !errors.Is(err, bus.ErrNone) {
+		return 0, err
+	}
+	r.Note(id, value)
+	return rev, nil
+}
+
+// write stores a registration in place of the one that was read with this revision, 0 for none. ErrTaken: it has changed meanwhile.
+func (r *Registrations) write(ctx context.Context, id string, value []byte, rev uint64) error {
+	b := r.Bucket
+	var err error
+	if rev == 0 {
+		_, err = b.Create(ctx, id, value)
+	} else {
+		_, err = b.Update(ctx, id, value, rev)
+	}
+	if errors.Is(err, bus.ErrTaken) {
+		return fault.Wrap(fault.Unavailable, "", "The runner registers just now; try again", err)
+	} else if err != nil {
+		return bus.NotStored(err)
+	}
+	r.Note(id, value)
+	return nil
+}
+
+// Stored reads a registration, and notes what it read. Revision 0: there is none.
+func (r *Registrations) Stored(ctx context.Context, id string) (is fleet.Runner, rev uint64, err error) {
+	raw, rev, err := r.Bucket.Get(ctx, id)
+	switch {
+	case errors.Is(err, bus.ErrNone):
+		r.Note(id, nil)
+		return is, 0, nil
+	case err != nil:
+		return is, 0, bus.NotStored(err)
+	}
+	if err := json.Unmarshal(raw, &is); err != nil {
+		return is, 0, err
+	}
+	r.Note(id, raw)
+	return is, rev, nil
+}
+
+// drop takes a registration away that was read with this revision. ErrTaken: it has changed meanwhile.
+func (r *Registrations) drop(ctx context.Context, id string, rev uint64) error {
+	if err := r.Bucket.DeleteRev(ctx, id, rev); errors.Is(err, bus.ErrTaken) {
+		return err
+	} else if err != nil {
+		return bus.NotStored(err)
+	}
+	r.Note(id, nil)
+	return nil
+}
