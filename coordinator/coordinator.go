@@ -14,6 +14,7 @@ import (
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/control"
+	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
 	"ao/coordinator/runners"
@@ -122,10 +123,10 @@ type Coordinator struct {
 	queues     *queues
 	news       *announcer
 	lanes      *tender
-	retained   *retention
+	retained   *retention.Controller
+	room       *retention.Room
 	meters     meters
 	started    atomic.Bool // keys and registries are read
-	full       atomic.Bool // the history has no room for new runs
 
 	scheduler *control.Scheduler
 }
@@ -143,6 +144,7 @@ func New(cfg Config) *Coordinator {
 	c.defining()
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
+	wireRetention(c)
 	c.leases = newLeases(c)
 	c.planning()
 	wireQueues(c)
@@ -181,7 +183,7 @@ func (c *Coordinator) submitting() {
 	c.runs = &runs{
 		plans: c.planner, records: c.records, stream: c.bus, torn: c.torn, history: c.Journal, reads: c.reads, runners: c.Registry, queues: c.queues,
 		once:    &idempotency{keys: c.bus.Bucket(subject.Idempotency), stream: c.bus, history: c.Journal, torn: c.torn},
-		version: c.versions.Now, ready: c.Ready, room: c.room, waiting: c.waitingFor, insist: c.insist,
+		version: c.versions.Now, ready: c.Ready, room: c.room.Free, waiting: c.waitingFor, insist: c.insist,
 		spans: c.Trace, meter: newRunMeter(c.Metrics), most: c.MaxPending,
 	}
 	c.stopper = &stopper{ends: c.ends, records: c.records, history: c.Journal, past: c.reads, show: c.runs.Show, version: c.versions.Now}

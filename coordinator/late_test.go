@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -50,7 +51,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 
 	for _, c := range []*Coordinator{f.c, other} {
 		natstest.Until(t, "it knows of no run any more that has ended long ago", func() bool {
-			c.retained.truncate(t.Context())
+			c.retained.Truncate(t.Context(), retention.Step)
 			_, _, ended := c.Journal.Counts()
 			return ended == 1 && len(c.Journal.Late()) == 0
 		})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"ao/coordinator/control/retention"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -23,7 +24,7 @@ func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
 	finish(t, c, claim(t, c, first.RunID, r))
 	last := submit(t, c, body, "")
 	finish(t, c, claim(t, c, last.RunID, r))
-	c.retained.truncate(t.Context())
+	c.retained.Truncate(t.Context(), retention.Step)
 	nothing := func(c *Coordinator, when string) {
 		t.Helper()
 		again := submit(t, c, body, "k")
@@ -59,7 +60,7 @@ func TestAKeyWithoutARunStoresIt(t *testing.T) {
 	for range 3 {
 		finish(t, c, claim(t, c, submit(t, c, body, "").RunID, r))
 	}
-	c.retained.truncate(t.Context())
+	c.retained.Truncate(t.Context(), retention.Step)
 	sum, name := sha256.Sum256([]byte(body)), sha256.Sum256([]byte("test\x00k"))
 	state, err := c.bus.State(t.Context())
 	if err != nil {

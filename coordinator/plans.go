@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ao/coordinator/control"
+	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 )
 
@@ -36,8 +37,8 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "queues", Do: c.lanes, Every: 250 * time.Millisecond, Sure: sure},
 		{Name: "closing", Do: control.Func(c.queues.closeDue), Every: grace / 10},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
-		{Name: "retention", Do: c.retained, Every: tendEvery, Sure: sure},
-		{Name: "room", Do: control.Func(c.lookForRoom), Every: min(c.beatEvery(), 5*time.Second)},
+		{Name: "retention", Do: c.retained, Every: retention.Every, Sure: sure},
+		{Name: "room", Do: c.room, Every: min(c.beatEvery(), 5*time.Second)},
 		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
+	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
@@ -60,7 +61,15 @@ func wireRunners(c *Coordinator) {
 	}
 }
 
-// wireQueues makes the table of queues, and who looks after queues and history.
+// wireRetention makes who lets go of history.
+func wireRetention(c *Coordinator) {
+	c.retained = &retention.Controller{
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runOf, Stream: c.bus, History: c.Journal,
+	}
+	c.room = &retention.Room{Log: c.log, Stream: c.bus}
+}
+
+// wireQueues makes the table of queues, and who looks after them.
 func wireQueues(c *Coordinator) {
 	c.news = &announcer{
 		log: c.log, runners: c.Registry, command: c.commands.Command, wake: func() { c.scheduler.Wake(requeued) },
@@ -71,7 +80,6 @@ func wireQueues(c *Coordinator) {
 		caughtUp: c.reads.CaughtUp, own: c.Registry.Own, announce: c.news.announce, insist: c.insist,
 	}).begin()
 	c.lanes = newTender(c)
-	c.retained = &retention{log: c.log, keep: c.Keep, old: c.Retention, reported: c.Reports, stream: c.bus, history: c.Journal}
 }
 
 func newTender(c *Coordinator) *tender {

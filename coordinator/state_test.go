@@ -175,7 +175,7 @@ func TestASessionsStateIsNotSwept(t *testing.T) {
 	if f.c.Journal.Ended(a.Spec.ID) {
 		t.Fatal("the first run is still known")
 	}
-	f.c.retained.sweepPayloads(t.Context(), time.Now().Add(time.Hour))
+	f.c.retained.Sweep(t.Context(), time.Now().Add(time.Hour))
 	all, err := f.c.bus.ListPayloads(t.Context())
 	if _, there := all[name]; !there || len(all) != 2 || err != nil {
 		t.Errorf("left %v, %v", all, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/control/retention"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -112,12 +113,12 @@ func TestPayloadsOfNoRunGo(t *testing.T) {
 	if err := c.bus.PutPart(t.Context(), run.NewID()+".in", 0, []byte("never stored")); err != nil {
 		t.Fatal(err)
 	}
-	c.retained.truncate(t.Context())
-	c.retained.sweepPayloads(t.Context(), time.Now().Add(-time.Hour))
+	c.retained.Truncate(t.Context(), retention.Step)
+	c.retained.Sweep(t.Context(), time.Now().Add(-time.Hour))
 	if all := payloads(t, c.bus); len(all) != 4 {
 		t.Errorf("what is young may be about to be named; left are %v", all)
 	}
-	c.retained.sweepPayloads(t.Context(), time.Now().Add(time.Second))
+	c.retained.Sweep(t.Context(), time.Now().Add(time.Second))
 	if all := payloads(t, c.bus); len(all) != 2 || all[newer.RunID].Parts == 0 || all[open.RunID].Parts == 0 {
 		t.Errorf("left are %v", all)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -125,7 +126,7 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	for range 3 {
 		f.ends(submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "").RunID, said("ok"))
 	}
-	f.c.retained.truncate(t.Context())
+	f.c.retained.Truncate(t.Context(), retention.Step)
 	if _, err := f.c.tellings.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("an old look told the parent again: %v", err)
 	}

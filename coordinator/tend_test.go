@@ -144,7 +144,7 @@ func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
 	if _, err := blank.records.PutPayload(t.Context(), name, []byte("a body")); err != nil {
 		t.Fatal(err)
 	}
-	blank.retained.sweepPayloads(t.Context(), time.Now().Add(time.Hour))
+	blank.retained.Sweep(t.Context(), time.Now().Add(time.Hour))
 	if left, err := b.ListPayloads(t.Context()); err != nil || len(left) != 1 {
 		t.Errorf("%d bodies are left: %v", len(left), err)
 	}

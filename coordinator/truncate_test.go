@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -26,7 +27,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		defer enough()
 		defer all.Wait()
 		truncating.Go(func() {
-			_ = every(ctx, 5*time.Millisecond, func(ctx context.Context) { f.c.retained.truncateBy(ctx, 20) })
+			_ = every(ctx, 5*time.Millisecond, func(ctx context.Context) { f.c.retained.Truncate(ctx, 20) })
 		})
 		for range 3 {
 			all.Go(func() {
@@ -98,7 +99,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 	}
 	load()
 	natstest.Until(t, "what is done goes", func() bool {
-		f.c.retained.truncate(t.Context())
+		f.c.retained.Truncate(t.Context(), retention.Step)
 		_, _, ended := f.c.Journal.Counts()
 		return ended == keep
 	})
@@ -126,7 +127,7 @@ func (f family) passes(a Accepted) {
 // sameForAll compares what the coordinator shows with what a journal shows that reads the stream anew.
 func (f family) sameForAll() {
 	f.Helper()
-	f.c.retained.truncate(f.Context()) // one that was cut off may have truncated the stream and not the fold
+	f.c.retained.Truncate(f.Context(), retention.Step) // one that was cut off may have truncated the stream and not the fold
 	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.Journal); got != want {
 		f.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}
