@@ -20,14 +20,14 @@ func newTurns(c *Coordinator) *turns {
 		return c.runs.renewed(ctx, s, k)
 	}
 	return &turns{
-		history: c.Journal, records: records, runners: c.Registry, queues: c.queues, changes: c.Registry.Changes, agent: c.Agents.Find,
+		history: c.Journal, records: records, runners: c.Registry, queues: c.Queues, changes: c.Registry.Changes, agent: c.Agents.Find,
 		renew: renew, noMatch: c.NoMatch, log: c.log, waits: map[string]*wait{}, unmatch: map[string]time.Time{},
 	}
 }
 
 func newBeats(c *Coordinator) *beats {
 	return &beats{
-		history: c.Journal, hearing: c.hearing, runner: c.Registry.Beat, tick: c.Registry.Tick, refresh: c.registered.Refresh, queues: c.queues.Of,
+		history: c.Journal, hearing: c.hearing, runner: c.Registry.Beat, tick: c.Registry.Tick, refresh: c.registered.Refresh, queues: c.Queues.Of,
 		attemptOf: c.ends.AttemptOf, caughtUp: c.reads.CaughtUp,
 		versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, apiURL: c.PublicURL,
 	}

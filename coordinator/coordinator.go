@@ -14,6 +14,7 @@ import (
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/control"
+	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
@@ -97,6 +98,8 @@ type Coordinator struct {
 	Registrar  *runners.Registrar
 	Leaving    *runners.Leaving
 	Registry   *runners.Registry
+	Queues     *queues.Table
+	Lanes      *queues.Controller
 	Expiry     *runners.Expiry
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
@@ -120,9 +123,7 @@ type Coordinator struct {
 	tellings   *tellings
 	offers     *offers
 	versions   *versions.Versions
-	queues     *queues
-	news       *announcer
-	lanes      *tender
+	news       *queues.Announcer
 	retained   *retention.Controller
 	room       *retention.Room
 	meters     meters
@@ -181,7 +182,7 @@ func (c *Coordinator) planning() {
 // submitting wires what callers ask of runs and sessions.
 func (c *Coordinator) submitting() {
 	c.runs = &runs{
-		plans: c.planner, records: c.records, stream: c.bus, torn: c.torn, history: c.Journal, reads: c.reads, runners: c.Registry, queues: c.queues,
+		plans: c.planner, records: c.records, stream: c.bus, torn: c.torn, history: c.Journal, reads: c.reads, runners: c.Registry, queues: c.Queues,
 		once:    &idempotency{keys: c.bus.Bucket(subject.Idempotency), stream: c.bus, history: c.Journal, torn: c.torn},
 		version: c.versions.Now, ready: c.Ready, room: c.room.Free, waiting: c.waitingFor, insist: c.insist,
 		spans: c.Trace, meter: newRunMeter(c.Metrics), most: c.MaxPending,
@@ -207,7 +208,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })
-	g.Go(func() error { return c.queues.watch(ctx) })
+	g.Go(func() error { return c.Queues.Watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })
 	g.Go(func() error {
 		if err := c.settled(ctx); err != nil {
@@ -261,7 +262,7 @@ var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners
 
 // Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be taken for new.
 func (c *Coordinator) Registries() error {
-	if c.Registry.Read() && c.queues.read.Load() && c.Agents.Read() {
+	if c.Registry.Read() && c.Queues.Read() && c.Agents.Read() {
 		return nil
 	}
 	return errStarting

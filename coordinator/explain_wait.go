@@ -169,7 +169,7 @@ func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now t
 func (c *Coordinator) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
 		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: wanted(w)}
-		if !c.queues.hasRoom(w, a.Spec.Caller) {
+		if !c.Queues.HasRoom(w, a.Spec.Caller) {
 			o.Reason = WaitsForLane
 			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", c.MaxQueues)
 		}

@@ -182,7 +182,7 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	hash := after.Hash()
 	for _, id := range []string{queued, fits} {
 		a := active(t, c, id, "is queued with the new definition", func(a journal.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
-		if w, _ := c.queues.want(a.Lane); !two.Satisfies(w) || a.Spec.Timeout != 7 || !strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
+		if w, _ := c.Queues.Want(a.Lane); !two.Satisfies(w) || a.Spec.Timeout != 7 || !strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
 			t.Errorf("it is %+v in lane %s", a.Spec, a.Lane)
 		}
 		finish(t, c, claim(t, c, id, two))

@@ -145,7 +145,7 @@ func (c *Coordinator) seeRuns() func(*metric.Scrape) {
 		}
 		s.Set(unqueued, float64(now.Unqueued.Runs))
 		s.Set(apart, secondsSince(now.Unqueued.Oldest))
-		s.Set(lanes, float64(c.queues.inUse()))
+		s.Set(lanes, float64(c.Queues.InUse()))
 		s.Set(most, float64(c.MaxQueues))
 		for _, status := range []string{fleet.Online, fleet.Stale, fleet.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)

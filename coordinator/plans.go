@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ao/coordinator/control"
+	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 )
@@ -34,8 +35,8 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "stopping", Do: c.trees, Wakes: halted | certain, Every: time.Second, Sure: sure},
 		{Name: "completion", Do: newUnfinished(c), Every: unfinishedEvery, Sure: sure},
 		{Name: "expiry", Do: c.Expiry, Every: time.Second},
-		{Name: "queues", Do: c.lanes, Every: 250 * time.Millisecond, Sure: sure},
-		{Name: "closing", Do: control.Func(c.queues.closeDue), Every: grace / 10},
+		{Name: "queues", Do: c.Lanes, Every: 250 * time.Millisecond, Sure: sure},
+		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
 		{Name: "retention", Do: c.retained, Every: retention.Every, Sure: sure},
 		{Name: "room", Do: c.room, Every: min(c.beatEvery(), 5*time.Second)},
@@ -45,7 +46,7 @@ func (c *Coordinator) plans() []control.Plan {
 
 // reconcile runs the controllers until ctx ends, and what they have begun is over.
 func (c *Coordinator) reconcile(ctx context.Context) error {
-	c.lanes.begin()
+	c.Lanes.Begin()
 	c.hearing.restart("start")
 	c.scheduler.Run(ctx)
 	for _, p := range []interface{ Wait() }{c.offers.pool, c.tellings.pool, c.hooks.pool, c.leases.pool} {

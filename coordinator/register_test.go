@@ -244,7 +244,7 @@ func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
 	one := runner("two", echo("a"))
 	register(t, c, one)
 	moved := active(t, c, id, "moved", func(a journal.Active) bool { return a.Lane != first })
-	if w, _ := c.queues.want(moved.Lane); !one.Satisfies(w) && len(w.Agents) != 1 {
+	if w, _ := c.Queues.Want(moved.Lane); !one.Satisfies(w) && len(w.Agents) != 1 {
 		t.Errorf("it waits in %s", moved.Lane)
 	}
 	finish(t, c, claim(t, c, id, one))

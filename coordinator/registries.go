@@ -2,10 +2,10 @@ package coordinator
 
 import (
 	"context"
-	"time"
 
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
+	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 	"ao/coordinator/runners"
@@ -48,7 +48,7 @@ func wireRunners(c *Coordinator) {
 	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands}
 	c.Registrar = &runners.Registrar{
 		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.beatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
-		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.queues,
+		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.Queues,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
 		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal) }, Abandon: c.leases.giveUp,
 	}
@@ -71,24 +71,23 @@ func wireRetention(c *Coordinator) {
 
 // wireQueues makes the table of queues, and who looks after them.
 func wireQueues(c *Coordinator) {
-	c.news = &announcer{
-		log: c.log, runners: c.Registry, command: c.commands.Command, wake: func() { c.scheduler.Wake(requeued) },
-		queues: func(r fleet.Runner) []string { return c.queues.Of(r) },
+	c.news = &queues.Announcer{
+		Log: c.log, Takers: c.Registry.Takers, Command: c.commands.Command, Wake: func() { c.scheduler.Wake(requeued) },
+		Queues: func(r fleet.Runner) []string { return c.Queues.Of(r) },
+		Runner: func(id string) (fleet.Runner, bool) {
+			m, ok := c.Registry.Of(id)
+			return m.Runner, ok
+		},
 	}
-	c.queues = (&queues{
-		log: c.log, most: c.MaxQueues, entries: c.bus.Bucket(subject.Lanes), consumers: c.bus, history: c.Journal,
-		caughtUp: c.reads.CaughtUp, own: c.Registry.Own, announce: c.news.announce, insist: c.insist,
-	}).begin()
-	c.lanes = newTender(c)
-}
-
-func newTender(c *Coordinator) *tender {
-	return &tender{
-		log: c.log, queues: c.queues, consumers: c.bus, history: c.Journal, runners: c.Registry, caughtUp: c.reads.CaughtUp,
-		past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} },
-		silent: c.hearing.Silent, judge: c.leases.judge,
-		idle: map[string]idleness{}, orphans: map[string]time.Time{},
-	}
+	c.Queues = queues.New(queues.Config{
+		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: c.bus, History: c.Journal,
+		CaughtUp: c.reads.CaughtUp, Own: c.Registry.Own, Announce: c.news.Announce, Insist: c.insist,
+	})
+	c.Lanes = queues.NewController(queues.ControllerConfig{
+		Log: c.log, Table: c.Queues, Consumers: c.bus, History: c.Journal, Runners: c.Registry, CaughtUp: c.reads.CaughtUp,
+		Past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} },
+		Silent: c.hearing.Silent, Judge: c.leases.judge,
+	})
 }
 
 // Register takes a runner in.

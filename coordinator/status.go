@@ -80,7 +80,7 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 	})
 	lanes, unqueued := c.Journal.Lines()
 	s.Unqueued = waitingIn(unqueued)
-	wants := c.queues.wants() // in use, or that a runner takes from
+	wants := c.Queues.Wants() // in use, or that a runner takes from
 	maps.Copy(wants, c.Registry.Base())
 	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {

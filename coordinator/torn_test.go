@@ -206,7 +206,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				c.hearing.mu.Lock()
 				c.hearing.since = time.Now().Add(-unheard)
 				c.hearing.mu.Unlock()
-				has, err := c.lanes.mend(t.Context(), second)
+				has, err := c.Lanes.Mend(t.Context(), second)
 				if err != nil {
 					t.Error(err)
 				}

@@ -44,7 +44,7 @@ type turns struct {
 	}
 	queues interface {
 		Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
-		isMade(lane string) bool
+		IsMade(lane string) bool
 	}
 	changes func() uint64                                                      // how often registrations have changed
 	agent   func(name string) (agents.Resolved, bool)                          // as it is now
@@ -292,7 +292,7 @@ func (t *turns) sweep(ctx context.Context) {
 		}
 		over := a.Stopping || a.QueuedSeq == 0 && t.inVain(a) != nil
 		if matched || over {
-			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !t.queues.isMade(w.lane) { // it may have been pruned elsewhere when the run was queued
+			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !t.queues.IsMade(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true

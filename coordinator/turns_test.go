@@ -28,7 +28,7 @@ func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
 	}
 	natstest.Until(t, "the run can be delivered again, and runners are told", func() bool {
 		s, err := c.bus.LaneState(t.Context(), lane)
-		_, known := c.queues.want(lane)
+		_, known := c.Queues.Want(lane)
 		return err == nil && s.Pending == 1 && known
 	})
 }

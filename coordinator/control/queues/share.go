@@ -1,10 +1,11 @@
-package coordinator
+package queues
 
 import (
 	"context"
 	"time"
 
 	"ao/coordinator/share"
+	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 )
@@ -18,7 +19,7 @@ func (q queue) sharer() string {
 }
 
 // sharedBy counts a pool's queues by sharer, those included that are being made. The caller holds mu.
-func (s *queues) sharedBy(ofRunners bool) (all int, by map[string]int) {
+func (s *Table) sharedBy(ofRunners bool) (all int, by map[string]int) {
 	by = map[string]int{}
 	count := func(lane string, q queue) {
 		if q.ofRunners() == ofRunners {
@@ -37,8 +38,8 @@ func (s *queues) sharedBy(ofRunners bool) (all int, by map[string]int) {
 	return all, by
 }
 
-// inUse is how many queues callers' demands have made, or are making.
-func (s *queues) inUse() int {
+// InUse is how many queues callers' demands have made, or are making.
+func (s *Table) InUse() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	used, _ := s.sharedBy(false)
@@ -49,7 +50,7 @@ func (s *queues) inUse() int {
 const maxClosing = 128
 
 // reserve takes a place for a queue out of its sharer's share; where there is none, a queue that nobody uses goes. unreserve follows.
-func (s *queues) reserve(ctx context.Context, lane string, q queue, again bool) error {
+func (s *Table) reserve(ctx context.Context, lane string, q queue, again bool) error {
 	for try := 1; ; try++ {
 		all, mine, ok := s.take(lane, q, again)
 		if ok {
@@ -60,25 +61,25 @@ func (s *queues) reserve(ctx context.Context, lane string, q queue, again bool) 
 			return s.usedUp(q, all, mine)
 		}
 		if _, err := s.retire(ctx, victim); err != nil {
-			return unavailable(err)
+			return bus.NotStored(err)
 		}
 	}
 }
 
 // take is reserve where there is room; else it says how many queues there are, and how many of them are the sharer's.
-func (s *queues) take(lane string, q queue, again bool) (all, mine int, ok bool) {
+func (s *Table) take(lane string, q queue, again bool) (all, mine int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, exists := s.all[lane]
 	all, by := s.sharedBy(q.ofRunners())
 	mine = by[q.sharer()]
-	if ok = exists || again || share.Has(s.most, all, mine); ok {
+	if ok = exists || again || share.Has(s.cfg.Most, all, mine); ok {
 		s.making[lane] = q
 	}
 	return all, mine, ok
 }
 
-func (s *queues) unreserve(lane string) {
+func (s *Table) unreserve(lane string) {
 	s.mu.Lock()
 	delete(s.making, lane)
 	s.mu.Unlock()
@@ -89,8 +90,8 @@ const warm = 2 * time.Second
 
 // unused is the queue that can go for q: in which no run waits, which no registered runner has for its agents, and that was not used for
 // longest; one of q's own sharer first, else of somebody who has more. Empty: there is none. closing is how many are going already.
-func (s *queues) unused(q queue) (found string, closing int) {
-	own := s.own()
+func (s *Table) unused(q queue) (found string, closing int) {
+	own := s.cfg.Own()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	_, by := s.sharedBy(q.ofRunners())
@@ -99,7 +100,7 @@ func (s *queues) unused(q queue) (found string, closing int) {
 	var oldest int64
 	for lane, other := range s.all {
 		same := other.sharer() == q.sharer()
-		if other.ofRunners() != q.ofRunners() || own[lane] || !same && by[other.sharer()] <= mine || s.history.Waits(lane) {
+		if other.ofRunners() != q.ofRunners() || own[lane] || !same && by[other.sharer()] <= mine || s.cfg.History.Waits(lane) {
 			continue
 		}
 		var used int64
@@ -115,8 +116,8 @@ func (s *queues) unused(q queue) (found string, closing int) {
 }
 
 // usedUp says whose share is used up, and what to do.
-func (s *queues) usedUp(q queue, all, mine int) error {
-	room := s.most
+func (s *Table) usedUp(q queue, all, mine int) error {
+	room := s.cfg.Most
 	free := max(room-all, 0)
 	f := fault.Newf(fault.Busy, "your share of queues is used up: runs of yours wait in %d different ones, and %d of %d are free (AO_MAX_QUEUES); a caller may have as many as are free. "+
 		"Wait until some of these runs were taken, or ask for fewer different demands", mine, free, room)
@@ -133,12 +134,12 @@ func (s *queues) usedUp(q queue, all, mine int) error {
 	return f.With("limit", "AO_MAX_QUEUES").After(5 * time.Second)
 }
 
-// hasRoom tells whether the queue for w exists, or may be made for this caller.
-func (s *queues) hasRoom(w fleet.Want, caller string) bool {
+// HasRoom tells whether the queue for w exists, or may be made for this caller.
+func (s *Table) HasRoom(w fleet.Want, caller string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	q := queue{w, caller}
 	_, exists := s.all[w.Lane()]
 	all, by := s.sharedBy(q.ofRunners())
-	return exists || w.Base() || share.Has(s.most, all, by[q.sharer()])
+	return exists || w.Base() || share.Has(s.cfg.Most, all, by[q.sharer()])
 }

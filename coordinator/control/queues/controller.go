@@ -1,4 +1,4 @@
-package coordinator
+package queues
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"ao/shared/run"
 )
 
-// How often lanes are looked after, and history is let go of; and after NATS was away, or its history was replaced, for how long how often: it may have lost
+// How often lanes are looked after; and after NATS was away, or its history was replaced, for how long how often: it may have lost
 // consumers, or got old ones back, and runs wait behind them.
 const (
 	tendEvery   = 30 * time.Second
@@ -24,49 +24,59 @@ const (
 	tendAnewFor = 20 * time.Second
 )
 
-// tender looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run that
-// nobody has, is made again; a lane that nobody serves and nobody needs goes. Its fields are Reconcile's alone.
-type tender struct {
-	log       *slog.Logger
-	queues    *queues
-	consumers interface {
+// ControllerConfig is what a Controller is made of; all of it is required.
+type ControllerConfig struct {
+	Log       *slog.Logger
+	Table     *Table
+	Consumers interface {
 		Lanes(context.Context) ([]string, error)
 		LaneState(ctx context.Context, lane string) (bus.LaneState, error)
 		EnsureLane(ctx context.Context, lane string, start uint64) error
 		DropLane(ctx context.Context, lane string) error
 		Last(ctx context.Context, subj string) (bus.Message, error)
 	}
-	history interface {
+	History interface {
 		Active(id string) (journal.Active, bool)
 		Pending(f func(journal.Active) bool)
 		Waits(lane string) bool
 		Sure() bool
 	}
-	runners interface {
+	Runners interface {
 		Base() map[string]fleet.Want // the queues of type and profile alone that they take from
 		Satisfied(fleet.Want) bool   // does any, online or not
 	}
-	past     func() [2]uint64                                              // changes when NATS was away, or its history was replaced
-	caughtUp func(context.Context) error                                   // waits until the history has what others wrote before
-	silent   func(key string) bool                                         // was nobody heard to have an attempt that nobody has begun
-	judge    func(ctx context.Context, a journal.Active, why string) error // gives up an attempt, unless its runner has it
+	Past     func() [2]uint64                                              // changes when NATS was away, or its history was replaced
+	CaughtUp func(context.Context) error                                   // waits until the history has what others wrote before
+	Silent   func(key string) bool                                         // was nobody heard to have an attempt that nobody has begun
+	Judge    func(ctx context.Context, a journal.Active, why string) error // gives up an attempt, unless its runner has it
+}
+
+// Controller looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run
+// that nobody has, is made again; a lane that nobody serves and nobody needs goes. Its fields are Reconcile's alone.
+type Controller struct {
+	cfg ControllerConfig
 
 	idle    map[string]idleness
 	orphans map[string]time.Time
-	was     [2]uint64 // what past said last
+	was     [2]uint64 // what Past said last
 	looked  time.Time // after all lanes
 	healed  time.Time // after NATS was away
 	began   time.Time // that it was
 }
 
-// begin notes where it starts from, before it is asked for the first time whether the history is sure: NATS may go away in between.
-func (t *tender) begin() { t.was, t.looked = t.past(), time.Now() }
+// NewController makes a controller.
+func NewController(cfg ControllerConfig) *Controller {
+	return &Controller{cfg: cfg, idle: map[string]idleness{}, orphans: map[string]time.Time{}}
+}
+
+// Begin notes where it starts from, before it is asked for the first time whether the history is sure: NATS may go away in between.
+func (t *Controller) Begin() { t.was, t.looked = t.cfg.Past(), time.Now() }
 
 // Reconcile looks whether NATS was away, and after the lanes where it is time.
-func (t *tender) Reconcile(ctx context.Context) error {
-	if now := t.past(); now != t.was {
+func (t *Controller) Reconcile(ctx context.Context) error {
+	if now := t.cfg.Past(); now != t.was {
 		t.was, t.began, t.healed = now, time.Now(), time.Time{}
-		t.queues.doubtAll()
+		t.cfg.Table.doubtAll()
 	}
 	if time.Since(t.began) < tendAnewFor && time.Since(t.healed) >= tendAnew {
 		t.heal(ctx, 0)
@@ -84,7 +94,7 @@ func (t *tender) Reconcile(ctx context.Context) error {
 
 // heal makes sure that every run that was accepted so long ago, and is queued, can still be delivered. Over-delivery is harmless: the claim decides. What a lane delivers
 // begins at its oldest run; where a runner has that already, at the next one.
-func (t *tender) heal(ctx context.Context, age time.Duration) {
+func (t *Controller) heal(ctx context.Context, age time.Duration) {
 	passed := map[string]uint64{} // by lane: the runs up to which need nothing
 	for {
 		oldest := t.oldest(passed, age)
@@ -93,9 +103,9 @@ func (t *tender) heal(ctx context.Context, age time.Duration) {
 		}
 		for lane, a := range oldest {
 			passed[lane] = math.MaxUint64
-			has, err := t.mend(ctx, a)
+			has, err := t.Mend(ctx, a)
 			if err != nil {
-				t.log.Warn("lane not mended; trying again", "lane", lane, "err", err)
+				t.cfg.Log.Warn("lane not mended; trying again", "lane", lane, "err", err)
 			}
 			if has {
 				passed[lane] = a.QueuedSeq
@@ -105,10 +115,10 @@ func (t *tender) heal(ctx context.Context, age time.Duration) {
 }
 
 // oldest is, by lane, the oldest run that has been queued there for a while, behind what is passed.
-func (t *tender) oldest(passed map[string]uint64, age time.Duration) map[string]journal.Active {
+func (t *Controller) oldest(passed map[string]uint64, age time.Duration) map[string]journal.Active {
 	oldest := map[string]journal.Active{}
 	settled := time.Now().Add(-age)
-	t.history.Pending(func(a journal.Active) bool {
+	t.cfg.History.Pending(func(a journal.Active) bool {
 		at, ok := oldest[a.Lane]
 		if a.Lane != "" && a.QueuedSeq > passed[a.Lane] && (!ok || a.QueuedSeq < at.QueuedSeq) && !a.Spec.CreatedAt.After(settled) {
 			oldest[a.Lane] = a
@@ -118,49 +128,49 @@ func (t *tender) oldest(passed map[string]uint64, age time.Duration) map[string]
 	return oldest
 }
 
-// mend makes the lane of a queued run again where its consumer is missing or past the run, unless a runner has it. a may be old: a
+// Mend makes the lane of a queued run again where its consumer is missing or past the run, unless a runner has it. a may be old: a
 // worker that has begun the run since is why the consumer is past it.
-func (t *tender) mend(ctx context.Context, a journal.Active) (has bool, err error) {
-	s, err := t.consumers.LaneState(ctx, a.Lane)
+func (t *Controller) Mend(ctx context.Context, a journal.Active) (has bool, err error) {
+	s, err := t.cfg.Consumers.LaneState(ctx, a.Lane)
 	switch {
 	case errors.Is(err, bus.ErrNone):
 	case err != nil:
 		return false, err
 	case s.AckFloor >= a.QueuedSeq, s.Delivered >= a.QueuedSeq && s.AckPending == 0:
-		if err := t.caughtUp(ctx); err != nil {
+		if err := t.cfg.CaughtUp(ctx); err != nil {
 			return false, err
 		}
-		if now, ok := t.history.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq || !t.history.Sure() {
+		if now, ok := t.cfg.History.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq || !t.cfg.History.Sure() {
 			return false, nil
 		}
 		if has, err := t.forestalled(ctx, a); err != nil || has {
 			return has, err
 		}
-		t.log.Warn("a lane is past a run that nobody has; its consumer is made again", "lane", a.Lane, "sequence", a.QueuedSeq)
-		if err := t.consumers.DropLane(ctx, a.Lane); err != nil {
+		t.cfg.Log.Warn("a lane is past a run that nobody has; its consumer is made again", "lane", a.Lane, "sequence", a.QueuedSeq)
+		if err := t.cfg.Consumers.DropLane(ctx, a.Lane); err != nil {
 			return false, err
 		}
 	default:
 		return false, nil
 	}
-	return false, t.consumers.EnsureLane(ctx, a.Lane, a.QueuedSeq)
+	return false, t.cfg.Consumers.EnsureLane(ctx, a.Lane, a.QueuedSeq)
 }
 
 // forestalled tells whether somebody has begun a queued run that nobody has begun, by the history: NATS lost what had queued it before,
 // and the claim that was on its way then stands before the record that queues it now. Where no runner has it for a lease it is given up
 // like any other attempt.
-func (t *tender) forestalled(ctx context.Context, a journal.Active) (bool, error) {
-	m, err := t.consumers.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key))
+func (t *Controller) forestalled(ctx context.Context, a journal.Active) (bool, error) {
+	m, err := t.cfg.Consumers.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key))
 	switch {
 	case errors.Is(err, bus.ErrNone):
 		return false, nil
-	case err != nil, m.Seq > a.QueuedSeq, !t.silent(a.Key):
+	case err != nil, m.Seq > a.QueuedSeq, !t.cfg.Silent(a.Key):
 		return true, err
 	}
 	var early run.Claim
 	_ = json.Unmarshal(m.Body, &early) // who nobody can read of does not have it
 	a.Claim = &early
-	return true, t.judge(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
+	return true, t.cfg.Judge(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
 }
 
 // spare is how long a queue is kept that nobody uses, and no registered runner serves. One that is served goes when its room is needed.
@@ -173,10 +183,10 @@ type idleness struct {
 }
 
 // spared are the queues that no registered runner satisfies.
-func (t *tender) spared() map[string]bool {
+func (t *Controller) spared() map[string]bool {
 	all := map[string]bool{}
-	for lane, w := range t.queues.wants() {
-		if !t.runners.Satisfied(w) {
+	for lane, w := range t.cfg.Table.Wants() {
+		if !t.cfg.Runners.Satisfied(w) {
 			all[lane] = true
 		}
 	}
@@ -184,17 +194,17 @@ func (t *tender) spared() map[string]bool {
 }
 
 // prune removes queues that are idle for long.
-func (t *tender) prune(ctx context.Context) {
+func (t *Controller) prune(ctx context.Context) {
 	now := time.Now()
 	spared := t.spared()
 	maps.DeleteFunc(t.idle, func(lane string, _ idleness) bool { return !spared[lane] })
 	for lane := range spared {
-		s, err := t.consumers.LaneState(ctx, lane)
+		s, err := t.cfg.Consumers.LaneState(ctx, lane)
 		if err != nil && !errors.Is(err, bus.ErrNone) {
 			continue
 		}
 		at, seen := t.idle[lane]
-		if !seen || t.history.Waits(lane) || at.delivered != s.Delivered || at.pending != s.Pending {
+		if !seen || t.cfg.History.Waits(lane) || at.delivered != s.Delivered || at.pending != s.Pending {
 			t.idle[lane] = idleness{now, s.Delivered, s.Pending}
 			continue
 		}
@@ -202,8 +212,8 @@ func (t *tender) prune(ctx context.Context) {
 			continue
 		}
 		delete(t.idle, lane)
-		if _, err := t.queues.retire(ctx, lane); err != nil {
-			t.log.Warn("idle lane not removed", "lane", lane, "err", err)
+		if _, err := t.cfg.Table.retire(ctx, lane); err != nil {
+			t.cfg.Log.Warn("idle lane not removed", "lane", lane, "err", err)
 		}
 	}
 }
@@ -214,19 +224,19 @@ const orphaned = 5 * time.Minute
 
 // sweep removes the consumers of queues that have had no entry for long, but not over runs that wait. A queue of type and profile alone
 // has no entry: the registered runners are what it is there for.
-func (t *tender) sweep(ctx context.Context) {
-	lanes, err := t.consumers.Lanes(ctx)
+func (t *Controller) sweep(ctx context.Context) {
+	lanes, err := t.cfg.Consumers.Lanes(ctx)
 	if err != nil {
-		t.log.Warn("queues not looked through; trying again", "err", err)
+		t.cfg.Log.Warn("queues not looked through; trying again", "err", err)
 		return
 	}
-	without, base := map[string]bool{}, t.runners.Base()
+	without, base := map[string]bool{}, t.cfg.Runners.Base()
 	for _, lane := range lanes {
-		_, entry := t.queues.want(lane)
+		_, entry := t.cfg.Table.Want(lane)
 		_, based := base[lane]
 		without[lane] = !entry && !based
 		if without[lane] && subject.BaseLane(lane) {
-			t.queues.doubt(lane) // any coordinator may remove its consumer
+			t.cfg.Table.doubt(lane) // any coordinator may remove its consumer
 		}
 	}
 	maps.DeleteFunc(t.orphans, func(lane string, _ time.Time) bool { return !without[lane] })
@@ -237,8 +247,8 @@ func (t *tender) sweep(ctx context.Context) {
 		case !seen:
 			t.orphans[lane] = time.Now()
 		case time.Since(at) > orphaned:
-			if err := t.queues.close(ctx, lane); err != nil {
-				t.log.Warn("consumer of no queue not removed; trying again", "lane", lane, "err", err)
+			if err := t.cfg.Table.close(ctx, lane); err != nil {
+				t.cfg.Log.Warn("consumer of no queue not removed; trying again", "lane", lane, "err", err)
 				continue
 			}
 			delete(t.orphans, lane)

@@ -1,4 +1,4 @@
-package coordinator
+package queues_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator"
+	"ao/coordinator/coordinatortest"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -94,17 +96,15 @@ func taking(t *testing.T, b *bus.Bus, r fleet.Runner) {
 }
 
 // stuck ends a test with what the coordinators think of a run that nobody begins.
-func stuck(t *testing.T, all []*Coordinator, id string) {
+func stuck(t *testing.T, all []*coordinator.Coordinator, id string) {
 	t.Helper()
 	for i, c := range all {
 		a, ok := c.Journal.Active(id)
-		s, err := c.bus.LaneState(t.Context(), a.Lane)
-		_, _, entry := c.bus.Bucket(subject.Lanes).Get(t.Context(), a.Lane)
-		c.queues.mu.RLock()
-		_, known := c.queues.all[a.Lane]
+		s, err := c.Bus.LaneState(t.Context(), a.Lane)
+		_, _, entry := c.Bus.Bucket(subject.Lanes).Get(t.Context(), a.Lane)
+		known, made, closing := c.Queues.Knows(a.Lane)
 		t.Errorf("coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, made %t, closing %v",
-			i, ok, a.Claim != nil, a.Lane, a.QueuedSeq, s, err, entry, known, c.queues.made[a.Lane] != nil, c.queues.closing)
-		c.queues.mu.RUnlock()
+			i, ok, a.Claim != nil, a.Lane, a.QueuedSeq, s, err, entry, known, made, closing)
 	}
 	t.FailNow()
 }
@@ -113,29 +113,29 @@ func stuck(t *testing.T, all []*Coordinator, id string) {
 func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, comes := begin(t, natstest.Open(t, s), Config{}), begin(t, natstest.Open(t, s), Config{})
+	goes, comes := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
 	for i := range 40 {
 		want := fleet.Want{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
 		lane := want.Lane()
-		if err := goes.bus.EnsureLane(t.Context(), lane, 1); err != nil { // its entry is gone
+		if err := goes.Bus.EnsureLane(t.Context(), lane, 1); err != nil { // its entry is gone
 			t.Fatal(err)
 		}
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := goes.queues.close(t.Context(), lane); err != nil {
+			if err := goes.Queues.Close(t.Context(), lane); err != nil {
 				t.Error(err)
 			}
 		})
 		both.Go(func() {
-			if _, err := comes.queues.Lane(t.Context(), want, "x"); err != nil {
+			if _, err := comes.Queues.Lane(t.Context(), want, "x"); err != nil {
 				t.Error(err)
 			}
 		})
 		both.Wait()
-		if _, err := goes.bus.LaneState(t.Context(), lane); err != nil {
+		if _, err := goes.Bus.LaneState(t.Context(), lane); err != nil {
 			t.Fatalf("round %d: its consumer: %v", i, err)
 		}
-		if _, err := comes.queues.retire(t.Context(), lane); err != nil { // room for the next
+		if _, err := comes.Queues.Retire(t.Context(), lane); err != nil { // room for the next
 			t.Fatal(err)
 		}
 	}
@@ -145,35 +145,31 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, late := begin(t, natstest.Open(t, s), Config{}), begin(t, natstest.Open(t, s), Config{})
-	r := runner("one", echo("a"))
+	goes, late := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"gpu"}
-	register(t, goes, r)
+	coordinatortest.Register(t, goes, r)
 	natstest.Until(t, "both know the agent", func() bool { _, ok := late.Agents.Find("a"); return ok })
 	const body = `{"agent_name":"a","additional_demands":{"tags":["gpu"]}}`
-	first := submit(t, late, body, "")
-	lane := active(t, goes, first.RunID, "is queued", isQueued).Lane
-	finish(t, goes, claim(t, goes, first.RunID, r))
-	late.queues.mu.RLock()
-	q, made := late.queues.all[lane], late.queues.made[lane]
-	late.queues.mu.RUnlock()
-	if gone, err := goes.queues.retire(t.Context(), lane); !gone || err != nil {
+	first := coordinatortest.Submit(t, late, body, "")
+	lane := coordinatortest.Active(t, goes, first.RunID, "is queued", coordinatortest.IsQueued).Lane
+	coordinatortest.Finish(t, goes, coordinatortest.Claim(t, goes, first.RunID, r))
+	again := late.Queues.Remember(lane)
+	if gone, err := goes.Queues.Retire(t.Context(), lane); !gone || err != nil {
 		t.Fatalf("gone %t: %v", gone, err)
 	}
-	natstest.Until(t, "the other has heard of it", func() bool { return !late.queues.isMade(lane) })
-	late.queues.mu.Lock() // as if it had not
-	late.queues.all[lane], late.queues.made[lane] = q, made
-	late.queues.mu.Unlock()
-	second := submit(t, late, body, "")
-	late.queues.put(lane, nil) // now it has
-	before, err := goes.bus.LaneState(t.Context(), lane)
+	natstest.Until(t, "the other has heard of it", func() bool { return !late.Queues.IsMade(lane) })
+	again() // as if it had not
+	second := coordinatortest.Submit(t, late, body, "")
+	late.Queues.Put(lane, nil) // now it has
+	before, err := goes.Bus.LaneState(t.Context(), lane)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := goes.queues.close(t.Context(), lane); err != nil {
+	if err := goes.Queues.Close(t.Context(), lane); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := goes.bus.LaneState(t.Context(), lane); err != nil || !now.Created.Equal(before.Created) {
+	if now, err := goes.Bus.LaneState(t.Context(), lane); err != nil || !now.Created.Equal(before.Created) {
 		t.Errorf("a queue is closed in which a run waits: %+v %v", now, err)
 	}
 	taking(t, natstest.Open(t, s), r)
@@ -185,11 +181,11 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	cfg := Config{MaxQueues: 8}
-	both := []*Coordinator{begin(t, natstest.Open(t, s), cfg), begin(t, natstest.Open(t, s), cfg)}
-	r := runner("one", echo("a"))
+	cfg := coordinator.Config{MaxQueues: 8}
+	both := []*coordinator.Coordinator{coordinatortest.Begin(t, natstest.Open(t, s), cfg), coordinatortest.Begin(t, natstest.Open(t, s), cfg)}
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"0", "1", "2", "3", "4", "5"}
-	register(t, both[0], r)
+	coordinatortest.Register(t, both[0], r)
 	taking(t, natstest.Open(t, s), r)
 	natstest.Until(t, "both know the agent", func() bool {
 		_, a := both[0].Agents.Find("a")
@@ -210,7 +206,7 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 					}
 					lane := fleet.Want{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.Lane()
 					if (round+tag+i)%2 == 0 { // as if its room were needed now
-						if _, err := c.queues.retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
+						if _, err := c.Queues.Retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
 							t.Error(err)
 						}
 						continue

@@ -1,4 +1,6 @@
-package coordinator
+// Package queues keeps the task queues in use: the table of those that demands and runners have made, who may make another, their
+// consumers, and who is told of them.
+package queues
 
 import (
 	"context"
@@ -14,24 +16,29 @@ import (
 	"ao/shared/fleet"
 )
 
-// queues is the table of the queues in use. What type and profile name needs no entry: those are bounded by the runners. Every other queue
-// has one in bucket `lanes`, and its maker's share of AO_MAX_QUEUES (queues_share.go).
-type queues struct {
-	log       *slog.Logger
-	most      int // queues of demands, and as many of runners' agents
-	entries   *bus.Bucket
-	consumers interface {
+// Config is what a Table is made of; all of it is required.
+type Config struct {
+	Log       *slog.Logger
+	Most      int // queues of demands, and as many of runners' agents
+	Entries   *bus.Bucket
+	Consumers interface {
 		EnsureLane(ctx context.Context, lane string, start uint64) error
 		DropLane(ctx context.Context, lane string) error
 	}
-	history interface {
+	History interface {
 		Oldest() uint64
 		Waits(lane string) bool // does a run
 	}
-	caughtUp func(context.Context) error // waits until the history has what others wrote before
-	own      func() map[string]bool      // the queues of registered runners' own agents
-	announce func(fleet.Want)            // has runners told of a queue that was made
-	insist   bus.Insist
+	CaughtUp func(context.Context) error // waits until the history has what others wrote before
+	Own      func() map[string]bool      // the queues of registered runners' own agents
+	Announce func(fleet.Want)            // has runners told of a queue that was made
+	Insist   bus.Insist
+}
+
+// Table is the table of the queues in use. What type and profile name needs no entry: those are bounded by the runners. Every other queue
+// has one in bucket `lanes`, and its maker's share of AO_MAX_QUEUES (share.go).
+type Table struct {
+	cfg Config
 
 	read atomic.Bool // all entries have been
 
@@ -42,10 +49,9 @@ type queues struct {
 	closing map[string]time.Time     // whose entry this process has removed, and whose consumer may yet have to go
 }
 
-// begin empties the table.
-func (s *queues) begin() *queues {
-	s.all, s.making, s.made, s.closing = map[string]queue{}, map[string]queue{}, map[string]*atomic.Int64{}, map[string]time.Time{}
-	return s
+// New makes an empty table; Watch has it read.
+func New(cfg Config) *Table {
+	return &Table{cfg: cfg, all: map[string]queue{}, making: map[string]queue{}, made: map[string]*atomic.Int64{}, closing: map[string]time.Time{}}
 }
 
 // queue is an entry of bucket `lanes`: what its runs want.
@@ -59,13 +65,16 @@ func (q queue) ofRunners() bool {
 	return len(q.Agents) > 0 && q.Hostname == "" && q.ProjectDir == "" && len(q.Tags) == 0
 }
 
-// watch reads the bucket and follows it.
-func (s *queues) watch(ctx context.Context) error {
-	return s.entries.Mirror(ctx, s.insist, func(lane string, value []byte, _ uint64) { s.put(lane, value) }, func() { s.read.Store(true) })
+// Read tells whether the bucket has been read.
+func (s *Table) Read() bool { return s.read.Load() }
+
+// Watch reads the bucket and follows it until ctx ends.
+func (s *Table) Watch(ctx context.Context) error {
+	return s.cfg.Entries.Mirror(ctx, s.cfg.Insist, func(lane string, value []byte, _ uint64) { s.put(lane, value) }, func() { s.read.Store(true) })
 }
 
 // put takes over what bucket `lanes` has under a name; nil: nothing.
-func (s *queues) put(lane string, value []byte) {
+func (s *Table) put(lane string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if value == nil {
@@ -75,22 +84,22 @@ func (s *queues) put(lane string, value []byte) {
 	}
 	var q queue
 	if err := json.Unmarshal(value, &q); err != nil {
-		s.log.Error("stored lane is unreadable", "lane", lane, "err", err)
+		s.cfg.Log.Error("stored lane is unreadable", "lane", lane, "err", err)
 		return
 	}
 	s.all[lane] = q
 }
 
-// want is what a queue stands for.
-func (s *queues) want(lane string) (fleet.Want, bool) {
+// Want is what a queue stands for.
+func (s *Table) Want(lane string) (fleet.Want, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	q, ok := s.all[lane]
 	return q.Want, ok
 }
 
-// wants are the queues in use, with what each stands for.
-func (s *queues) wants() map[string]fleet.Want {
+// Wants are the queues in use, with what each stands for.
+func (s *Table) Wants() map[string]fleet.Want {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make(map[string]fleet.Want, len(s.all))
@@ -101,12 +110,12 @@ func (s *queues) wants() map[string]fleet.Want {
 }
 
 // Lane makes sure that the queue for w exists, and gives its name. caller is whose share it counts to.
-func (s *queues) Lane(ctx context.Context, w fleet.Want, caller string) (string, error) {
+func (s *Table) Lane(ctx context.Context, w fleet.Want, caller string) (string, error) {
 	return s.Ensure(ctx, w.Lane(), w, caller, false)
 }
 
 // Ensure is Lane for who knows its name already. A queue in which runs wait already is made again whatever the share says.
-func (s *queues) Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error) {
+func (s *Table) Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error) {
 	q := queue{w, caller}
 	s.mu.RLock()
 	used := s.made[lane]
@@ -124,16 +133,16 @@ func (s *queues) Ensure(ctx context.Context, lane string, w fleet.Want, caller s
 		if err != nil {
 			return "", err
 		}
-		if _, err := s.entries.Create(ctx, lane, value); err == nil {
+		if _, err := s.cfg.Entries.Create(ctx, lane, value); err == nil {
 			s.put(lane, value)
 		} else if !errors.Is(err, bus.ErrTaken) {
-			return "", unavailable(err)
+			return "", bus.NotStored(err)
 		} else if err := s.refresh(ctx, lane); err != nil {
-			return "", unavailable(err)
+			return "", bus.NotStored(err)
 		}
 	}
-	if err := s.consumers.EnsureLane(ctx, lane, s.history.Oldest()); err != nil {
-		return "", unavailable(err)
+	if err := s.cfg.Consumers.EnsureLane(ctx, lane, s.cfg.History.Oldest()); err != nil {
+		return "", bus.NotStored(err)
 	}
 	used = new(atomic.Int64)
 	used.Store(time.Now().UnixNano())
@@ -142,13 +151,13 @@ func (s *queues) Ensure(ctx context.Context, lane string, w fleet.Want, caller s
 		s.made[lane] = used
 	}
 	s.mu.Unlock()
-	s.announce(q.Want)
+	s.cfg.Announce(q.Want)
 	return lane, nil
 }
 
 // refresh reads a queue's entry anew: another coordinator may have made or removed it a moment ago.
-func (s *queues) refresh(ctx context.Context, lane string) error {
-	value, _, err := s.entries.Get(ctx, lane)
+func (s *Table) refresh(ctx context.Context, lane string) error {
+	value, _, err := s.cfg.Entries.Get(ctx, lane)
 	if err != nil && !errors.Is(err, bus.ErrNone) {
 		return err
 	}
@@ -156,15 +165,15 @@ func (s *queues) refresh(ctx context.Context, lane string) error {
 	return nil
 }
 
-// isMade tells whether a queue has been made and is there, as far as is known here.
-func (s *queues) isMade(lane string) bool {
+// IsMade tells whether a queue has been made and is there, as far as is known here.
+func (s *Table) IsMade(lane string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.made[lane] != nil
 }
 
 // Of are all queues that a runner takes from.
-func (s *queues) Of(m fleet.Runner) []string {
+func (s *Table) Of(m fleet.Runner) []string {
 	lanes := m.BaseLanes()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -177,19 +186,22 @@ func (s *queues) Of(m fleet.Runner) []string {
 	return slices.Compact(lanes)
 }
 
+// ClosingEvery is how often a look is taken for queues that are to be closed.
+const ClosingEvery = grace / 10
+
 // grace is how long a queue's consumer outlives its entry: by then every coordinator has heard that the entry is gone.
 const grace = time.Second
 
-// retire removes the entry of a queue that nobody uses, by compare-and-set. Its consumer goes later (closeDue); a run that another
+// retire removes the entry of a queue that nobody uses, by compare-and-set. Its consumer goes later (CloseDue); a run that another
 // coordinator queues there meanwhile is found by the next sweep of any of them, and its queue made again.
-func (s *queues) retire(ctx context.Context, lane string) (gone bool, err error) {
-	if err := s.caughtUp(ctx); err != nil { // another coordinator may have queued a run there a moment ago
+func (s *Table) retire(ctx context.Context, lane string) (gone bool, err error) {
+	if err := s.cfg.CaughtUp(ctx); err != nil { // another coordinator may have queued a run there a moment ago
 		return false, err
 	}
-	if s.history.Waits(lane) {
+	if s.cfg.History.Waits(lane) {
 		return false, nil
 	}
-	b := s.entries
+	b := s.cfg.Entries
 	_, rev, err := b.Get(ctx, lane)
 	if err == nil {
 		err = b.DeleteRev(ctx, lane, rev)
@@ -208,8 +220,8 @@ func (s *queues) retire(ctx context.Context, lane string) (gone bool, err error)
 	return true, nil
 }
 
-// closeDue removes the consumers of queues whose entries this process has removed.
-func (s *queues) closeDue(ctx context.Context) error {
+// CloseDue removes the consumers of queues whose entries this process has removed.
+func (s *Table) CloseDue(ctx context.Context) error {
 	var due []string
 	s.mu.RLock()
 	for lane, at := range s.closing {
@@ -220,7 +232,7 @@ func (s *queues) closeDue(ctx context.Context) error {
 	s.mu.RUnlock()
 	for _, lane := range due {
 		if err := s.close(ctx, lane); err != nil {
-			s.log.Warn("queue not closed yet; trying again", "lane", lane, "err", err)
+			s.cfg.Log.Warn("queue not closed yet; trying again", "lane", lane, "err", err)
 			return nil
 		}
 		s.mu.Lock()
@@ -232,42 +244,42 @@ func (s *queues) closeDue(ctx context.Context) error {
 
 // close removes the consumer of a queue without an entry. Who needs the queue again makes the entry first and then the consumer,
 // so a look at both afterwards shows whether this one took it away from somebody. It can be repeated at any point.
-func (s *queues) close(ctx context.Context, lane string) error {
+func (s *Table) close(ctx context.Context, lane string) error {
 	needed, err := s.needed(ctx, lane)
 	if err == nil && !needed {
-		if err = s.consumers.DropLane(ctx, lane); err == nil {
+		if err = s.cfg.Consumers.DropLane(ctx, lane); err == nil {
 			needed, err = s.needed(ctx, lane)
 		}
 	}
 	if err == nil && needed {
-		err = s.consumers.EnsureLane(ctx, lane, s.history.Oldest())
+		err = s.cfg.Consumers.EnsureLane(ctx, lane, s.cfg.History.Oldest())
 	}
 	return err
 }
 
 // needed tells whether a queue has an entry, or runs wait in it, as NATS has it now.
-func (s *queues) needed(ctx context.Context, lane string) (bool, error) {
-	_, _, err := s.entries.Get(ctx, lane)
+func (s *Table) needed(ctx context.Context, lane string) (bool, error) {
+	_, _, err := s.cfg.Entries.Get(ctx, lane)
 	if err == nil {
 		return true, nil
 	} else if !errors.Is(err, bus.ErrNone) {
 		return false, err
 	}
-	if err := s.caughtUp(ctx); err != nil {
+	if err := s.cfg.CaughtUp(ctx); err != nil {
 		return false, err
 	}
-	return s.history.Waits(lane), nil
+	return s.cfg.History.Waits(lane), nil
 }
 
 // doubtAll forgets which consumers were made: NATS may have lost them.
-func (s *queues) doubtAll() {
+func (s *Table) doubtAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.made)
 }
 
 // doubt is doubtAll for one.
-func (s *queues) doubt(lane string) {
+func (s *Table) doubt(lane string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.made, lane)

@@ -1,0 +1,238 @@
+package queues_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/coordinatortest"
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// A runner with many tags satisfies more different demands than there may be queues: those that nobody uses make room at once, and those
+// in which runs wait do not.
+func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{MaxQueues: 4})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	r.Tags = []string{"0", "1", "2", "3", "4"}
+	coordinatortest.Register(t, c, r)
+	ask := func(tag int, caller string) (coordinator.Accepted, error) {
+		return c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), caller, "")
+	}
+	var all []coordinator.Accepted
+	for tag := range 2 {
+		a, err := ask(tag, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	if _, err := ask(2, "x"); fault.KindOf(err) != fault.Busy || fault.Of(err).Code != "too_many_queues" || fault.Of(err).RetryAfter == 0 {
+		t.Errorf("a caller with half of all queues gets another: %v", err)
+	}
+	other, err := ask(2, "y")
+	if err != nil {
+		t.Fatalf("another caller: %v", err)
+	}
+	lane := func(a coordinator.Accepted) string {
+		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
+	}
+	idle, waiting := lane(all[0]), []string{lane(all[1]), lane(other)}
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, all[0].RunID, r))
+	asked := c.Queues.Asked // when the queues were asked for last
+	asked(time.Now().Add(time.Hour))
+	if _, err := ask(3, "x"); fault.KindOf(err) != fault.Busy {
+		t.Errorf("a queue goes that was asked for a moment ago: %v", err)
+	}
+	asked(time.Now().Add(-time.Minute))
+	c.Queues.Asked(time.Now().Add(-30*time.Second), idle) // those in which runs wait are older
+	if all[0], err = ask(3, "x"); err != nil {
+		t.Fatalf("the queue that nobody uses makes no room: %v", err)
+	}
+	asked(time.Now().Add(-time.Minute))
+	if _, err := ask(4, "x"); fault.KindOf(err) != fault.Busy {
+		t.Errorf("a queue goes in which runs wait: %v", err)
+	}
+	for _, lane := range waiting {
+		if gone, err := c.Queues.Retire(t.Context(), lane); gone || err != nil {
+			t.Errorf("a queue goes in which a run waits: %v", err)
+		}
+	}
+	natstest.Until(t, "the consumer of the queue that made room is gone", func() bool {
+		_, err := c.Bus.LaneState(t.Context(), idle)
+		return errors.Is(err, bus.ErrNone)
+	})
+	for _, a := range append(all, other) {
+		coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, a.RunID, r))
+	}
+}
+
+// A coordinator that ends between removing a queue's entry and its consumer leaves that behind; any other removes it, but no consumer of
+// a queue that has an entry, or in which a run waits, or that needs no entry.
+func TestConsumersOfNoQueueGo(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	r.Tags = []string{"gpu", "eu"}
+	coordinatortest.Register(t, c, r)
+	lane := func(tag string) string {
+		a := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"tags":["`+tag+`"]}}`, "")
+		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
+	}
+	kept, waits := lane("gpu"), lane("eu")
+	if err := c.Bus.Bucket(subject.Lanes).Delete(t.Context(), waits); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "its entry is gone", func() bool { _, ok := c.Queues.Want(waits); return !ok })
+	orphan, base := fleet.Want{Type: run.Procedural, Tags: []string{"old"}}.Lane(), r.BaseLanes()[0]
+	if err := c.Bus.EnsureLane(t.Context(), orphan, 1); err != nil {
+		t.Fatal(err)
+	}
+	lanes := c.Lanes.Anew()
+	orphans := lanes.Orphans()
+	lanes.Sweep(t.Context())
+	all, err := c.Bus.Lanes(t.Context())
+	if err != nil || !slices.Contains(all, orphan) || orphans[orphan].IsZero() {
+		t.Fatalf("the first look left %q, %v, and notes %v", all, err, orphans)
+	}
+	if !orphans[kept].IsZero() || !orphans[base].IsZero() {
+		t.Errorf("it notes %v", orphans)
+	}
+	for lane := range orphans {
+		orphans[lane] = time.Now().Add(-time.Hour)
+	}
+	lanes.Sweep(t.Context())
+	if all, err = c.Bus.Lanes(t.Context()); err != nil || slices.Contains(all, orphan) {
+		t.Errorf("it stays: %q %v", all, err)
+	}
+	for _, lane := range []string{kept, waits, base} {
+		if !slices.Contains(all, lane) {
+			t.Errorf("%s has no consumer any more", lane)
+		}
+	}
+	if len(orphans) != 0 {
+		t.Errorf("still noted: %v", orphans)
+	}
+}
+
+// passLane takes a queued run, and what is before it, out of its lane without beginning it.
+func passLane(t *testing.T, c *coordinator.Coordinator, a journal.Active) {
+	t.Helper()
+	ctx, enough := context.WithCancel(t.Context())
+	var taking sync.WaitGroup
+	taker := c.Bus.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Done() })
+	taking.Go(func() { _ = taker.Take(ctx, a.Lane) })
+	natstest.Until(t, "the delivery is settled", func() bool {
+		s, err := c.Bus.LaneState(t.Context(), a.Lane)
+		return err == nil && s.AckFloor >= a.QueuedSeq
+	})
+	enough()
+	taking.Wait()
+}
+
+// A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody looked.
+func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Lease: time.Hour})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	made := func(lane string) time.Time {
+		t.Helper()
+		s, err := c.Bus.LaneState(t.Context(), lane)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Created
+	}
+	for _, tt := range []struct {
+		begun bool
+		what  string
+	}{{true, "a run was begun"}, {false, "a run was lost"}} {
+		id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
+		a := coordinatortest.Active(t, c, id, "is queued", coordinatortest.IsQueued)
+		passLane(t, c, a)
+		if tt.begun {
+			coordinatortest.Claim(t, c, id, r)
+		}
+		before := made(a.Lane)
+		if _, err := c.Lanes.Mend(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if again := !made(a.Lane).Equal(before); again == tt.begun {
+			t.Errorf("%s: its lane is made again: %t", tt.what, again)
+		}
+	}
+}
+
+// The queue of a profile whose last runner is gone for good loses its consumer, too; one that comes back has it made again.
+func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	a := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"executor_profile":"`+r.ExecutorProfile+`"}}`, "")
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, a.RunID, r))
+	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.RunID) })
+	own, gone := r.BaseLanes(), fleet.Want{Type: run.Procedural, Profile: "gone"}.Lane()
+	for _, lane := range append(own, gone) {
+		if _, err := c.Queues.Ensure(t.Context(), lane, fleet.Want{Type: run.Procedural}, "", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lanes := c.Lanes.Anew()
+	orphans := lanes.Orphans()
+	lanes.Sweep(t.Context())
+	if len(orphans) != 1 || orphans[gone].IsZero() {
+		t.Fatalf("it notes %v", orphans)
+	}
+	orphans[gone] = time.Now().Add(-time.Hour)
+	lanes.Sweep(t.Context())
+	has := func() []string {
+		all, err := c.Bus.Lanes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
+		t.Errorf("there are %q", all)
+	}
+	if _, err := c.Queues.Ensure(t.Context(), gone, fleet.Want{Type: run.Procedural, Profile: "gone"}, "", false); err != nil || !slices.Contains(has(), gone) {
+		t.Errorf("it is not made again: %q, %v", has(), err)
+	}
+}
+
+// A queue that is made when a runner comes counts to who submitted the run, too.
+func TestAQueueCountsToItsCaller(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	first := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, first)
+	a, err := c.Submit(t.Context(), []byte(`{"agent_name":"a","additional_demands":{"tags":["later"]}}`), "somebody", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := coordinatortest.Runner("two", coordinatortest.Echo("a"))
+	more.Hostname, more.Tags = "there", []string{"later"}
+	coordinatortest.Register(t, c, more)
+	lane := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
+	other, err := c.Submit(t.Context(), []byte(`{"agent_name":"a","additional_demands":{"tags":["later"],"hostname":"there"}}`), "another", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	somebody, another := c.Queues.Caller(lane), c.Queues.Caller(coordinatortest.Active(t, c, other.RunID, "is queued", coordinatortest.IsQueued).Lane)
+	if want := coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Spec.Caller; somebody != want || somebody == "" || somebody == another {
+		t.Errorf("it counts to %q, want %q; another caller's to %q", somebody, want, another)
+	}
+}

@@ -1,0 +1,60 @@
+package queues
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// nothingWaits is a history without runs.
+type nothingWaits struct{}
+
+func (nothingWaits) Oldest() uint64    { return 1 }
+func (nothingWaits) Waits(string) bool { return false }
+
+// Which queue goes when room is needed: one that nobody uses, of one's own first, else of who has more.
+func TestWhichQueueMakesRoom(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	blank := Config{History: nothingWaits{}, Own: func() map[string]bool { return nil }}
+	const mine, others = "x", "y"
+	tagged := func(tag, caller string) queue {
+		return queue{fleet.Want{Type: run.Procedural, Tags: []string{tag}}, caller}
+	}
+	runners := queue{fleet.Want{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}}, ""}
+	for _, tt := range []struct {
+		what   string
+		queues map[string]queue
+		used   map[string]time.Time
+		want   string
+	}{
+		{"the one that was not used for longest", map[string]queue{"a": tagged("a", mine), "b": tagged("b", mine), "c": tagged("c", mine)},
+			map[string]time.Time{"a": now.Add(-time.Hour), "b": now.Add(-2 * time.Hour), "c": now.Add(-time.Minute)}, "b"},
+		{"its own first", map[string]queue{"a": tagged("a", mine), "b": tagged("b", others), "c": tagged("c", others)},
+			map[string]time.Time{"a": now.Add(-time.Minute)}, "a"},
+		{"of who has more", map[string]queue{"b": tagged("b", others)}, nil, "b"},
+		{"not of who has as many", map[string]queue{"a": tagged("a", mine), "b": tagged("b", others)}, map[string]time.Time{"a": now.Add(time.Hour)}, ""},
+		{"not one that was asked for a moment ago", map[string]queue{"a": tagged("a", mine)}, map[string]time.Time{"a": now.Add(time.Hour)}, ""},
+		{"not one of runners' agents", map[string]queue{"a": runners}, nil, ""},
+	} {
+		s := New(blank)
+		for lane, q := range tt.queues {
+			s.all[lane] = q
+			if at, ok := tt.used[lane]; ok {
+				s.made[lane] = new(atomic.Int64)
+				s.made[lane].Store(at.UnixNano())
+			}
+		}
+		if got, _ := s.unused(tagged("new", mine)); got != tt.want {
+			t.Errorf("%s: %q goes, want %q", tt.what, got, tt.want)
+		}
+	}
+	s := New(blank)
+	s.all["a"], s.cfg.Own = runners, func() map[string]bool { return map[string]bool{"a": true} }
+	if got, _ := s.unused(runners); got != "" {
+		t.Errorf("the queue of a registered runner's agents goes: %q", got)
+	}
+}
