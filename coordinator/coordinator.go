@@ -14,6 +14,7 @@ import (
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/control"
+	"ao/coordinator/control/expiry"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
@@ -100,7 +101,7 @@ type Coordinator struct {
 	Registry   *runners.Registry
 	Queues     *queues.Table
 	Lanes      *queues.Controller
-	Expiry     *runners.Expiry
+	Expiry     *expiry.Controller
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
 	Journal    *journal.Journal

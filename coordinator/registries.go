@@ -5,6 +5,7 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
+	"ao/coordinator/control/expiry"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
@@ -52,13 +53,13 @@ func wireRunners(c *Coordinator) {
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
 		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal) }, Abandon: c.leases.giveUp,
 	}
-	c.Expiry = &runners.Expiry{
-		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Registry, Leaving: c.Leaving,
+	c.Expiry = expiry.New(expiry.Config{
+		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Leaving,
 		Attempts: attempts, Abandon: c.leases.outright,
 		Removed: func(runner string) {
 			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
 		},
-	}
+	})
 }
 
 // wireRetention makes who lets go of history.

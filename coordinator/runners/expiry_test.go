@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/control/expiry"
 	"ao/coordinator/coordinatortest"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -20,8 +21,7 @@ func TestNoRunnerIsRemovedForAPause(t *testing.T) {
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	long := time.Now().Add(-time.Hour)
 	c.Registry.Silence(id, long)
-	c.Expiry.Pause(long)
-	_ = c.Expiry.Reconcile(t.Context())
+	_ = expiry.New(c.Expiry.Config).Reconcile(t.Context()) // which nobody had look for long
 	if _, known, _ := c.Registry.Heard(id, "one"); !known {
 		t.Error("it was removed")
 	}
@@ -62,8 +62,8 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	}
 	natstest.Until(t, "it is removed and NATS did not take what that means", func() bool {
 		long := time.Now().Add(-time.Hour)
-		c.Expiry.Listened(long)          // somebody did, and
-		c.Registry.Silence(r.ID(), long) // heard nothing
+		c.Registry.Silence(r.ID(), long)
+		impatient(t, c)
 		return len(c.Runners()) == 0 && tries.Load() > 0
 	})
 	if err := refuse.Unsubscribe(); err != nil {
@@ -73,4 +73,14 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
+}
+
+// impatient looks for silence as somebody who has listened for long enough.
+func impatient(t *testing.T, c *coordinator.Coordinator) {
+	t.Helper()
+	cfg := c.Expiry.Config
+	cfg.Patience, cfg.Lease = 0, 0
+	if err := expiry.New(cfg).Reconcile(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -41,20 +41,6 @@ func (d *Departures) Begin(began time.Time, agent string, left time.Time) {
 	d.Began, d.gone[agent] = began, left
 }
 
-// Listened has somebody have listened for silent runners since then.
-func (e *Expiry) Listened(since time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.since = since
-}
-
-// Pause has nobody have listened since then.
-func (e *Expiry) Pause(since time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.looked, e.since = since, since
-}
-
 func (g *Registrar) TakeOver(ctx context.Context, id string, r fleet.Runner) (uint64, string, error) {
 	return g.takeOver(ctx, id, r)
 }

@@ -55,6 +55,7 @@ var rooms = []struct {
 	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/mcpapi", "ao/coordinator/runners", "ao/coordinator/schemas"}},
 	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/journal"}},
 	{"ao/coordinator/webhook", []string{"ao/shared/..."}},
+	{"ao/coordinator/control/expiry", []string{"ao/shared/...", "ao/coordinator/journal"}},
 	{"ao/coordinator/control/queues", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/share"}},
 	{"ao/coordinator/control/retention", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal"}},
 	{"ao/coordinator/control/versions", []string{"ao/shared/...", "ao/nats/subject", "ao/coordinator/journal"}},
