@@ -40,7 +40,7 @@ type Registrar struct {
 	Abandon  func(all []journal.Active, why string) // gives them up beside who asks for it
 }
 
-// Register takes a runner in, or says why not; nothing of a refused one is kept (contract sections 2 and 5).
+// Register takes a runner in, or says why not; nothing of a refused one is kept.
 func (g *Registrar) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
 	if err := checkRunner(r); err != nil {
 		return fleet.Registered{}, err

@@ -18,7 +18,7 @@ const (
 
 // tooLarge is what broke a limit when the rule came, with how large it was then: it may shrink and not grow. The table ends empty.
 var tooLarge = map[string]int{
-	"ao/coordinator.Coordinator":     119,
+	"ao/coordinator.Coordinator":     108,
 	"ao/coordinator/journal.Journal": 128,
 }
 
