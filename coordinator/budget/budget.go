@@ -119,8 +119,13 @@ func (a *Account) Take(n int64) error {
 	if !a.limits() {
 		return nil
 	}
-	a.b.mu.Lock()
-	defer a.b.mu.Unlock()
+	return a.b.take(a, n)
+}
+
+// take is Take for an account of the budget's.
+func (b *Budget) take(a *Account, n int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if !a.take(n, true) {
 		return errFull
 	}

@@ -126,7 +126,7 @@ func TestRulesBite(t *testing.T) {
 		{"26 methods asked for", "worker/x.go", file("package worker\ntype x interface {\n" + strings.Repeat("\tF()\n", 26) + "}\n"), "ao/worker.x has 26 methods"},
 		{"8 fields of others", "worker/x.go", file(knowing(8)), ""},
 		{"9 fields of others", "worker/x.go", file(knowing(9)), "ao/worker.x has 9 fields of other packages' types, 8 are the most"},
-		{"another's lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.y.mu.RLock() }\n"), "ao/worker/process takes the lock of another type in 1 places, 0 are the most: worker/process/x.go:2:19"},
+		{"another's lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.y.mu.RLock() }\n"), "ao/worker/process takes the lock of another type: worker/process/x.go:2:19"},
 		{"another's lock in a constructor", "worker/process/x.go", file("package process\nvar _ = func() { x.y.mu.Lock() }\n"), "takes the lock of another type"},
 		{"the own lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.mu.Lock(); defer x.mu.Unlock() }\n"), ""},
 
@@ -193,12 +193,6 @@ func TestNothingIsTooLargeInVain(t *testing.T) {
 	for at := range tooLarge {
 		if methods[at] <= maxMethods && foreign[at] <= maxForeign {
 			t.Errorf("%s has %d methods and %d fields of others' types now: take it out of tooLarge", at, methods[at], foreign[at])
-		}
-	}
-	locks := locksOfOthers(h)
-	for pkg, n := range foreignLocks {
-		if len(locks[pkg]) < n {
-			t.Errorf("%s takes %d locks of others now: say so in foreignLocks", pkg, len(locks[pkg]))
 		}
 	}
 }
