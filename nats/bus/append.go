@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"ao/nats/subject"
@@ -14,6 +15,7 @@ import (
 	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 )
 
@@ -26,32 +28,6 @@ const (
 // maxBatches is how many batches one process has under way. The server takes 50 at once for all that write to a stream.
 const maxBatches = 16
 
-// JetStream's error codes that we act on.
-const (
-	codeStoreFailed  = 10077 // with the text perSubject: the subject has its one message
-	codeWrongLast    = 10071
-	codeInFlight     = 10164 // cluster: about a write still on its way; it may come to nothing
-	codeIncomplete   = 10176 // a batch whose beginning was refused unheard, or taken by another leader; nothing of it is written
-	codeManyBatches  = 10210 // too many batches are under way; nothing of this one is written
-	codeNoPeers      = 10005 // cluster: not enough servers that are there and have room
-	codeNoLeader     = 10009
-	codeOneServer    = 10074 // no replicas without a cluster
-	codeStreamExists = 10058
-	codeNoRoom       = 10047 // for a stream of that size
-	codeNoStorage    = 10023 // for a message
-	codeNoStream     = 10059
-	codeNoConsumer   = 10014
-	codeConsumerCfg  = 10012
-	codeConsumerIs   = 10148
-	codeConsumerName = 10013
-	codeConsumerGone = 10149
-)
-
-const (
-	perSubject = "maximum messages per subject exceeded"
-	maxBytes   = "maximum bytes exceeded"
-)
-
 // pubAck is JetStream's answer to a publish.
 type pubAck struct {
 	Seq   uint64 `json:"seq"`
@@ -62,14 +38,6 @@ type pubAck struct {
 		Text    string `json:"description"`
 	} `json:"error"`
 }
-
-// refusal is JetStream's no.
-type refusal struct {
-	code int
-	text string
-}
-
-func (r *refusal) Error() string { return fmt.Sprintf("JetStream: %s (%d)", r.text, r.code) }
 
 // written reads the usual answer, {"stream":…,"seq":N}, without more work than it needs.
 func written(answer []byte) (seq uint64, ok bool) {
@@ -112,10 +80,27 @@ func verdict(r *nats.Msg) (pubAck, error) {
 	return a, no
 }
 
+// Log writes: records to RUNS, each under a subject of its own, and events.
+type Log struct {
+	*Conn
+	reader  *Reader
+	group   *group        // perhaps another Bus's (Config.With)
+	slots   chan struct{} // one for each batch of AppendAll that is under way
+	crowded atomic.Int64  // until when a batch that is refused is not sent again, in nanoseconds
+}
+
+func newLog(conn *Conn, reader *Reader) *Log {
+	b := &Log{Conn: conn, reader: reader, slots: make(chan struct{}, maxBatches)}
+	if b.group = newGroup(b); conn.cfg.With != nil {
+		b.group = conn.cfg.With.group
+	}
+	return b
+}
+
 // Append writes one message whose subject has none yet. ErrTaken: it has. An Unavailable fault may mean that
 // it was written all the same (see Win). Appends that wait at the same moment share one write to disk; a lone
 // one never waits for company.
-func (b *Bus) Append(ctx context.Context, e Entry) (seq uint64, err error) {
+func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
 	if errors.Is(err, ErrTaken) {
 		return 0, b.sure(ctx, e)
@@ -125,7 +110,7 @@ func (b *Bus) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 
 // sure makes certain that a refusal is for good: a cluster's leader refuses also for the sake of a write that is still on its
 // way, and may die with it.
-func (b *Bus) sure(ctx context.Context, entries ...Entry) error {
+func (b *Log) sure(ctx context.Context, entries ...Entry) error {
 	if !b.clustered() {
 		return ErrTaken
 	}
@@ -140,10 +125,10 @@ func (b *Bus) sure(ctx context.Context, entries ...Entry) error {
 }
 
 // find gives the first message that one of the subjects has. In a cluster it looks for a second: who answers may lag behind.
-func (b *Bus) find(ctx context.Context, entries ...Entry) (Message, error) {
+func (b *Log) find(ctx context.Context, entries ...Entry) (Message, error) {
 	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
 		for _, e := range entries {
-			if m, err := b.Last(ctx, e.Subject); !errors.Is(err, ErrNone) {
+			if m, err := b.reader.Last(ctx, e.Subject); !errors.Is(err, ErrNone) {
 				return m, err
 			}
 		}
@@ -163,7 +148,7 @@ func neither(cause error) error {
 }
 
 // publish writes one message by itself.
-func (b *Bus) publish(ctx context.Context, e Entry) (uint64, error) {
+func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	began := b.meter.alone.Start()
 	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.brief(), subject.Runs)
 	b.meter.alone.Since(began)
@@ -181,7 +166,7 @@ func (b *Bus) publish(ctx context.Context, e Entry) (uint64, error) {
 // ErrTaken: at least one subject has its message, nothing was written. ErrCrowded: nothing was written, AppendEach may
 // do. A NATS that crashes meanwhile may leave the first of them: whoever reads them has to go on from each such
 // beginning (decision 0033).
-func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err error) {
+func (b *Log) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	switch {
 	case len(entries) == 0:
 		return 0, nil
@@ -204,7 +189,7 @@ func (b *Bus) AppendAll(ctx context.Context, entries ...Entry) (seq uint64, err 
 
 // AppendEach writes entries one after the other, in their order, and gives the last one's sequence. At the first that
 // is refused or not answered it stops: those before it stand.
-func (b *Bus) AppendEach(ctx context.Context, entries ...Entry) (seq uint64, err error) {
+func (b *Log) AppendEach(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	for _, e := range entries {
 		if seq, err = b.Append(ctx, e); err != nil {
 			return 0, err
@@ -214,7 +199,7 @@ func (b *Bus) AppendEach(ctx context.Context, entries ...Entry) (seq uint64, err
 }
 
 // slot waits until fewer than maxBatches are under way. Group commit has no need of one: it has one batch under way at most.
-func (b *Bus) slot(ctx context.Context) (free func(), err error) {
+func (b *Log) slot(ctx context.Context) (free func(), err error) {
 	wait, done := b.within(ctx, b.brief())
 	defer done()
 	select {
@@ -241,7 +226,7 @@ const doubt = 2 * time.Second
 
 // insist writes a batch, which is sent only once where another was refused in vain a moment ago: whoever has thousands
 // to write would wait for each of them.
-func (b *Bus) insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
+func (b *Log) insist(ctx context.Context, try func() (uint64, error)) (uint64, error) {
 	left := 500 * time.Millisecond
 	if time.Now().UnixNano() < b.crowded.Load() {
 		left = 0
@@ -270,7 +255,7 @@ func insist(ctx context.Context, left time.Duration, try func() (uint64, error))
 }
 
 // tryBatch is one atomic batch. Members go without waiting; the last one commits, and its answer is the batch's.
-func (b *Bus) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
+func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	if err := ctx.Err(); err != nil { // a batch without its end would stay open for a while
 		return 0, away(ctx, err)
 	}
@@ -311,7 +296,7 @@ func (b *Bus) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 // back, and mine says whether its body is the caller's own (it compares a nonce). nil: it stands and is mine.
 // ErrTaken: it is another's. An Unavailable fault: nobody can say yet; do the same again later, never give up
 // what depends on it.
-func (b *Bus) Win(ctx context.Context, e Entry, mine func(body []byte) bool) (seq uint64, err error) {
+func (b *Log) Win(ctx context.Context, e Entry, mine func(body []byte) bool) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
 	if err == nil {
 		return seq, nil
@@ -329,4 +314,28 @@ func (b *Bus) Win(ctx context.Context, e Entry, mine func(body []byte) bool) (se
 		return m.Seq, nil
 	}
 	return 0, ErrTaken
+}
+
+// Truncate purges what precedes a sequence of RUNS.
+func (b *Log) Truncate(ctx context.Context, before uint64) error {
+	return purge(ctx, b.Conn, subject.Runs, jetstream.WithPurgeSequence(before))
+}
+
+// Purge removes what a stream has under a filter, up to but not including a sequence (0: everything).
+func (b *Log) Purge(ctx context.Context, stream, filter string, before uint64) error {
+	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(filter)}
+	if before > 0 {
+		opts = append(opts, jetstream.WithPurgeSequence(before))
+	}
+	return purge(ctx, b.Conn, stream, opts...)
+}
+
+func purge(ctx context.Context, b *Conn, stream string, opts ...jetstream.StreamPurgeOpt) error {
+	ctx, done := b.linked(ctx)
+	defer done()
+	s, err := b.js.Stream(ctx, stream)
+	if err == nil {
+		err = s.Purge(ctx, opts...)
+	}
+	return away(ctx, wrap("purge "+stream, err))
 }

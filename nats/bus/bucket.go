@@ -15,7 +15,7 @@ import (
 
 // Bucket is a key-value bucket. Keys are letters, digits, and "-", "_", "=", ".", "/".
 type Bucket struct {
-	b    *Bus
+	b    *Store
 	name string
 }
 
@@ -37,7 +37,7 @@ type Change struct {
 const relist = time.Minute
 
 // Bucket gives the bucket of that name; it is looked for at the first use.
-func (b *Bus) Bucket(name string) *Bucket { return &Bucket{b, name} }
+func (b *Store) Bucket(name string) *Bucket { return &Bucket{b, name} }
 
 func (k *Bucket) kv(ctx context.Context) (jetstream.KeyValue, error) {
 	if kv := k.b.buckets.get(k.name); kv != nil {

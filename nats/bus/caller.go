@@ -29,7 +29,7 @@ func CallerOf(ctx context.Context) Caller {
 
 // withCaller adds who made a request. Where this process did not log in, requests cross no accounts: whoever sends one could
 // write the header itself.
-func (b *Bus) withCaller(ctx context.Context, m *nats.Msg) context.Context {
+func (b *Requests) withCaller(ctx context.Context, m *nats.Msg) context.Context {
 	text := m.Header.Get(callerHeader)
 	if text == "" || b.Door() == "" {
 		return ctx

@@ -28,7 +28,7 @@ type Seal func(events []Entry) Entry
 
 // Emitter writes a run's events without waiting for each. Its methods may be called at any time, from anywhere.
 type Emitter struct {
-	b    *Bus
+	b    *Conn
 	ctx  context.Context // ends when what has no answer yet is not wanted any more
 	seal Seal
 	id   string
@@ -54,12 +54,12 @@ type emission struct {
 }
 
 // Emitter makes an Emitter of single messages.
-func (b *Bus) Emitter() *Emitter { return b.Gatherer(context.Background(), nil) }
+func (b *Log) Emitter() *Emitter { return b.Gatherer(context.Background(), nil) }
 
 // Gatherer makes an Emitter that gathers events until seal makes a message of them. When ctx ends it gives up what has
 // no answer yet.
-func (b *Bus) Gatherer(ctx context.Context, seal Seal) *Emitter {
-	return &Emitter{b: b, ctx: ctx, seal: seal, id: nuid.Next()}
+func (b *Log) Gatherer(ctx context.Context, seal Seal) *Emitter {
+	return &Emitter{b: b.Conn, ctx: ctx, seal: seal, id: nuid.Next()}
 }
 
 // Emit sends a message, behind what is gathered. It waits only when too much is without an answer, at most until ctx
@@ -77,7 +77,7 @@ func (e *Emitter) Emit(ctx context.Context, subject string, body []byte) error {
 func (e *Emitter) Gather(ctx context.Context, event Entry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	most := e.b.mostPacked()
+	most := mostPacked(e.b.nc)
 	if e.weight+len(event.Body) > most {
 		e.together()
 	}
@@ -102,8 +102,8 @@ func (e *Emitter) Flush(ctx context.Context) (seq uint64, err error) {
 }
 
 // mostPacked is how many bytes of events go in one message: a server may be set to take smaller ones than a pack is.
-func (b *Bus) mostPacked() int {
-	if n := b.nc.MaxPayload(); n > 0 {
+func mostPacked(nc *nats.Conn) int {
+	if n := nc.MaxPayload(); n > 0 {
 		return int(min(run.MaxPack, n/2))
 	}
 	return run.MaxPack
@@ -176,7 +176,7 @@ func (e *Emitter) send(m Entry) {
 	}
 }
 
-func (em *emission) send(b *Bus) {
+func (em *emission) send(b *Conn) {
 	em.ack, em.m.Reply = nil, ""
 	if b.nc.IsConnected() {
 		em.ack, _ = b.js.PublishMsgAsync(em.m, jetstream.WithRetryAttempts(0)) // what comes behind it would overtake it

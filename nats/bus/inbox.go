@@ -23,7 +23,7 @@ const inboxWorkers = 64
 // Inbox calls do with what publishers leave, some at a time, shared with every other process that calls it. nil:
 // done. A fault that the publisher must mend (Invalid, Unauthorized, Forbidden, NotFound, Conflict, TooLarge): kept in
 // REJECTED with the reason. Anything else: again, after a pause. It returns when ctx has ended and do is done.
-func (b *Bus) Inbox(ctx context.Context, do func(context.Context, InboxMessage) error) error {
+func (b *Queues) Inbox(ctx context.Context, do func(context.Context, InboxMessage) error) error {
 	var busy atomic.Int64
 	var wg sync.WaitGroup
 	defer wg.Wait()

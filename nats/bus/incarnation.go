@@ -40,7 +40,7 @@ func inboxKey(before string, created time.Time, seq uint64) string {
 }
 
 // inboxKeys gives the inbox's messages their keys. It waits for a stream that isn't there.
-func (b *Bus) inboxKeys(ctx context.Context) (func(seq uint64) string, error) {
+func (b *Queues) inboxKeys(ctx context.Context) (func(seq uint64) string, error) {
 	for {
 		s, err := b.js.Stream(ctx, subject.Inbox)
 		if err == nil {

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -11,6 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// Queues hands out what waits: queued runs by their lanes, and what publishers leave at the inbox.
+type Queues struct{ *Conn }
 
 // LaneState is how far a lane's consumer is.
 type LaneState struct {
@@ -29,7 +31,7 @@ const ackWait = 5 * time.Second
 // EnsureLane makes the lane's consumer, starting at that sequence of RUNS (0 counts as 1). One that exists is
 // left as it is, wherever it started: it is created, never updated. One that is being deleted at this moment is made again after it; the
 // server may have torn the files of the new one away with those of the old, and what is left serves until a restart and no longer.
-func (b *Bus) EnsureLane(ctx context.Context, lane string, start uint64) error {
+func (b *Queues) EnsureLane(ctx context.Context, lane string, start uint64) error {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	name := subject.LaneDurable(lane)
@@ -76,7 +78,7 @@ func exists(err error) bool {
 }
 
 // LaneState gives the state of the lane's consumer, or ErrNone.
-func (b *Bus) LaneState(ctx context.Context, lane string) (LaneState, error) {
+func (b *Queues) LaneState(ctx context.Context, lane string) (LaneState, error) {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	var c jetstream.Consumer
@@ -98,7 +100,7 @@ func (b *Bus) LaneState(ctx context.Context, lane string) (LaneState, error) {
 }
 
 // DropLane deletes the lane's consumer; one that isn't there is no error.
-func (b *Bus) DropLane(ctx context.Context, lane string) error {
+func (b *Queues) DropLane(ctx context.Context, lane string) error {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	err := b.js.DeleteConsumer(ctx, subject.Runs, subject.LaneDurable(lane))
@@ -109,7 +111,7 @@ func (b *Bus) DropLane(ctx context.Context, lane string) error {
 }
 
 // Lanes lists the lanes that have a consumer.
-func (b *Bus) Lanes(ctx context.Context) (lanes []string, err error) {
+func (b *Queues) Lanes(ctx context.Context) (lanes []string, err error) {
 	ctx, done := b.linked(ctx)
 	defer done()
 	s, err := b.js.Stream(ctx, subject.Runs)
@@ -123,36 +125,4 @@ func (b *Bus) Lanes(ctx context.Context) (lanes []string, err error) {
 		}
 	}
 	return lanes, away(ctx, wrap("lanes", names.Err()))
-}
-
-// Truncate purges what precedes a sequence of RUNS.
-func (b *Bus) Truncate(ctx context.Context, before uint64) error {
-	return b.purge(ctx, subject.Runs, jetstream.WithPurgeSequence(before))
-}
-
-// Purge removes what a stream has under a filter, up to but not including a sequence (0: everything).
-func (b *Bus) Purge(ctx context.Context, stream, filter string, before uint64) error {
-	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(filter)}
-	if before > 0 {
-		opts = append(opts, jetstream.WithPurgeSequence(before))
-	}
-	return b.purge(ctx, stream, opts...)
-}
-
-func (b *Bus) purge(ctx context.Context, stream string, opts ...jetstream.StreamPurgeOpt) error {
-	ctx, done := b.linked(ctx)
-	defer done()
-	s, err := b.js.Stream(ctx, stream)
-	if err == nil {
-		err = s.Purge(ctx, opts...)
-	}
-	return away(ctx, wrap("purge "+stream, err))
-}
-
-// wrap says what was being done; nil stays nil.
-func wrap(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -1,6 +1,10 @@
 package bus
 
-import "ao/shared/metric"
+import (
+	"ao/shared/metric"
+
+	"github.com/nats-io/nats.go"
+)
 
 // meter is what a bus counts. Its zero value counts nothing.
 type meter struct {
@@ -11,12 +15,19 @@ type meter struct {
 	asked        *metric.Histogram
 }
 
+// health is what a connection tells of itself at each look.
+type health struct {
+	connected           func() bool
+	storage             func() error // nil: NATS writes
+	generation, dropped func() uint64
+}
+
 // newMeter makes the meter of a connection, by the connection's name, and has it looked at as long as the registry is.
-func newMeter(r *metric.Registry, b *Bus) (m meter) {
+func newMeter(r *metric.Registry, nc *nats.Conn, now health) (m meter) {
 	if r == nil {
 		return m
 	}
-	name := b.nc.Opts.Name
+	name := nc.Opts.Name
 	appends := r.Histogram("ao_nats_append_seconds", "How long NATS took to take records of the history: one by itself, or many as a batch. A disk that is slow to sync shows here first.", metric.Fast, "connection", "way")
 	m.alone, m.batch = appends.Of(name, "alone"), appends.Of(name, "batch")
 	m.together = r.Histogram("ao_nats_batch_records", "How many records a batch had, where appends that came together were written together.", metric.Many, "connection").Of(name)
@@ -29,24 +40,24 @@ func newMeter(r *metric.Registry, b *Bus) (m meter) {
 	dropped := r.Count("ao_nats_dropped_total", "How often messages were dropped since this process was too slow to take them.", "connection")
 	ends := r.CertificateExpiry()
 	r.AtScrape(func(s *metric.Scrape) {
-		if state, err := b.nc.TLSConnectionState(); err == nil && len(state.PeerCertificates) > 0 {
+		if state, err := nc.TLSConnectionState(); err == nil && len(state.PeerCertificates) > 0 {
 			s.Set(ends, float64(state.PeerCertificates[0].NotAfter.Unix()), "nats", name)
 		}
-		if own := b.nc.Opts.TLSConfig; own != nil && len(own.Certificates) > 0 && own.Certificates[0].Leaf != nil {
+		if own := nc.Opts.TLSConfig; own != nil && len(own.Certificates) > 0 && own.Certificates[0].Leaf != nil {
 			s.Set(ends, float64(own.Certificates[0].Leaf.NotAfter.Unix()), "nats_client", name)
 		}
 		v := 0.0
-		if b.Connected() {
+		if now.connected() {
 			v = 1
 		}
 		s.Set(up, v, name)
 		failing := 0.0
-		if b.Storage() != nil {
+		if now.storage() != nil {
 			failing = 1
 		}
 		s.Set(stuck, failing, name)
-		s.Set(again, float64(b.Generation()), name)
-		s.Set(dropped, float64(b.Dropped()), name)
+		s.Set(again, float64(now.generation()), name)
+		s.Set(dropped, float64(now.dropped()), name)
 	})
 	return m
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"ao/nats/subject"
@@ -28,7 +29,16 @@ type Payload struct {
 	Time  time.Time // of the newest part
 }
 
-func (b *Bus) objects(ctx context.Context) (jetstream.ObjectStore, error) {
+// Store keeps what is no record: definitions in buckets, payloads in parts.
+type Store struct {
+	*Conn
+	buckets buckets
+
+	mu       sync.Mutex
+	payloads jetstream.ObjectStore
+}
+
+func (b *Store) objects(ctx context.Context) (jetstream.ObjectStore, error) {
 	b.mu.Lock()
 	have := b.payloads
 	b.mu.Unlock()
@@ -39,17 +49,22 @@ func (b *Bus) objects(ctx context.Context) (jetstream.ObjectStore, error) {
 	if err != nil {
 		return nil, away(ctx, wrap("payloads", err))
 	}
-	b.mu.Lock()
-	b.payloads = os
-	b.mu.Unlock()
+	b.keep(os)
 	return os, nil
+}
+
+// keep notes the object store, not to be looked for again.
+func (b *Store) keep(os jetstream.ObjectStore) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.payloads = os
 }
 
 func part(name string, n int) string { return name + "/" + strconv.Itoa(n) }
 
 // PutPart keeps a part of a payload. Each part is an object of its own with a derived name, so that putting it
 // twice is harmless.
-func (b *Bus) PutPart(ctx context.Context, name string, n int, body []byte) error {
+func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) error {
 	ctx, done := b.writing(ctx, "OBJ_"+subject.Payloads, most(ctx))
 	defer done()
 	if len(body) > PartSize {
@@ -79,7 +94,7 @@ func kept(ctx context.Context, err error) error {
 }
 
 // GetPart gives a part of a payload, or ErrNone.
-func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
+func (b *Store) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 	if b.clustered() {
 		if body, err := b.leadersPart(ctx, part(name, n)); err != errManyMessages {
 			return body, err
@@ -106,7 +121,7 @@ func (b *Bus) GetPart(ctx context.Context, name string, n int) ([]byte, error) {
 var errManyMessages = errors.New("the object is not one message")
 
 // leadersPart reads an object from the leader: any other replica may have yet to catch up, and not know it.
-func (b *Bus) leadersPart(ctx context.Context, object string) ([]byte, error) {
+func (b *Store) leadersPart(ctx context.Context, object string) ([]byte, error) {
 	const stream, prefix = "OBJ_" + subject.Payloads, "$O." + subject.Payloads
 	for read := ""; ; {
 		m, _, err := b.leaders(ctx, stream, lookup{Subject: prefix + ".M." + base64.URLEncoding.EncodeToString([]byte(object))})
@@ -146,7 +161,7 @@ func digest(body []byte) string {
 }
 
 // ListPayloads gives every payload by name.
-func (b *Bus) ListPayloads(ctx context.Context) (map[string]Payload, error) {
+func (b *Store) ListPayloads(ctx context.Context) (map[string]Payload, error) {
 	ctx, done := b.linked(ctx)
 	defer done()
 	all := map[string]Payload{}
@@ -164,7 +179,7 @@ func (b *Bus) ListPayloads(ctx context.Context) (map[string]Payload, error) {
 }
 
 // DropPayloads removes the parts of payloads that gone says so of, by the payload's name and the part's time.
-func (b *Bus) DropPayloads(ctx context.Context, gone func(name string, at time.Time) bool) error {
+func (b *Store) DropPayloads(ctx context.Context, gone func(name string, at time.Time) bool) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err
@@ -187,7 +202,7 @@ func (b *Bus) DropPayloads(ctx context.Context, gone func(name string, at time.T
 }
 
 // DropPayload removes all parts of one payload, and what the object store notes of their removal.
-func (b *Bus) DropPayload(ctx context.Context, name string) error {
+func (b *Store) DropPayload(ctx context.Context, name string) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err
@@ -200,13 +215,13 @@ func (b *Bus) DropPayload(ctx context.Context, name string) error {
 			return kept(ctx, err)
 		}
 		note := "$O." + subject.Payloads + ".M." + base64.URLEncoding.EncodeToString([]byte(part(name, n)))
-		if err := b.Purge(ctx, "OBJ_"+subject.Payloads, note, 0); err != nil {
+		if err := purge(ctx, b.Conn, "OBJ_"+subject.Payloads, jetstream.WithPurgeSubject(note)); err != nil {
 			return err
 		}
 	}
 }
 
-func (b *Bus) parts(ctx context.Context, f func(name string, i *jetstream.ObjectInfo) error) error {
+func (b *Store) parts(ctx context.Context, f func(name string, i *jetstream.ObjectInfo) error) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ var (
 
 // puller asks a consumer for messages over one subscription. One goroutine owns it.
 type puller struct {
-	b      *Bus
+	b      *Conn
 	api    string
 	sub    *nats.Subscription
 	inbox  string
@@ -38,7 +38,7 @@ type puller struct {
 	pulls  uint64
 }
 
-func newPuller(b *Bus, stream, consumer string, room int) (*puller, error) {
+func newPuller(b *Conn, stream, consumer string, room int) (*puller, error) {
 	p := &puller{
 		b: b, api: "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer,
 		inbox: b.nc.NewInbox(), in: make(chan *nats.Msg, room), heard: time.Now(),

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"ao/nats/subject"
 	"ao/shared/fault"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // State is what RUNS holds.
@@ -24,8 +22,17 @@ type State struct {
 	Created     time.Time
 }
 
+// Reader reads RUNS and EVENTS: single records, pages of them, and all that comes.
+type Reader struct {
+	*Conn
+	asks      func(ctx context.Context, subject string, body []byte) ([]byte, error) // of a coordinator, what may not be read
+	states    states
+	seen      atomic.Pointer[link] // the one in which RUNS was last seen to hold what FollowRuns has read of it
+	disbelief time.Duration
+}
+
 // Last gives the one message of a subject of RUNS, or ErrNone.
-func (b *Bus) Last(ctx context.Context, subj string) (Message, error) {
+func (b *Reader) Last(ctx context.Context, subj string) (Message, error) {
 	if b.cfg.Confined {
 		return b.told(ctx, subj)
 	}
@@ -47,14 +54,14 @@ type Record struct {
 }
 
 // told is Last of who may not read: a coordinator looks.
-func (b *Bus) told(ctx context.Context, subj string) (m Message, err error) {
+func (b *Reader) told(ctx context.Context, subj string) (m Message, err error) {
 	ask, err := json.Marshal(RecordRequest{Subject: subj})
 	if err != nil {
 		return m, err
 	}
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
-	answer, err := b.Request(ctx, subject.Fleet(subject.OpRecord), ask)
+	answer, err := b.asks(ctx, subject.Fleet(subject.OpRecord), ask)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
 		return m, ErrNone
@@ -69,13 +76,13 @@ func (b *Bus) told(ctx context.Context, subj string) (m Message, err error) {
 }
 
 // Get gives the message of RUNS with that sequence, or ErrNone.
-func (b *Bus) Get(ctx context.Context, seq uint64) (Message, error) {
+func (b *Reader) Get(ctx context.Context, seq uint64) (Message, error) {
 	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, []byte(`{"seq":`+strconv.FormatUint(seq, 10)+`}`))
 	return b.surely(ctx, m, err, subject.Runs, lookup{Seq: seq})
 }
 
 // surely asks a stream's leader for what there is none of: in a cluster any replica may have said so, and have yet to catch up.
-func (b *Bus) surely(ctx context.Context, m Message, err error, stream string, what lookup) (Message, error) {
+func (b *Reader) surely(ctx context.Context, m Message, err error, stream string, what lookup) (Message, error) {
 	if !errors.Is(err, ErrNone) || !b.clustered() {
 		return m, err
 	}
@@ -83,96 +90,13 @@ func (b *Bus) surely(ctx context.Context, m Message, err error, stream string, w
 	return m, err
 }
 
-// lookup is which message is wanted: the one of a sequence, the last of a subject, or the first under a filter from a sequence on.
-type lookup struct {
-	Seq     uint64 `json:"seq,omitempty"`
-	Subject string `json:"last_by_subj,omitempty"`
-	Next    string `json:"next_by_subj,omitempty"`
-}
-
-// leaders asks a stream's leader, who never lags behind as the other replicas may: what was written a moment ago is there.
-func (b *Bus) leaders(ctx context.Context, stream string, what lookup) (m Message, header nats.Header, err error) {
-	ctx, done := b.within(ctx, b.brief())
-	defer done()
-	ask, err := json.Marshal(what)
-	if err != nil {
-		return m, nil, err
-	}
-	var r *nats.Msg
-	err = askAgain(ctx, func(ctx context.Context) (err error) {
-		r, err = b.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: ask}, b.brief())
-		return err
-	})
-	if err != nil {
-		return m, nil, err
-	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Header  []byte    `json:"hdrs"`
-			Body    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-	}
-	switch err := json.Unmarshal(r.Data, &answer); {
-	case err != nil:
-		return m, nil, err
-	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return m, nil, ErrNone
-	case answer.Error != nil:
-		return m, nil, away(ctx, wrap("stream "+stream, answer.Error))
-	}
-	if len(answer.Message.Header) > 0 {
-		if header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
-			return m, nil, err
-		}
-	}
-	return Message{answer.Message.Seq, answer.Message.Subject, answer.Message.Body, answer.Message.Time}, header, nil
-}
-
-func (b *Bus) direct(ctx context.Context, api string, ask []byte) (Message, error) {
-	ctx, done := b.within(ctx, b.brief())
-	defer done()
-	var r *nats.Msg
-	err := askAgain(ctx, func(ctx context.Context) (err error) {
-		r, err = b.request(ctx, &nats.Msg{Subject: api, Data: ask}, b.brief())
-		return err
-	})
-	if err != nil {
-		return Message{}, err
-	}
-	return stored(r)
-}
-
-// stored reads an answer of the direct get API.
-func stored(r *nats.Msg) (Message, error) {
-	switch status := r.Header.Get("Status"); status {
-	case "":
-	case "404":
-		return Message{}, ErrNone
-	default:
-		return Message{}, fmt.Errorf("direct get: %s %s", status, r.Header.Get("Description"))
-	}
-	seq, err := strconv.ParseUint(r.Header.Get("Nats-Sequence"), 10, 64)
-	if err != nil {
-		return Message{}, fmt.Errorf("direct get: sequence: %w", err)
-	}
-	at, err := time.Parse(time.RFC3339Nano, r.Header.Get("Nats-Time-Stamp"))
-	if err != nil {
-		return Message{}, fmt.Errorf("direct get: time: %w", err)
-	}
-	return Message{Seq: seq, Subject: r.Header.Get("Nats-Subject"), Body: r.Data, Time: at}, nil
-}
-
 // Events gives at most limit messages of EVENTS under a filter, with sequences greater than after, in order.
-func (b *Bus) Events(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
+func (b *Reader) Events(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Events, filter, after, limit)
 }
 
 // NextEvent gives the first message of EVENTS under a filter with a sequence greater than after, or ErrNone.
-func (b *Bus) NextEvent(ctx context.Context, filter string, after uint64) (Message, error) {
+func (b *Reader) NextEvent(ctx context.Context, filter string, after uint64) (Message, error) {
 	all, err := b.Events(ctx, filter, after, 1)
 	if err != nil {
 		return Message{}, err
@@ -185,7 +109,7 @@ func (b *Bus) NextEvent(ctx context.Context, filter string, after uint64) (Messa
 
 // LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none. In a cluster the leader says so: any
 // other replica may have yet to hear of it. While there is no leader what a replica knows has to do.
-func (b *Bus) LastEvent(ctx context.Context, filter string) (uint64, error) {
+func (b *Reader) LastEvent(ctx context.Context, filter string) (uint64, error) {
 	what := lookup{Subject: filter}
 	ask, err := json.Marshal(what)
 	if err != nil {
@@ -205,13 +129,13 @@ func (b *Bus) LastEvent(ctx context.Context, filter string) (uint64, error) {
 }
 
 // Records gives at most limit messages of RUNS under a filter, with sequences greater than after, in order.
-func (b *Bus) Records(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
+func (b *Reader) Records(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Runs, filter, after, limit)
 }
 
 // Follows tells whether RUNS holds any record with a sequence greater than after and at most as great as last. In a cluster its leader
 // says that there is none: a replica that lags, or cannot write any more, says so of what it has yet to get.
-func (b *Bus) Follows(ctx context.Context, after, last uint64) (bool, error) {
+func (b *Reader) Follows(ctx context.Context, after, last uint64) (bool, error) {
 	found, err := b.Records(ctx, subject.AllRuns, after, 1)
 	if err != nil || len(found) > 0 && found[0].Seq <= last {
 		return err == nil, err
@@ -224,7 +148,7 @@ func (b *Bus) Follows(ctx context.Context, after, last uint64) (bool, error) {
 }
 
 // read asks for pages until the limit or the end is reached.
-func (b *Bus) read(ctx context.Context, stream, filter string, after uint64, limit int) ([]Message, error) {
+func (b *Reader) read(ctx context.Context, stream, filter string, after uint64, limit int) ([]Message, error) {
 	ctx, done := b.linked(ctx)
 	defer done()
 	var all []Message
@@ -243,7 +167,7 @@ func (b *Bus) read(ctx context.Context, stream, filter string, after uint64, lim
 }
 
 // page is one batched direct get.
-func (b *Bus) page(ctx context.Context, stream, filter string, after uint64, n int) (page []Message, more bool, err error) {
+func (b *Reader) page(ctx context.Context, stream, filter string, after uint64, n int) (page []Message, more bool, err error) {
 	ask, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20})
 	if err != nil {
 		return nil, false, err

@@ -34,17 +34,17 @@ func newCall() *call {
 }
 
 // request sends a message and waits for the answer, so long at most, and no longer than the connection holds.
-func (b *Bus) request(ctx context.Context, m *nats.Msg, most time.Duration) (*nats.Msg, error) {
+func (b *Conn) request(ctx context.Context, m *nats.Msg, most time.Duration) (*nats.Msg, error) {
 	return b.ask(ctx, m, most, nil)
 }
 
 // write is request for a message to be stored: it is not sent, or given up, where the server does not write to that stream.
-func (b *Bus) write(ctx context.Context, m *nats.Msg, most time.Duration, stream string) (*nats.Msg, error) {
+func (b *Conn) write(ctx context.Context, m *nats.Msg, most time.Duration, stream string) (*nats.Msg, error) {
 	return b.ask(ctx, m, most, b.sinks[stream])
 }
 
 // ask is request, and write where to is not nil.
-func (b *Bus) ask(ctx context.Context, m *nats.Msg, most time.Duration, to *sink) (*nats.Msg, error) {
+func (b *Conn) ask(ctx context.Context, m *nats.Msg, most time.Duration, to *sink) (*nats.Msg, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, away(ctx, err)
 	}

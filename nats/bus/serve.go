@@ -25,9 +25,12 @@ const (
 	waitingBytes = 64 << 20
 )
 
+// Requests asks other processes, and answers them.
+type Requests struct{ *Conn }
+
 // Request asks and gives the answer. ErrNobody: nobody listens on that subject. A fault that the answering side
 // returned comes back as that fault. Without a deadline in ctx it waits 10 s.
-func (b *Bus) Request(ctx context.Context, subject string, body []byte) ([]byte, error) {
+func (b *Requests) Request(ctx context.Context, subject string, body []byte) ([]byte, error) {
 	most := patience
 	if end, ok := ctx.Deadline(); ok {
 		most = time.Until(end)
@@ -63,7 +66,7 @@ func readFault(kind string, body []byte) error {
 // Serve answers requests on a subject until ctx ends, and then until those under way are answered. Processes
 // with the same queue share them; with an empty queue each process gets all. f runs in many goroutines; its
 // error goes back as a fault.
-func (b *Bus) Serve(ctx context.Context, subject, queue string, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
+func (b *Requests) Serve(ctx context.Context, subject, queue string, f func(ctx context.Context, subject string, body []byte) ([]byte, error)) error {
 	d, err := b.Open(subject, queue)
 	if err != nil {
 		return away(ctx, err)
@@ -73,12 +76,12 @@ func (b *Bus) Serve(ctx context.Context, subject, queue string, f func(ctx conte
 
 // Door is a subject whose requests already come here; they wait for Serve.
 type Door struct {
-	b   *Bus
+	b   *Requests
 	sub *nats.Subscription
 }
 
 // Open is the first half of Serve: when it returns without an error, who asks finds somebody.
-func (b *Bus) Open(subject, queue string) (d *Door, err error) {
+func (b *Requests) Open(subject, queue string) (d *Door, err error) {
 	d = &Door{b: b}
 	if queue == "" {
 		d.sub, err = b.nc.SubscribeSync(subject)
@@ -166,16 +169,8 @@ func (l *load) give(n int) {
 	l.more.Signal()
 }
 
-// drain ends a subscription to a channel; what was on its way then lies in the channel.
-func (b *Bus) drain(sub *nats.Subscription) {
-	if b.nc.IsConnected() && sub.Drain() == nil {
-		b.nc.FlushTimeout(time.Second)
-	}
-	sub.Unsubscribe()
-}
-
 // answer sends a handler's value or error to who asked.
-func (b *Bus) answer(m *nats.Msg, body []byte, err error) {
+func (b *Requests) answer(m *nats.Msg, body []byte, err error) {
 	if !subject.Answerable(m.Reply) {
 		if err != nil {
 			b.log.Debug("a message without a reply subject that may be answered", "subject", m.Subject, "err", err)

@@ -17,11 +17,11 @@ type Delivery struct {
 	Header   map[string][]string
 	Attempts uint64 // deliveries so far, this one included; hand-backs count too
 
-	b     *Bus
+	b     *Conn
 	reply string
 }
 
-func (b *Bus) delivery(m *nats.Msg) (Delivery, bool) {
+func deliveryOf(b *Conn, m *nats.Msg) (Delivery, bool) {
 	o, ok := readOrigin(m.Reply)
 	if !ok {
 		return Delivery{}, false

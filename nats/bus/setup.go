@@ -34,7 +34,7 @@ const least = 16 << 20
 func (b *Bus) Setup(ctx context.Context) error {
 	var said time.Time
 	for {
-		err := b.setup(ctx)
+		err := (&setup{Conn: b.Conn, kept: b.Store}).all(ctx)
 		b.cramped.Store(nil)
 		if err == nil && b.cfg.Made != nil {
 			b.cfg.Made()
@@ -56,7 +56,14 @@ func (b *Bus) Setup(ctx context.Context) error {
 	}
 }
 
-func (b *Bus) setup(ctx context.Context) error {
+// setup is one pass over all that is to be there.
+type setup struct {
+	*Conn
+	kept  *Store
+	share float64 // of its size that a cluster's stream is made with; that of RUNS says it
+}
+
+func (b *setup) all(ctx context.Context) error {
 	for _, cfg := range b.streams() {
 		if err := b.try(ctx, "stream "+cfg.Name, func(ctx context.Context) error { return b.stream(ctx, cfg) }); err != nil {
 			return err
@@ -83,7 +90,7 @@ func (b *Bus) setup(ctx context.Context) error {
 }
 
 // try does one step of the set-up; an Unavailable fault is worth another try.
-func (b *Bus) try(ctx context.Context, what string, step func(context.Context) error) error {
+func (b *setup) try(ctx context.Context, what string, step func(context.Context) error) error {
 	within, done := b.linked(ctx)
 	defer done()
 	err := askAgain(within, step)
@@ -103,7 +110,7 @@ func (b *Bus) try(ctx context.Context, what string, step func(context.Context) e
 }
 
 // streams are the four streams, RUNS first: its layout decides.
-func (b *Bus) streams() []jetstream.StreamConfig {
+func (b *setup) streams() []jetstream.StreamConfig {
 	meta := map[string]string{layoutKey: layout}
 	all := []jetstream.StreamConfig{{
 		// One message per subject, ever: the compare-and-set that everything rests on.
@@ -130,7 +137,7 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 }
 
 // stream looks at the stream that is there, or makes it. Where it is there nothing is asked of the server's room.
-func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
+func (b *setup) stream(ctx context.Context, want jetstream.StreamConfig) error {
 	one, err := b.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		one, err = b.create(ctx, want)
@@ -152,7 +159,7 @@ func (b *Bus) stream(ctx context.Context, want jetstream.StreamConfig) error {
 }
 
 // create makes a stream, or takes the one that somebody else just made.
-func (b *Bus) create(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
+func (b *setup) create(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	want = b.portioned(want)
 	made, err := b.js.CreateStream(ctx, want)
 	if noRoom(err) && (want.Name == subject.Runs || !b.clustered()) {
@@ -170,7 +177,7 @@ func noRoom(err error) bool {
 }
 
 // halved makes a stream half as large, or half of that, until there is room.
-func (b *Bus) halved(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
+func (b *setup) halved(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	for {
 		want.MaxBytes = max(want.MaxBytes/2, least)
 		made, err := b.js.CreateStream(ctx, want)
@@ -186,7 +193,7 @@ func (b *Bus) halved(ctx context.Context, want jetstream.StreamConfig) (jetstrea
 const wholeKey = "ao.whole"
 
 // portioned is a stream as the server is asked for it: RUNS for all streams together, the others by what came of RUNS.
-func (b *Bus) portioned(want jetstream.StreamConfig) jetstream.StreamConfig {
+func (b *setup) portioned(want jetstream.StreamConfig) jetstream.StreamConfig {
 	if want.Name != subject.Runs {
 		want.MaxBytes = max(int64(float64(want.MaxBytes)*b.share), least)
 		return want
@@ -198,7 +205,7 @@ func (b *Bus) portioned(want jetstream.StreamConfig) jetstream.StreamConfig {
 
 // part gives RUNS its part of the room that was found with it: as much as is asked for where there is room for all streams, else of
 // half of it, since buckets and payloads come on top. Any coordinator may do it, as often as it likes.
-func (b *Bus) part(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
+func (b *setup) part(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	if share := portion(have.MaxBytes, b.sum()) / 2; share < 0.5 {
 		want.MaxBytes = max(int64(float64(want.MaxBytes)*share), least)
 		b.log.WarnContext(ctx, "NATS has little room, the streams are smaller than asked for", "stream", want.Name, "max_bytes", want.MaxBytes)
@@ -209,7 +216,7 @@ func (b *Bus) part(ctx context.Context, have, want jetstream.StreamConfig) (jets
 }
 
 // sum is what all streams are to hold together.
-func (b *Bus) sum() (bytes int64) {
+func (b *setup) sum() (bytes int64) {
 	for _, cfg := range b.streams() {
 		bytes += cfg.MaxBytes
 	}
@@ -226,7 +233,7 @@ func portion(have, want int64) float64 {
 
 // migrate is the one way from an older layout to this one, and to another number of replicas. What an operator
 // has set on the stream (its size, its age) stays.
-func (b *Bus) migrate(ctx context.Context, have, want jetstream.StreamConfig) error {
+func (b *setup) migrate(ctx context.Context, have, want jetstream.StreamConfig) error {
 	major, minor, err := readLayout(have.Metadata[layoutKey])
 	if err != nil {
 		return err
@@ -269,7 +276,7 @@ func readLayout(text string) (major, minor int, err error) {
 	return major, minor, nil
 }
 
-func (b *Bus) bucket(ctx context.Context, name string) error {
+func (b *setup) bucket(ctx context.Context, name string) error {
 	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
 	if name == subject.Idempotency {
 		cfg.TTL = b.cfg.KeyMaxAge
@@ -286,13 +293,13 @@ func (b *Bus) bucket(ctx context.Context, name string) error {
 		}
 	}
 	if err == nil {
-		b.buckets.put(name, kv) // not to be looked for again
+		b.kept.buckets.put(name, kv) // not to be looked for again
 	}
 	return err
 }
 
 // fits says whether the stream of a bucket is there as it is to be: then nothing is asked of the server's room.
-func (b *Bus) fits(ctx context.Context, stream string, replicas int, age time.Duration) (bool, error) {
+func (b *setup) fits(ctx context.Context, stream string, replicas int, age time.Duration) (bool, error) {
 	s, err := b.js.Stream(ctx, stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return false, nil
@@ -304,7 +311,7 @@ func (b *Bus) fits(ctx context.Context, stream string, replicas int, age time.Du
 	return have.Replicas == replicas && have.MaxAge == age, nil
 }
 
-func (b *Bus) store(ctx context.Context) error {
+func (b *setup) store(ctx context.Context) error {
 	cfg := jetstream.ObjectStoreConfig{Bucket: subject.Payloads, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
 	fits, err := b.fits(ctx, "OBJ_"+subject.Payloads, cfg.Replicas, 0)
 	var store jetstream.ObjectStore
@@ -318,9 +325,7 @@ func (b *Bus) store(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		b.mu.Lock()
-		b.payloads = store
-		b.mu.Unlock()
+		b.kept.keep(store)
 	}
 	return err
 }

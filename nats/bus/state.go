@@ -26,7 +26,7 @@ type told struct {
 }
 
 // State gives the state of RUNS, from its leader: it has what was written before State was called, by whomever.
-func (b *Bus) State(ctx context.Context) (State, error) {
+func (b *Reader) State(ctx context.Context) (State, error) {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	answer := make(chan told, 1)
@@ -42,7 +42,7 @@ func (b *Bus) State(ctx context.Context) (State, error) {
 }
 
 // askState asks until nobody waits for an answer.
-func (b *Bus) askState() {
+func (b *Reader) askState() {
 	for {
 		var asked []chan<- told
 		s, err := b.streamState(context.Background(), subject.Runs, func() { asked = b.states.join(asked) })
@@ -81,12 +81,12 @@ func (f *states) idle() bool {
 }
 
 // StreamState gives the state of a stream, from its leader.
-func (b *Bus) StreamState(ctx context.Context, stream string) (State, error) {
+func (b *Reader) StreamState(ctx context.Context, stream string) (State, error) {
 	return b.streamState(ctx, stream, func() {})
 }
 
 // streamState calls sending before each request that it sends.
-func (b *Bus) streamState(ctx context.Context, stream string, sending func()) (State, error) {
+func (b *Reader) streamState(ctx context.Context, stream string, sending func()) (State, error) {
 	ctx, done := b.within(ctx, b.brief())
 	defer done()
 	var s jetstream.Stream

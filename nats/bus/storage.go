@@ -30,7 +30,7 @@ const prompt = 250 * time.Millisecond
 
 // Storage is nil as long as NATS writes what it is asked to, as far as is known; else an Unavailable fault with the cause. It asks
 // nobody (see CheckStorage).
-func (b *Bus) Storage() error {
+func (b *Conn) Storage() error {
 	if err := b.disk(); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (b *Bus) Storage() error {
 }
 
 // CheckStorage finds out whether NATS writes to RUNS, without writing anything: it is for whom nobody's writes would tell.
-func (b *Bus) CheckStorage(ctx context.Context) error {
+func (b *Conn) CheckStorage(ctx context.Context) error {
 	s := b.sinks[subject.Runs]
 	if !s.busy.Load() && s.examinable() && s.probe(ctx) == unanswered {
 		s.suspect()
@@ -55,7 +55,7 @@ func (b *Bus) CheckStorage(ctx context.Context) error {
 }
 
 // disk is what an embedded server says of its disk.
-func (b *Bus) disk() error {
+func (b *Conn) disk() error {
 	if b.cfg.Disk == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (b *Bus) disk() error {
 
 // sink is a stream as something that is written to.
 type sink struct {
-	b      *Bus
+	b      *Conn
 	stream string
 	now    atomic.Pointer[condition]
 	busy   atomic.Bool // it is being examined
@@ -80,7 +80,7 @@ type condition struct {
 	over chan struct{}
 }
 
-func newSinks(b *Bus) map[string]*sink {
+func newSinks(b *Conn) map[string]*sink {
 	all := map[string]*sink{}
 	for _, stream := range []string{subject.Runs, subject.Rejected, "KV_" + subject.Agents, "KV_" + subject.Schemas, "KV_" + subject.Runners, "KV_" + subject.Lanes,
 		"KV_" + subject.Idempotency, "KV_" + subject.Secrets, "OBJ_" + subject.Payloads} {
@@ -221,7 +221,7 @@ func (s *sink) question(ctx context.Context) *nats.Msg {
 	if s.stream != subject.Runs {
 		return nil
 	}
-	m, err := s.b.first(ctx)
+	m, err := s.first(ctx)
 	if err != nil {
 		return nil
 	}
@@ -229,17 +229,17 @@ func (s *sink) question(ctx context.Context) *nats.Msg {
 }
 
 // first is the oldest message of RUNS.
-func (b *Bus) first(ctx context.Context) (m Message, err error) {
+func (s *sink) first(ctx context.Context) (m Message, err error) {
 	ask, err := json.Marshal(lookup{Seq: 1, Next: subject.AllRuns})
 	if err != nil {
 		return m, err
 	}
-	return b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, ask)
+	return s.b.direct(ctx, "$JS.API.DIRECT.GET."+subject.Runs, ask)
 }
 
 // writing is ctx for a write to a stream: it ends after so long at most, when the connection is lost, and with the cause where the
 // server does not write to the stream.
-func (b *Bus) writing(ctx context.Context, stream string, most time.Duration) (context.Context, context.CancelFunc) {
+func (b *Conn) writing(ctx context.Context, stream string, most time.Duration) (context.Context, context.CancelFunc) {
 	s := b.sinks[stream]
 	wait, lose := context.WithCancelCause(ctx)
 	wait, done := b.within(wait, most)

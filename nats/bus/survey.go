@@ -10,7 +10,7 @@ import (
 
 // Survey asks all who listen to a subject, and gives the answers that come within a time. Nobody listening is no answer, and
 // no error.
-func (b *Bus) Survey(ctx context.Context, subj string, within time.Duration) (answers [][]byte, err error) {
+func (b *Requests) Survey(ctx context.Context, subj string, within time.Duration) (answers [][]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	sub, err := b.nc.SubscribeSync(b.nc.NewInbox())

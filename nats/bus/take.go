@@ -19,7 +19,7 @@ const lineRoom = 2048
 // Taker takes runs from lanes into slots that are counted elsewhere. It asks for messages only while slots are
 // free, for no more than are free, and hands back at once what comes when none is.
 type Taker struct {
-	b    *Bus
+	b    *Conn
 	free func() int
 	do   func(context.Context, Delivery)
 
@@ -38,8 +38,8 @@ type line struct {
 // Taker makes a Taker. free gives the number of free slots. do gets a delivery; it must have taken its slot when
 // it returns, and must not block: the work goes on in a goroutine of its own. Both are called by one goroutine
 // at a time.
-func (b *Bus) Taker(free func() int, do func(context.Context, Delivery)) *Taker {
-	return &Taker{b: b, free: free, do: do, lines: map[*line]struct{}{}}
+func (b *Queues) Taker(free func() int, do func(context.Context, Delivery)) *Taker {
+	return &Taker{b: b.Conn, free: free, do: do, lines: map[*line]struct{}{}}
 }
 
 // Wake says that slots have become free. It costs little and never blocks.
@@ -167,7 +167,7 @@ func (t *Taker) hand(ctx context.Context, l *line, m *nats.Msg) error {
 	if err != nil || !record {
 		return err
 	}
-	d, ok := t.b.delivery(m)
+	d, ok := deliveryOf(t.b, m)
 	if !ok {
 		return nil
 	}
@@ -214,7 +214,7 @@ func (t *Taker) leave(l *line) {
 // giveBack hands back what came to a line that leaves: with a pause, so that it doesn't come to the same line.
 func (t *Taker) giveBack(l *line, m *nats.Msg) {
 	if record, _ := l.p.hear(m); record {
-		if d, ok := t.b.delivery(m); ok {
+		if d, ok := deliveryOf(t.b, m); ok {
 			d.Later(5 * quiet)
 		}
 	}

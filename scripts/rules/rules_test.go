@@ -123,6 +123,8 @@ func TestRulesBite(t *testing.T) {
 		{"26 methods in a test", "worker/x_test.go", file(wide("package worker\n", 26)), ""},
 		{"26 methods of who wires all", "coordinator/serve/x.go", file(wide("package serve\n", 26)), ""},
 		{"26 methods by embedding", "worker/x.go", file(wide("package worker\ntype y struct { *x }\nfunc (y) own() {}\n", 25)), "ao/worker.y has 26 methods"},
+		{"26 methods of a part of the bus", "nats/bus/x.go", file(wide("package bus\n", 26)), "ao/nats/bus.x has 26 methods, 25 are the most"},
+		{"26 methods of the bus by embedding", "nats/bus/x.go", file(wide("package bus\ntype y struct { *x }\nfunc (y) own() {}\n", 25)), ""},
 		{"26 methods asked for", "worker/x.go", file("package worker\ntype x interface {\n" + strings.Repeat("\tF()\n", 26) + "}\n"), "ao/worker.x has 26 methods"},
 		{"8 fields of others", "worker/x.go", file(knowing(8)), ""},
 		{"9 fields of others", "worker/x.go", file(knowing(9)), "ao/worker.x has 9 fields of other packages' types, 8 are the most"},
