@@ -17,15 +17,18 @@ const (
 // its next trial, in which a crowd waits for it.
 const byFar = 3
 
+// way is what one way of appending was last worth.
+type way struct {
+	rate float64   // answers a second; 0: never tried
+	at   time.Time // when that was
+}
+
 // pace tells whether a crowd's appends should go as batches. It tries both ways and keeps the one in which more are answered,
 // instead of asking anybody to configure it: with a sync to disk per write that is batches, without one it is not. What a
 // message or a batch takes tells less: both wait for what other processes write to the same server.
 type pace struct {
-	batches bool // the way that is taken
-	ways    [2]struct {
-		rate float64   // answers a second; 0: never tried
-		at   time.Time // when that was
-	}
+	batches bool      // the way that is taken
+	ways    [2]way    // one by one, and as batches
 	vain    int       // trials in a row that the other way has lost
 	trying  bool      // this is such a trial
 	since   time.Time // the trial's begin; zero: none is under way
@@ -63,16 +66,19 @@ func (p *pace) answered(n, load int, now time.Time) {
 	if took < trial {
 		return
 	}
-	answers, crowd := p.answers, 2*p.crowded > p.answers
+	rate, crowd := float64(p.answers)/took.Seconds(), 2*p.crowded > p.answers
 	p.since, p.answers, p.crowded = now, 0, 0
-	if !crowd { // nothing to learn
-		return
+	if crowd { // else there is nothing to learn
+		p.judge(rate, now)
 	}
+}
+
+// judge takes what the way that is taken has answered a second, and chooses the one to take from now on.
+func (p *pace) judge(rate float64, now time.Time) {
 	this, other := &p.ways[0], &p.ways[1]
 	if p.batches {
 		this, other = other, this
 	}
-	rate := float64(answers) / took.Seconds()
 	if this.rate > 0 && !p.trying { // a trial is judged by itself
 		rate = (this.rate + rate) / 2
 	}
