@@ -104,7 +104,6 @@ type Coordinator struct {
 	Expiry     *expiry.Controller
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
-	Journal    *journal.Journal
 	bus        *bus.Bus
 	log        *slog.Logger
 	keys       *keys
@@ -131,17 +130,30 @@ type Coordinator struct {
 	started    atomic.Bool // keys and registries are read
 
 	scheduler *control.Scheduler
+
+	Journal struct { // the whole read model; what is wired asks it by interfaces of its own
+		*journal.Projection
+		*journal.Index
+		*journal.Lives
+		*journal.Agenda
+		*journal.Overlay
+		*journal.Reader
+		*journal.Lists
+		*journal.Feed
+		*journal.Follower
+	}
 }
 
 // New wires a coordinator; Run makes it work.
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: newKeys()}
-	c.Journal = journal.New(cfg.Bus, journal.Config{
+	history := journal.New(cfg.Bus, journal.Config{
 		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
 		Key:     c.keys.Of,
 		Checked: c.keys.Marked,
 	})
+	wireHistory(c, history)
 	wireRegistry(c)
 	c.defining()
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
@@ -158,6 +170,13 @@ func New(cfg Config) *Coordinator {
 	c.submitting()
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
+}
+
+// wireHistory puts the parts of the read model together.
+func wireHistory(c *Coordinator, p journal.Parts) {
+	h := &c.Journal
+	h.Projection, h.Index, h.Lives, h.Agenda, h.Overlay = p.Projection, p.Index, p.Lives, p.Agenda, p.Overlay
+	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower
 }
 
 // recording wires what writes records.

@@ -62,8 +62,8 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	if m, err := f.c.bus.Last(t.Context(), late); !errors.Is(err, bus.ErrNone) {
 		t.Errorf("the late record stands as record %d, %v", m.Seq, err)
 	}
-	want := seen(t, f.c.Journal)
-	for say, j := range map[string]*journal.Journal{"the other coordinator": other.Journal, "who reads anew": anew(t, f.c)} {
+	want := seen(t, f.c.Journal.Lists)
+	for say, j := range map[string]*journal.Lists{"the other coordinator": other.Journal.Lists, "who reads anew": anew(t, f.c)} {
 		if got := seen(t, j); got != want {
 			t.Errorf("%s sees\n%s\nwant\n%s", say, got, want)
 		}

@@ -15,20 +15,20 @@ import (
 )
 
 // anew is a journal that reads what the stream holds now.
-func anew(t testing.TB, c *Coordinator) *journal.Journal {
+func anew(t testing.TB, c *Coordinator) *journal.Lists {
 	t.Helper()
 	j := journal.New(c.bus, journal.Config{Log: natstest.Log(t), Key: c.keys.Of})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { j.Run(ctx) })
+	wg.Go(func() { j.Follower.Run(ctx) })
 	t.Cleanup(wg.Wait)
 	t.Cleanup(cancel)
-	natstest.Until(t, "another journal has read all", func() bool { return j.Ready() == nil })
-	return j
+	natstest.Until(t, "another journal has read all", func() bool { return j.Follower.Ready() == nil })
+	return j.Lists
 }
 
 // seen is all that readers see.
-func seen(t testing.TB, j *journal.Journal) string {
+func seen(t testing.TB, j *journal.Lists) string {
 	t.Helper()
 	runs, err := j.Runs(t.Context(), journal.Query{Limit: 1000})
 	if err != nil {
@@ -75,7 +75,7 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", tt.id, got, tt.want)
 		}
 	}
-	if got, want := seen(t, anew(t, f.c)), seen(t, f.c.Journal); got != want {
+	if got, want := seen(t, anew(t, f.c)), seen(t, f.c.Journal.Lists); got != want {
 		t.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}
 	left, err := f.c.bus.Records(t.Context(), "ao.runs."+subject.Partition(parent.SessionID)+".*."+parent.RunID+".>", 0, 10)
@@ -144,7 +144,7 @@ func TestATurnBehindADeletion(t *testing.T) {
 		if err != nil {
 			t.Errorf("again %t: %v", again, err)
 		}
-		if live, fresh := seen(t, f.c.Journal), seen(t, anew(t, f.c)); live != fresh || strings.Contains(fresh, s.RunID) {
+		if live, fresh := seen(t, f.c.Journal.Lists), seen(t, anew(t, f.c)); live != fresh || strings.Contains(fresh, s.RunID) {
 			t.Errorf("again %t: live\n%s\nfresh\n%s", again, live, fresh)
 		}
 	}

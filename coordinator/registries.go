@@ -45,13 +45,13 @@ func (c *Coordinator) defining() {
 
 // wireRunners makes how runners come and go.
 func wireRunners(c *Coordinator) {
-	attempts := func(runner string) []journal.Active { return begunBy(c.Journal, runner) }
+	attempts := func(runner string) []journal.Active { return begunBy(c.Journal.Lives, runner) }
 	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands}
 	c.Registrar = &runners.Registrar{
 		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.beatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
 		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.Queues,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
-		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal) }, Abandon: c.leases.giveUp,
+		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal.Lives) }, Abandon: c.leases.giveUp,
 	}
 	c.Expiry = expiry.New(expiry.Config{
 		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Leaving,

@@ -128,7 +128,7 @@ func (f family) passes(a Accepted) {
 func (f family) sameForAll() {
 	f.Helper()
 	f.c.retained.Truncate(f.Context(), retention.Step) // one that was cut off may have truncated the stream and not the fold
-	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.Journal); got != want {
+	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.Journal.Lists); got != want {
 		f.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}
 }

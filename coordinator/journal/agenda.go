@@ -9,7 +9,7 @@ import (
 
 // Agenda is what there is to do: turns to be queued, results to be checked, parents and receivers to be told, history to be truncated.
 // What names things since it was asked last has one reader.
-type Agenda struct{ p *core }
+type Agenda struct{ p *Projection }
 
 // Due are those that became ready to be told since it was asked last.
 func (x *Agenda) Due() []Owing {

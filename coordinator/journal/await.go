@@ -7,7 +7,7 @@ type await struct {
 }
 
 // reached wakes those who wait for a sequence that the fold has now. It wants the lock.
-func (p *core) reached() {
+func (p *Projection) reached() {
 	seq := max(p.fold.seq, p.empty)
 	if len(p.awaits) == 0 || seq < p.due {
 		return
@@ -27,7 +27,7 @@ func (p *core) reached() {
 	p.awaits = still
 }
 
-func (p *core) await(seq uint64) chan struct{} {
+func (p *Projection) await(seq uint64) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	done := make(chan struct{})
@@ -42,7 +42,7 @@ func (p *core) await(seq uint64) chan struct{} {
 	return done
 }
 
-func (p *core) unawait(done chan struct{}) {
+func (p *Projection) unawait(done chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, a := range p.awaits {
@@ -57,14 +57,14 @@ func (p *core) unawait(done chan struct{}) {
 }
 
 // Wrote notes the sequence of a record that this process wrote.
-func (p *core) Wrote(seq uint64) {
+func (p *Projection) Wrote(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wrote = max(p.wrote, seq)
 }
 
 // written is the newest sequence that Wrote was told of.
-func (p *core) written() uint64 {
+func (p *Projection) written() uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.wrote

@@ -76,7 +76,7 @@ func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
 
 // A journal that has not read all says of no run that there is none.
 func TestNobodyIsUnknownBeforeAllIsRead(t *testing.T) {
-	j := New(natstest.Bus(t), Config{Log: natstest.Log(t)})
+	j := joined(natstest.Bus(t), Config{Log: natstest.Log(t)})
 	if _, err := j.Get(t.Context(), run.NewID()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("a run: %v", err)
 	}

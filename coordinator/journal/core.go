@@ -11,9 +11,9 @@ import (
 	"ao/shared/run"
 )
 
-// core is the folded state behind its one lock, who waits for it, and who hears of it. It knows records alone: what they come from is
+// Projection is the folded state behind its one lock, who waits for it, and who hears of it. It knows records alone: what they come from is
 // the Follower's business. Nobody else touches the lock: queries look by read, and change.
-type core struct {
+type Projection struct {
 	log     *slog.Logger
 	tell    func(Change) // Config.Observe
 	tellDue func(Effect) // Config.Due
@@ -36,7 +36,7 @@ type core struct {
 }
 
 // renew forgets everything; it all can be made again (invariant 4). Who waits for a sequence of the old history waits no more.
-func (p *core) renew() {
+func (p *Projection) renew() {
 	p.live.Store(false)
 	p.bodies.clear()
 	p.mu.Lock()
@@ -51,7 +51,7 @@ func (p *core) renew() {
 }
 
 // adopt takes a fold that was read from a snapshot in the place of the empty one.
-func (p *core) adopt(f *fold) {
+func (p *Projection) adopt(f *fold) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f.checked, f.version = p.fold.checked, p.fold.version
@@ -60,14 +60,14 @@ func (p *core) adopt(f *fold) {
 }
 
 // Forget drops what precedes the stream's first sequence: runs whose beginning is gone from it.
-func (p *core) Forget(first uint64) {
+func (p *Projection) Forget(first uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.evicted = max(p.evicted, p.fold.forget(first))
 }
 
 // truncated is Forget, unless a run that has not ended begins before that: then it says so, and nothing is dropped.
-func (p *core) truncated(first uint64) (unseen bool) {
+func (p *Projection) truncated(first uint64) (unseen bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if head := p.fold.head; head != nil && head.first < first {
@@ -78,7 +78,7 @@ func (p *core) truncated(first uint64) (unseen bool) {
 }
 
 // nothing notes that there is no record from the last one applied up to a sequence; what comes all the same is applied.
-func (p *core) nothing(end uint64) {
+func (p *Projection) nothing(end uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.empty = max(p.empty, end) // never fold.seq
@@ -86,21 +86,21 @@ func (p *core) nothing(end uint64) {
 }
 
 // read gives what f finds in the fold; others look at the same time. f waits for nothing.
-func read[T any](p *core, f func(*fold) T) T {
+func read[T any](p *Projection, f func(*fold) T) T {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return f(p.fold)
 }
 
 // read2 is read of two answers.
-func read2[T, U any](p *core, f func(*fold) (T, U)) (T, U) {
+func read2[T, U any](p *Projection, f func(*fold) (T, U)) (T, U) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return f(p.fold)
 }
 
 // change gives what f answers that has the fold for itself. f waits for nothing.
-func change[T any](p *core, f func(*fold) T) T {
+func change[T any](p *Projection, f func(*fold) T) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return f(p.fold)
@@ -108,7 +108,7 @@ func change[T any](p *core, f func(*fold) T) T {
 
 // Behind is how many records of the stream, whose last one has this sequence, the fold has not read, and how old the newest is that it
 // has; nothing where it has read all.
-func (p *core) Behind(last uint64) (records uint64, age time.Duration) {
+func (p *Projection) Behind(last uint64) (records uint64, age time.Duration) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if seq := max(p.fold.seq, p.empty); last > seq {
@@ -121,21 +121,21 @@ func (p *core) Behind(last uint64) (records uint64, age time.Duration) {
 }
 
 // reading calls f with the fold for looking at it alone: others look at the same time. f waits for nothing.
-func (p *core) reading(f func(*fold)) {
+func (p *Projection) reading(f func(*fold)) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	f(p.fold)
 }
 
 // changing calls f with the fold for itself. f waits for nothing.
-func (p *core) changing(f func(*fold)) {
+func (p *Projection) changing(f func(*fold)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f(p.fold)
 }
 
 // apply folds one record and tells who waits for it.
-func (p *core) apply(m Record) {
+func (p *Projection) apply(m Record) {
 	live := p.live.Load()
 	p.mu.Lock()
 	ch, err := p.fold.apply(m)
@@ -181,14 +181,14 @@ func (p *core) apply(m Record) {
 }
 
 // Seq is the sequence of the stream that the fold has reached.
-func (p *core) Seq() uint64 {
+func (p *Projection) Seq() uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return max(p.fold.seq, p.empty)
 }
 
 // Stats counts the records that were read.
-func (p *core) Stats() Stats {
+func (p *Projection) Stats() Stats {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.fold.stats
@@ -196,7 +196,7 @@ func (p *core) Stats() Stats {
 
 // Done waits until a run has ended that stands on the stream, also if the fold has not come to it yet: who has just written
 // it needs to ask nobody.
-func (p *core) Done(ctx context.Context, id string) error {
+func (p *Projection) Done(ctx context.Context, id string) error {
 	key := identOf(runPrefix, id)
 	p.mu.Lock()
 	var ended chan struct{}
@@ -218,7 +218,7 @@ func (p *core) Done(ctx context.Context, id string) error {
 	}
 }
 
-func (p *core) session(id string) (run.Session, bool) {
+func (p *Projection) session(id string) (run.Session, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if s := p.fold.sessions[identOf(sessionPrefix, id)]; s != nil {
@@ -228,7 +228,7 @@ func (p *core) session(id string) (run.Session, bool) {
 }
 
 // look is see by id.
-func (p *core) look(id string) (sight, bool) {
+func (p *Projection) look(id string) (sight, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if r := p.fold.runs[identOf(runPrefix, id)]; r != nil {

@@ -2,7 +2,7 @@ package journal
 
 import "ao/nats/subject"
 
-// Effect is what follows from records, as a set of bits: who acts on it finds by asking the journal what there is to do.
+// Effect is what follows from records, as a set of bits: who acts on it finds by asking the read model what there is to do.
 type Effect uint32
 
 // The effects of records, and of what NATS says of them.
@@ -35,7 +35,7 @@ func effectOf(f *fold, ch *Change) (e Effect) {
 }
 
 // wake tells what is to be done. While history is read nobody acts: the end of that is told.
-func (p *core) wake(e Effect) {
+func (p *Projection) wake(e Effect) {
 	if e != 0 && p.tellDue != nil && p.live.Load() { // asked behind the record: who becomes live afterwards tells that
 		p.tellDue(e)
 	}

@@ -10,7 +10,7 @@ import (
 // TestARecordSaysWhatItMakesDue, and a record that makes nothing due wakes nobody.
 func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	var got Effect
-	j := New(nil, Config{Key: keyOf, Checked: marked, Due: func(e Effect) { got |= e }})
+	j := joined(nil, Config{Key: keyOf, Checked: marked, Due: func(e Effect) { got |= e }})
 	parent := newActor(t, "run_p", "ses_p", "boss")
 	parent.spec.AgentType = run.Autonomous
 	first := newActor(t, "run_1", "ses_1", "a")

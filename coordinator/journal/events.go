@@ -105,7 +105,7 @@ func (p position) within(seq uint64, n, all int) position {
 
 // Feed tells what happens in sessions: as pages of events, and live.
 type Feed struct {
-	p       *core
+	p       *Projection
 	records Log
 	fresh   freshness
 	reader  *Reader

@@ -107,7 +107,7 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 13))
 		records := tidy(rng, families(t, rng, 3))
 		n := 1 + rng.IntN(len(records))
-		j := New(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
 		for i, e := range records[:n] {
 			j.fold.apply(message(i+1, e))
 		}

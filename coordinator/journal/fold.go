@@ -19,7 +19,7 @@ type Change struct {
 	SessionID     string
 	Before, After run.Status // Before is empty for a new run; both are for a deleted session
 	First         bool       // the session's first record
-	Live          bool       // the journal had caught up
+	Live          bool       // all was read that history held at the beginning
 	Moved         bool       // false: a duplicate, late, or of no concern; nothing changed
 
 	overstep bool // of EndedKind: by a record above the attempt's version, of whatever kind

@@ -324,7 +324,7 @@ func TestSpecKeepsWhatWasSent(t *testing.T) {
 
 func TestEligible(t *testing.T) {
 	a, b, c := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x"), newActor(t, "run_3", "ses_a", "x")
-	j := New(nil, Config{})
+	j := joined(nil, Config{})
 	seq := 0
 	step := func(want string, e entry) {
 		t.Helper()
@@ -451,7 +451,7 @@ func TestAWorkersClockDoesNotShortenHistory(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	wrong := a.ended(1, run.Completed, 0)
 	wrong.Body = body(t, run.Ended{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, Status: run.Completed, At: began.AddDate(-10, 0, 0)})
-	j := New(nil, Config{})
+	j := joined(nil, Config{})
 	for i, e := range []entry{a.queued(1), a.claimed(1), wrong} {
 		j.apply(message(i+1, e))
 	}

@@ -11,14 +11,14 @@ import (
 	"ao/nats/bus"
 )
 
-// lookEvery is how often a journal looks whether history was truncated that it had not read.
+// lookEvery is how often a Follower looks whether history was truncated that it had not read.
 const lookEvery = 10 * time.Second
 
 // Follower keeps a fold up with the history that NATS holds, and knows how far that can be relied on.
 type Follower struct {
 	bus   *bus.Bus
 	log   *slog.Logger
-	p     *core
+	p     *Projection
 	shelf shelf
 
 	anew      atomic.Uint64 // how often a replaced history was read anew

@@ -12,7 +12,7 @@ import (
 func TestAnEventOfTheNextAttempt(t *testing.T) {
 	a := newActor(t, "run_00000000000000000000000001", "ses_00000000000000000000000001", "a")
 	a.spec.Attempts = 2
-	j, seq := New(nil, Config{Key: keyOf}), uint64(0)
+	j, seq := joined(nil, Config{Key: keyOf}), uint64(0)
 	apply := func(all ...entry) {
 		for _, e := range all {
 			seq++

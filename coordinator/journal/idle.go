@@ -20,7 +20,7 @@ type idleAt struct {
 }
 
 // Overlay is what runners say between records: it is shown, and decides nothing.
-type Overlay struct{ p *core }
+type Overlay struct{ p *Projection }
 
 // Idle notes which sessions a runner has idle processes of; what it has listed before and not now is over. Sessions that do not exist,
 // or whose last turn another runner did, do not count.
@@ -92,7 +92,7 @@ func (x *Overlay) Silent(patience time.Duration) {
 
 // statusOf is the session's status: as its runs make it, or idle where the last of them ended well and its process lives. The
 // caller holds mu.
-func (p *core) statusOf(s *session) run.SessionStatus {
+func (p *Projection) statusOf(s *session) run.SessionStatus {
 	status := run.SessionStatusOf(s.speaker().shown())
 	if status == run.SessionFinished && len(p.idle.of) > 0 && p.idle.of[s.id] != "" {
 		return run.SessionIdle
@@ -101,7 +101,7 @@ func (p *core) statusOf(s *session) run.SessionStatus {
 }
 
 // viewOf is the session as readers see it. The caller holds mu.
-func (p *core) viewOf(s *session) run.Session {
+func (p *Projection) viewOf(s *session) run.Session {
 	v := sessionOf(p.fold, s)
 	v.Status = p.statusOf(s)
 	return v

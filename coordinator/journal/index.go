@@ -10,7 +10,7 @@ import (
 )
 
 // Index answers what is known of one run or one session, by its id.
-type Index struct{ p *core }
+type Index struct{ p *Projection }
 
 // Model is what the session's executor bound last; empty: nothing.
 func (x *Index) Model(session string) string {

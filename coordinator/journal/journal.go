@@ -12,12 +12,12 @@ import (
 	"ao/shared/run"
 )
 
-// Config is how a Journal behaves; its zero value works.
+// Config is how the read model behaves; its zero value works.
 type Config struct {
 	Log     *slog.Logger                                    // default slog.Default()
 	Observe func(Change)                                    // hears of every record that changed something, in the order of the stream; must not block
-	Due     func(Effect)                                    // hears of what there is to do since the journal is live; must not block
-	Measure func(Step)                                      // hears of every step that a run goes while the journal is live, in that order; must not block
+	Due     func(Effect)                                    // hears of what there is to do since all is read that history held; must not block
+	Measure func(Step)                                      // hears of every step that a run goes from then on, in that order; must not block
 	Key     func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
 	Checked func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
 	Version int                                             // the newest version of records that is read, default run.Version
@@ -25,23 +25,24 @@ type Config struct {
 	Dir     string                                          // folder of snapshots of the fold; none: every start reads the whole history
 }
 
-// Journal is the read model: its parts share one fold. Its methods may be called from many goroutines.
-type Journal struct {
-	*core
-	*Index
-	*Lives
-	*Agenda
-	*Overlay
-	*Reader
-	*Lists
-	*Feed
-	*Follower
+// Parts is the read model: all share one projection, and each answers about one subject. Whoever needs one holds that alone, or asks by
+// an interface of its own. Their methods may be called from many goroutines.
+type Parts struct {
+	Projection *Projection // who waits for a record or an end
+	Index      *Index
+	Lives      *Lives
+	Agenda     *Agenda
+	Overlay    *Overlay
+	Reader     *Reader
+	Lists      *Lists
+	Feed       *Feed
+	Follower   *Follower // its Run makes all of them work
 }
 
-// New makes a Journal; Run makes it work.
-func New(b *bus.Bus, cfg Config) *Journal {
+// New makes the parts; the Follower's Run makes them work.
+func New(b *bus.Bus, cfg Config) Parts {
 	log, records := cmp.Or(cfg.Log, slog.Default()), logOf{b}
-	p := &core{
+	p := &Projection{
 		log: log, tell: cfg.Observe, tellDue: cfg.Due, measure: cfg.Measure, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), fold: newFold(cfg.Key),
 		waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
@@ -49,8 +50,8 @@ func New(b *bus.Bus, cfg Config) *Journal {
 	w := &Follower{bus: b, log: log, p: p, lookEvery: lookEvery, shelf: shelf{p: p, bus: b, log: log, dir: cfg.Dir}}
 	reader := &Reader{p: p, records: records, fresh: w}
 	lists := &Lists{p: p, fresh: w, reader: reader}
-	return &Journal{
-		core: p, Index: &Index{p}, Lives: &Lives{p}, Agenda: &Agenda{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
+	return Parts{
+		Projection: p, Index: &Index{p}, Lives: &Lives{p}, Agenda: &Agenda{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
 		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,
 	}
 }

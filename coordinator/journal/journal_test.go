@@ -38,7 +38,7 @@ func start(t testing.TB, cfg Config) *bench {
 func follow(t testing.TB, b *bus.Bus, cfg Config) *Journal {
 	t.Helper()
 	cfg.Log = natstest.Log(t)
-	j := New(b, cfg)
+	j := joined(b, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { j.Run(ctx) })

@@ -27,7 +27,7 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 		"it was cancelled":             {[]entry{a.accepted(), a.claimedBy(1, ""), a.ended(1, run.Stopped, 0), late}, 4},
 		"it moved, and again too late": {[]entry{queued, late, a.claimed(1), a.elsewhere(1, "procedural.x.third"), done}, 4},
 	} {
-		j := New(nil, Config{Key: keyOf})
+		j := joined(nil, Config{Key: keyOf})
 		for i, e := range tt.records {
 			j.apply(message(i+1, e))
 		}

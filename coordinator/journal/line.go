@@ -142,7 +142,7 @@ func (t *Totals) count(ch Change) {
 }
 
 // Totals counts what happened since the history was read.
-func (p *core) Totals() Totals {
+func (p *Projection) Totals() Totals {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.totals

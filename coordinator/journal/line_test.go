@@ -64,7 +64,7 @@ func lined(t *testing.T, f *fold) {
 
 // TestLines: what waits where, since when, and how many are before it, as somebody asks who wants to know why nothing moves.
 func TestLines(t *testing.T) {
-	j := New(nil, Config{Key: keyOf})
+	j := joined(nil, Config{Key: keyOf})
 	j.live.Store(true)
 	at := time.Unix(1000, 0).UTC()
 	seq := 0
@@ -120,7 +120,7 @@ func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
 // TestASnapshotKeepsSinceWhenRunsAreUnderWay: after a restart an attempt did not take as long as its run has waited before.
 func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
 	var took time.Duration
-	j := New(nil, Config{Key: keyOf})
+	j := joined(nil, Config{Key: keyOf})
 	a := newActor(t, run.NewID(), "ses_1", "a")
 	a.spec.CreatedAt = began.Add(-time.Hour)
 	at := func(j *Journal, seq int, e entry) {
@@ -134,7 +134,7 @@ func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j = New(nil, Config{Key: keyOf, Measure: func(s Step) { took = s.Took }})
+	j = joined(nil, Config{Key: keyOf, Measure: func(s Step) { took = s.Took }})
 	j.fold = f
 	j.live.Store(true)
 	at(j, 3, a.ended(1, run.Completed, 0))

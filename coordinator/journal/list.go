@@ -113,7 +113,7 @@ func (q *Query) wantsSession(s *session, status run.SessionStatus) bool {
 
 // Lists are pages of runs, sessions and callbacks, newest first.
 type Lists struct {
-	p      *core
+	p      *Projection
 	fresh  freshness
 	reader *Reader
 }

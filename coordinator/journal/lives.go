@@ -1,7 +1,7 @@
 package journal
 
 // Lives are the runs that have not ended, and what waits behind what.
-type Lives struct{ p *core }
+type Lives struct{ p *Projection }
 
 // Oldest is the sequence of the first record of the oldest run that has not ended; where there is none, the one after the last.
 func (x *Lives) Oldest() uint64 {
@@ -42,7 +42,7 @@ func (x *Lives) Begun(f func(Active) bool) {
 	}), f)
 }
 
-func each(p *core, want func(*row) bool, f func(Active) bool) {
+func each(p *Projection, want func(*row) bool, f func(Active) bool) {
 	tell(read(p, func(f *fold) (all []*Active) {
 		for r := f.head; r != nil; r = r.live.next {
 			if want(r) {

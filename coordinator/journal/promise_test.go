@@ -65,7 +65,7 @@ func TestWhatIsToFollow(t *testing.T) {
 		{"what takes an offer's place", shut, 3, "0 0 1", 1},
 		{"and the end", shut, 4, "0 0 0", 5},
 	} {
-		j := New(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
 		for i, e := range tt.records[:tt.cut] {
 			j.fold.apply(message(i+1, e))
 			agree(t, j.fold)
@@ -100,7 +100,7 @@ func TestWhatIsToFollow(t *testing.T) {
 // nobody.
 func TestATurnWaitsForItsCallbackRecord(t *testing.T) {
 	_, _, records, _, _ := unfinished(t)
-	j := New(nil, Config{Key: keyOf})
+	j := joined(nil, Config{Key: keyOf})
 	for i, e := range records[:7] {
 		j.fold.apply(message(i+1, e))
 	}

@@ -46,7 +46,7 @@ func (s *spoken) has(text string) bool {
 func begin(t testing.TB, b *bus.Bus, dir string) *life {
 	t.Helper()
 	l := &life{said: &spoken{}}
-	l.Journal = New(b, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(l.said, nil))})
+	l.Journal = joined(b, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(l.said, nil))})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { l.Run(ctx) })
@@ -186,7 +186,7 @@ func forge(t *testing.T, file string, change func(*fold)) {
 	}
 	change(f)
 	var all []byte
-	w := writing{p: over(f).core, rest: func() {}, flush: func(b []byte) error { all = append(all, b...); return nil }}
+	w := writing{p: over(f).Projection, rest: func() {}, flush: func(b []byte) error { all = append(all, b...); return nil }}
 	if _, err := w.write(identity); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 		}
 	}
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	j := New(b, Config{Log: natstest.Log(t), Observe: func(c Change) {
+	j := joined(b, Config{Log: natstest.Log(t), Observe: func(c Change) {
 		if c.Seq == 7 {
 			close(reached)
 			<-goOn
@@ -310,7 +310,7 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 // Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to its own.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	records := plain(t, 1500)
-	j := New(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})
+	j := joined(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})
 	j.shelf.identity = "x"
 	j.apply(records[0])
 	var wg sync.WaitGroup

@@ -96,7 +96,7 @@ var errPassOver = errors.New("the history changed meanwhile")
 
 // writing is a snapshot on its way: it looks at the fold for a moment at a time, and lets it go on between.
 type writing struct {
-	p       *core
+	p       *Projection
 	f       *fold
 	pass    *pass
 	e       encoder
@@ -117,7 +117,7 @@ const (
 
 // checkpoint gives flush the bytes of a snapshot, but for its checksum. It looks at the fold for a moment at a time, calls rest
 // between, and tells what the snapshot is of and the longest that the fold stood still for it.
-func checkpoint(p *core, identity string, rest func(), flush func([]byte) error) (seq uint64, longest time.Duration, err error) {
+func checkpoint(p *Projection, identity string, rest func(), flush func([]byte) error) (seq uint64, longest time.Duration, err error) {
 	w := writing{p: p, look: look, few: few, rest: rest, flush: flush}
 	seq, err = w.write(identity)
 	return seq, w.longest, err

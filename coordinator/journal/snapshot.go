@@ -29,7 +29,7 @@ const (
 // shelf is the folder of snapshots. A snapshot only shortens a start: whatever is wrong with it, it is thrown away and the
 // whole history is read.
 type shelf struct {
-	p        *core
+	p        *Projection
 	bus      *bus.Bus
 	log      *slog.Logger
 	dir      string

@@ -94,7 +94,7 @@ func whole(f *fold) string {
 // snap writes a snapshot of a journal's fold, with a rest after each entry.
 // over is a journal of a fold that was made by hand.
 func over(f *fold) *Journal {
-	j := New(nil, Config{})
+	j := joined(nil, Config{})
 	j.fold = f
 	return j
 }
@@ -102,7 +102,7 @@ func over(f *fold) *Journal {
 func snap(t testing.TB, j *Journal, rest func()) []byte {
 	t.Helper()
 	var all []byte
-	w := writing{p: j.core, rest: rest, flush: func(b []byte) error { all = append(all, b...); return nil }}
+	w := writing{p: j.Projection, rest: rest, flush: func(b []byte) error { all = append(all, b...); return nil }}
 	seq, err := w.write("RUNS then")
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		records := interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(4))))
 		n := rng.IntN(len(records))
-		j := New(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
 		apply := func(f *fold, i int) { f.apply(message(i+1, records[i])) }
 		for i := range n {
 			apply(j.fold, i)
@@ -184,7 +184,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 24))
 		records := tidy(rng, families(t, rng, 3))
-		j := New(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
 		n := 1 + rng.IntN(len(records))
 		for i, e := range records[:n] {
 			j.fold.apply(message(i+1, e))
@@ -218,7 +218,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 
 // Hundreds of sessions go while a snapshot is written: so many that the fold would tidy its lists.
 func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
-	j := New(nil, Config{})
+	j := joined(nil, Config{})
 	records := plain(t, 300)
 	for _, m := range records {
 		j.fold.apply(m)
@@ -241,11 +241,11 @@ func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 
 func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 22))
-	j := New(nil, Config{Key: keyOf, Checked: marked})
+	j := joined(nil, Config{Key: keyOf, Checked: marked})
 	for i, e := range newFamily(t, rng, 100).records {
 		j.fold.apply(message(i+1, e))
 	}
-	w := writing{p: j.core, rest: func() { j.Forget(2) }, flush: func([]byte) error { return nil }}
+	w := writing{p: j.Projection, rest: func() { j.Forget(2) }, flush: func([]byte) error { return nil }}
 	if _, err := w.write("x"); err != errPassOver {
 		t.Errorf("got %v", err)
 	}
@@ -257,7 +257,7 @@ func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 
 func TestADamagedSnapshotIsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 23))
-	j := New(nil, Config{Key: keyOf, Checked: marked})
+	j := joined(nil, Config{Key: keyOf, Checked: marked})
 	for i, e := range interleave(rng, recordsOf(families(t, rng, 2))) {
 		j.fold.apply(message(i+1, e))
 	}

@@ -50,7 +50,7 @@ func TestStepsOfRuns(t *testing.T) {
 		{1 * time.Second, child.notified(2, run.NotifyDelivered), "hooked y procedural rnr_1 took 28s"},
 	}
 	var got string
-	j := New(nil, Config{Measure: func(s Step) {
+	j := joined(nil, Config{Measure: func(s Step) {
 		got = fmt.Sprint([]string{"", "accepted", "queued", "claimed", "ended", "told", "hooked"}[s.Kind], " ", s.Agent, " ", s.Type)
 		if s.RunnerID != "" {
 			got += " " + s.RunnerID
@@ -89,7 +89,7 @@ func TestStepsOfRuns(t *testing.T) {
 func TestHistoryIsNotMeasured(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	told := 0
-	j := New(nil, Config{Measure: func(Step) { told++ }})
+	j := joined(nil, Config{Measure: func(Step) { told++ }})
 	j.apply(message(1, a.queued(1)))
 	j.live.Store(true)
 	j.apply(message(2, a.claimed(1)))
@@ -101,7 +101,7 @@ func TestHistoryIsNotMeasured(t *testing.T) {
 func TestDebts(t *testing.T) {
 	parent := newActor(t, "run_1", "ses_p", "boss")
 	parent.spec.AgentType = run.Autonomous
-	j := New(nil, Config{})
+	j := joined(nil, Config{})
 	n := 0
 	add := func(all ...entry) {
 		for _, e := range all {
@@ -178,7 +178,7 @@ func BenchmarkMeasure(b *testing.B) {
 					if on {
 						cfg.Measure = func(Step) { steps++ }
 					}
-					j, i = New(nil, cfg), 0
+					j, i = joined(nil, cfg), 0
 					j.live.Store(true)
 				}
 				for range 3 {

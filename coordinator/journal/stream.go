@@ -213,7 +213,7 @@ func (s *starts) since(heard uint64) (ids []string) {
 }
 
 // started is what there was after the first so many, how many there have been now, and what is closed when there are more.
-func (p *core) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
+func (p *Projection) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.starts.since(heard), p.starts.count, p.starts.more

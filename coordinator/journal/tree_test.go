@@ -91,7 +91,7 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		all := stoppedFamilies(t, rng, 2)
 		records := interleave(rng, recordsOf(all))
-		j := New(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
 		again := blank()
 		for i, e := range records {
 			j.fold.apply(message(i+1, e))
@@ -147,7 +147,7 @@ func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 23))
 		records := interleave(rng, recordsOf(stoppedFamilies(t, rng, 3)))
 		n := 1 + rng.IntN(len(records))
-		j := New(nil, Config{Key: keyOf, Checked: marked})
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
 		for i, e := range records[:n] {
 			j.fold.apply(message(i+1, e))
 		}

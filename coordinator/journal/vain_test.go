@@ -13,7 +13,7 @@ import (
 func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
 	next.spec.Type = run.Resume
-	j := New(nil, Config{})
+	j := joined(nil, Config{})
 	n := 0
 	for _, tt := range []struct {
 		say  string
@@ -47,7 +47,7 @@ func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 		"nothing":                         {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)},
 		"the claims, and words come late": {a.queued(1), a.ended(1, run.Failed, 0), a.claimed(1), a.queued(2), a.ended(2, run.Failed, 0), a.ended(1, run.Completed, 0)},
 	} {
-		j := New(nil, Config{Key: keyOf})
+		j := joined(nil, Config{Key: keyOf})
 		j.live.Store(true)
 		for i, e := range records {
 			j.apply(message(i+1, e))
@@ -85,7 +85,7 @@ func TestVain(t *testing.T) {
 		{say: "its claim is lost", records: []entry{first.queued(1), next.accepted(), told}},
 		{say: "the turn is queued", records: slices.Concat([]entry{first.queued(1), next.accepted()}, cancelled, []entry{next.queued(1)})},
 	} {
-		j := New(nil, Config{})
+		j := joined(nil, Config{})
 		j.live.Store(!tt.dead)
 		for i, e := range tt.records {
 			j.apply(message(i+1, e))

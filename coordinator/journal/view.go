@@ -70,7 +70,7 @@ func (b *bodies) spec(seq uint64) *run.Spec {
 
 // Reader reads of the log what the fold does not keep: what was asked for, and what came of it.
 type Reader struct {
-	p       *core
+	p       *Projection
 	records Log
 	fresh   freshness
 }

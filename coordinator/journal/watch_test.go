@@ -28,7 +28,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 			first := b.write(x.queued(1)) + 1
 			at, gate := make(chan struct{}), make(chan struct{})
 			var once sync.Once
-			j := New(conn, Config{Log: natstest.Log(t), Observe: func(c Change) {
+			j := joined(conn, Config{Log: natstest.Log(t), Observe: func(c Change) {
 				if tt.live && c.RunID == x.spec.ID && c.Before == "" {
 					return
 				}
@@ -96,7 +96,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 func TestALongDoubtIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks Effect
-		j := New(&bus.Bus{}, Config{Due: func(e Effect) { looks |= e }})
+		j := joined(&bus.Bus{}, Config{Due: func(e Effect) { looks |= e }})
 		j.live.Store(true)
 		j.doubt(true)
 		time.Sleep(fleeting)

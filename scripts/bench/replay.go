@@ -90,16 +90,20 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	return nil
 }
 
-// follower is a journal that has caught up.
+// follower is a read model that has caught up.
 type follower struct {
-	*journal.Journal
+	*journal.Projection
+	*journal.Index
+	*journal.Lives
+	*journal.Follower
 	took time.Duration
 	end  func()
 }
 
 func follow(ctx context.Context, b *bus.Bus, dir string) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{Journal: journal.New(b, journal.Config{Log: quiet(), Dir: dir})}
+	p := journal.New(b, journal.Config{Log: quiet(), Dir: dir})
+	f := &follower{Projection: p.Projection, Index: p.Index, Lives: p.Lives, Follower: p.Follower}
 	over := make(chan struct{})
 	begin := time.Now()
 	go func() { defer close(over); f.Run(ctx) }()
