@@ -17,7 +17,7 @@ func newTurns(c *Coordinator) *turns {
 		*ender
 	}{c.records, c.ends}
 	renew := func(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
-		return c.runs.renewed(ctx, s, k)
+		return c.runsService.Renewed(ctx, s, k)
 	}
 	return &turns{
 		history: c.Journal, records: records, runners: c.Registry, queues: c.Queues, changes: c.Registry.Changes, agent: c.Agents.Find,
@@ -51,11 +51,11 @@ func newOffers(c *Coordinator) *offers {
 
 func newTellings(c *Coordinator) *tellings {
 	plan := func(ctx context.Context, req run.Request) (run.Spec, error) {
-		p, err := c.planner.plan(ctx, req)
-		return p.spec, err
+		p, err := c.Plans.Plan(ctx, req)
+		return p.Spec, err
 	}
 	return &tellings{
-		history: c.Journal, records: c.records, submissions: submissions{plan, c.planner.tooLarge}, most: c.MaxPayload, spans: c.Trace, log: c.log,
+		history: c.Journal, records: c.records, submissions: submissions{plan, c.Plans.TooLarge}, most: c.MaxPayload, spans: c.Trace, log: c.log,
 		pool: newTellers(func() { c.scheduler.Wake(callbackDue) }),
 	}
 }

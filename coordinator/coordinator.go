@@ -20,7 +20,9 @@ import (
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
 	"ao/coordinator/runners"
+	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
+	"ao/coordinator/sessions"
 	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -91,11 +93,8 @@ func (c Config) withDefaults() Config {
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
-	*planner
-	*runs
-	*stopper
-	*sessions
-	*tokens
+	*runsService
+	*sessionsService
 	Registrar  *runners.Registrar
 	Leaving    *runners.Leaving
 	Registry   *runners.Registry
@@ -160,14 +159,13 @@ func New(cfg Config) *Coordinator {
 	c.recording()
 	wireRetention(c)
 	c.leases = newLeases(c)
-	c.planning()
 	wireQueues(c)
+	c.submitting()
 	c.turns, c.trees = newTurns(c), newTrees(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers = newOffers(c)
 	wireRunners(c)
 	c.beats = newBeats(c)
-	c.submitting()
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }
@@ -191,27 +189,19 @@ func (c *Coordinator) recording() {
 	}
 }
 
-// planning wires what checks requests.
-func (c *Coordinator) planning() {
-	c.planner = &planner{
-		limits:  limits{c.MaxPayload, c.MaxDepth, c.NoMatch, c.Retries, c.WholeOnly},
-		history: c.Journal, past: c.reads, agents: c.Agents, runners: c.Registry, schema: c.Schemas.Schema, callback: c.Webhooks.Check,
-	}
-}
-
 // submitting wires what callers ask of runs and sessions.
 func (c *Coordinator) submitting() {
-	c.runs = &runs{
-		plans: c.planner, records: c.records, stream: c.bus, torn: c.torn, history: c.Journal, reads: c.reads, runners: c.Registry, queues: c.Queues,
-		once:    &idempotency{keys: c.bus.Bucket(subject.Idempotency), stream: c.bus, history: c.Journal, torn: c.torn},
-		version: c.versions.Now, ready: c.Ready, room: c.room.Free, waiting: c.waitingFor, insist: c.insist,
-		spans: c.Trace, meter: newRunMeter(c.Metrics), most: c.MaxPending,
-	}
-	c.stopper = &stopper{ends: c.ends, records: c.records, history: c.Journal, past: c.reads, show: c.runs.Show, version: c.versions.Now}
-	c.sessions = &sessions{
-		history: c.Journal, reads: c.reads, stops: c.stopper, records: c.records, stream: c.bus, version: c.versions.Now, log: c.log,
-	}
-	c.tokens = &tokens{started: c.started.Load, ready: c.Ready, keys: c.keys, history: c.Journal, past: c.reads}
+	c.runsService = runs.New(runs.Needs{
+		Limits:  runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries, WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
+		History: c.Journal, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads, Keys: c.bus.Bucket(subject.Idempotency),
+		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
+		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: c.waitingFor,
+		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
+	})
+	c.sessionsService = sessions.New(sessions.Needs{
+		History: c.Journal, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
+		Version: c.versions.Now, RunOf: runOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
+	})
 }
 
 // Run works until ctx ends. It needs the streams: it makes or checks them first.

@@ -266,12 +266,12 @@ func TestARunThatNoCommandLineHoldsIsNotRenewed(t *testing.T) {
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	bye(t, c, one)
-	p, err := c.check(t.Context(), []byte(`{"agent_name":"a","parameters":{"x":1}}`), "test")
+	p, err := c.Check(t.Context(), []byte(`{"agent_name":"a","parameters":{"x":1}}`), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.spec.Input.Parameters = json.RawMessage(`{"a b":1}`)
-	acc, err := c.place(t.Context(), p, run.NewID(), run.NewSessionID())
+	p.Spec.Input.Parameters = json.RawMessage(`{"a b":1}`)
+	acc, err := c.Place(t.Context(), p, run.NewID(), run.NewSessionID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (o *offers) decide(ctx context.Context, a journal.Active) error {
 	defer span.End()
 	word, err := o.checked(ctx, a)
 	if err != nil {
-		went(span, err)
+		span.Went(err)
 		return err
 	}
 	span.Of(a.Spec)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ao/coordinator/control/retention"
+	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -66,7 +67,7 @@ func TestAKeyWithoutARunStoresIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := once{Body: sum[:], Run: run.NewID(), Session: run.NewSessionID(), Last: state.Last}
+	left := runs.Once{Body: sum[:], Run: run.NewID(), Session: run.NewSessionID(), Last: state.Last}
 	raw, err := json.Marshal(left)
 	if err == nil {
 		_, err = c.bus.Bucket(subject.Idempotency).Create(t.Context(), hex.EncodeToString(name[:]), raw)

@@ -56,12 +56,12 @@ func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write b
 	case !write && !state:
 		return nil
 	}
-	session, ok := c.underWay(r.RunID, r.Attempt)
+	session, ok := c.UnderWay(r.RunID, r.Attempt)
 	if !ok {
 		if err := c.caughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 			return err
 		}
-		session, ok = c.underWay(r.RunID, r.Attempt)
+		session, ok = c.UnderWay(r.RunID, r.Attempt)
 	}
 	if !ok && c.Journal.Ready() != nil {
 		return fault.Wrap(fault.Unavailable, "", "The history is being read; try again in a moment", c.Journal.Ready())

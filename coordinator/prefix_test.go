@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -215,23 +216,23 @@ func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 // beginning writes a prefix of what begins a session under its caller's own id.
 func (p *prefix) beginning(body string) run.Spec {
 	p.Helper()
-	plan, err := p.c.check(p.Context(), []byte(body), "test")
+	plan, err := p.c.Check(p.Context(), []byte(body), "test")
 	if err != nil {
 		p.Fatal(err)
 	}
-	plan.spec.ID = run.NewID()
-	if err := p.c.records.Offload(p.Context(), &plan.spec); err != nil {
+	plan.Spec.ID = run.NewID()
+	if err := p.c.records.Offload(p.Context(), &plan.Spec); err != nil {
 		p.Fatal(err)
 	}
-	part := subject.Partition(plan.spec.SessionID)
-	first, err := p.c.first(p.Context(), part, plan)
+	part := subject.Partition(plan.Spec.SessionID)
+	first, err := p.c.First(p.Context(), part, plan)
 	if err != nil {
 		p.Fatal(err)
 	}
-	together, apart, err := p.c.beginning(part, plan.spec, first)
+	together, apart, err := p.c.Beginning(part, plan.Spec, first)
 	p.late = apart[1]
 	p.write(together, err)
-	return plan.spec
+	return plan.Spec
 }
 
 // Who wrote a session's record may be so slow that another writes its run, which ends and is deleted: it is not begun twice.
@@ -255,11 +256,11 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		body := `{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`
 		spec := p.beginning(body)
-		plan, err := p.c.check(t.Context(), []byte(body), "test")
+		plan, err := p.c.Check(t.Context(), []byte(body), "test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.c.once.bringBack(t.Context(), p.c.runs, plan, once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
+		if got, err := p.c.Once.BringBack(t.Context(), p.c.runsService, plan, runs.Once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
 			t.Errorf("%+v %v", got, err)
 		}
 		p.ends(spec.ID, said("ok"))

@@ -125,21 +125,21 @@ func TestATurnBehindADeletion(t *testing.T) {
 		f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 		s := f.start("")
 		f.ends(s.RunID, said("kept nowhere"))
-		late, err := f.c.plan(t.Context(), run.Request{Type: run.Resume, SessionID: s.SessionID, Mode: run.AsyncPoll, Parameters: json.RawMessage(`{"prompt":"late"}`)})
+		late, err := f.c.Plans.Plan(t.Context(), run.Request{Type: run.Resume, SessionID: s.SessionID, Mode: run.AsyncPoll, Parameters: json.RawMessage(`{"prompt":"late"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		part := subject.Partition(s.SessionID)
 		put(t, f.c.bus, subject.Deleted(part, s.SessionID), run.Deleted{V: run.Version})
-		late.spec.ID = run.NewID()
-		if err := f.c.store(t.Context(), late); err != nil {
+		turn, err := f.c.Place(t.Context(), late, run.NewID(), "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		natstest.Until(t, "the late turn has ended", func() bool { return f.c.Journal.Ended(late.spec.ID) })
+		natstest.Until(t, "the late turn has ended", func() bool { return f.c.Journal.Ended(turn.RunID) })
 		if again {
 			err = f.c.DeleteSession(t.Context(), s.SessionID)
 		} else {
-			err = f.c.deleted(t.Context(), part, s.SessionID, []string{s.RunID})
+			err = f.c.Deleted(t.Context(), part, s.SessionID, []string{s.RunID})
 		}
 		if err != nil {
 			t.Errorf("again %t: %v", again, err)

@@ -1,13 +1,11 @@
 package coordinator
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"ao/coordinator/agents"
 	"ao/coordinator/journal"
-	"ao/shared/agent"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
@@ -46,42 +44,6 @@ func (t *turns) successor(a journal.Active) (k agents.Resolved, ok bool) {
 	k, ok = t.agent(s.Agent)
 	changed := ok && k.Online && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
 	return k, changed && !t.runners.Matches(t.exactly(s))
-}
-
-// renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What
-// decides its end stays as it was accepted, its output schema and how often it may be begun: a runner that still has the definition
-// of before may take it from its first queue, and coordinators of before know no other.
-func (p *planner) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
-	s, err := p.history.Spec(ctx, s.ID)
-	if err != nil {
-		return s, unavailable(err)
-	}
-	in := run.Input{}
-	if s.Input != nil {
-		in = *s.Input
-	}
-	takes, err := k.InputSchema(s.Type)
-	if err != nil {
-		return s, agent.InvalidSchema("parameters_schema", err)
-	}
-	if wrong := takes.CheckUpTo(in.Parameters, p.limits.payload); len(wrong) > 0 {
-		say := fmt.Sprintf("Agent %q was given another definition while this run waited, and the run's parameters do not match its new parameters_schema", k.Name)
-		return s, unfit(say, k.Name, wrong, takes.Raw())
-	}
-	if err := k.Takes(in.Parameters); err != nil { // a coordinator of before may have accepted them
-		return s, err
-	}
-	var asked run.Request
-	if s.TimeoutBy == "request" {
-		asked.TimeoutSeconds = &s.Timeout
-	}
-	s.Timeout, s.TimeoutBy = timeout(asked, k)
-	if in.Blueprint, err = k.Snapshot(); err != nil {
-		return s, err
-	}
-	s.AgentType, s.Owner, s.Demands = k.Type, k.OwnerHash(), k.Demanded(s.Demands)
-	s.Input, s.Body = &in, nil
-	return s, p.tooLarge(&in)
 }
 
 // parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.

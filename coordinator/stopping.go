@@ -108,7 +108,7 @@ func (t *trees) due() []journal.Active {
 // stop ends a run that waits, and has the runner of one that was begun stop it.
 func (t *trees) stop(ctx context.Context, a journal.Active) error {
 	if a.Claim == nil {
-		return t.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a))
+		return t.ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
 	}
 	if err := t.ends.Stop(ctx, a); err != nil {
 		return err

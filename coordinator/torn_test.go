@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -29,23 +30,23 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 	}
 	b := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
 	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", MaxInline+1) + `"}`)
-	plans := make([]plan, 2)
+	const runID, sessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
+	plans := make([]runs.Plan, 2)
 	for i, c := range []*Coordinator{a, b} {
-		p, err := c.check(t.Context(), body, "test")
+		p, err := c.Check(t.Context(), body, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.spec.ID, p.spec.SessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
-		p.spec.Blueprint = json.RawMessage(`{"name":"thinker","created_at":"` + []string{"earlier", "later"}[i] + `"}`)
+		p.Spec.Blueprint = json.RawMessage(`{"name":"thinker","created_at":"` + []string{"earlier", "later"}[i] + `"}`)
 		plans[i] = p
 	}
-	if err := a.store(t.Context(), plans[0]); err != nil {
+	if _, err := a.Place(t.Context(), plans[0], runID, sessionID); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.store(t.Context(), plans[1]); err != nil {
+	if _, err := b.Place(t.Context(), plans[1], runID, sessionID); err != nil {
 		t.Fatal(err)
 	}
-	got, err := b.Show(t.Context(), plans[0].spec.ID)
+	got, err := b.Show(t.Context(), runID)
 	if err != nil || len(got.Parameters) < MaxInline {
 		t.Errorf("%d bytes of parameters, %v", len(got.Parameters), err)
 	}
@@ -90,25 +91,25 @@ func repeatTorn(t *testing.T, body string) {
 // A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up finds it taken.
 func TestALateWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
-	late := func() (plan, once) {
+	late := func() (runs.Plan, runs.Once) {
 		t.Helper()
-		p, err := f.c.check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
+		p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost := once{Run: run.NewID(), Session: run.NewSessionID()}
+		lost := runs.Once{Run: run.NewID(), Session: run.NewSessionID()}
 		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.Of(lost.Run, 1)),
 			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
 		return p, lost
 	}
 	p, lost := late()
-	if _, err := f.c.once.bringBack(t.Context(), f.c.runs, p, lost); err != nil {
+	if _, err := f.c.Once.BringBack(t.Context(), f.c.runsService, p, lost); err != nil {
 		t.Fatal(err)
 	}
 	f.ends(lost.Run, said("ok"))
 
 	p, lost = late()
-	if _, err := f.c.place(t.Context(), p, lost.Run, lost.Session); err != nil {
+	if _, err := f.c.Place(t.Context(), p, lost.Run, lost.Session); err != nil {
 		t.Fatal(err)
 	}
 	act := f.claim(lost.Run)

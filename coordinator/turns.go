@@ -210,7 +210,7 @@ func (t *turns) stopped(ctx context.Context, a journal.Active) bool {
 	if !a.Stopping {
 		return false
 	}
-	if err := t.records.EndWaiting(ctx, a, run.Stopped, unbegun(a)); err != nil {
+	if err := t.records.EndWaiting(ctx, a, run.Stopped, a.Unbegun()); err != nil {
 		t.log.Info("run not stopped yet", "run", a.Spec.ID, "err", err)
 	}
 	return true

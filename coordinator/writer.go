@@ -120,7 +120,7 @@ func (w *writer) Suppress(ctx context.Context, o journal.Owing) error {
 
 // Offload moves a body that is too large for a record into the object store, before the record that names it.
 func (w *writer) Offload(ctx context.Context, s *run.Spec) error {
-	if inputSize(s.Input) <= MaxInline {
+	if s.Input.Size() <= MaxInline {
 		return nil
 	}
 	raw, err := json.Marshal(s.Input)

@@ -11,7 +11,7 @@ import (
 // cutIn is every function that writes several records as one batch, with the test that cuts what it writes behind each
 // of them (decision 0033).
 var cutIn = map[string]string{
-	"coordinator/submit.go:store":             "coordinator.TestAPrefixOfASessionAndItsRun",
+	"coordinator/runs/submit.go:store":        "coordinator.TestAPrefixOfASessionAndItsRun",
 	"coordinator/callbacks.go:write":          "coordinator.TestAPrefixOfACallback",
 	"coordinator/turns.go:write":              "coordinator.TestAPrefixOfQueuedRuns",
 	"coordinator/ender_waiting.go:EndWaiting": "coordinator.TestAPrefixOfTheEndOfAWaitingRun",

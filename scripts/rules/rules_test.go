@@ -103,8 +103,8 @@ func TestRulesBite(t *testing.T) {
 
 		{"several records at once", "coordinator/x.go", file("package coordinator\nfunc f() { b.AppendAll() }\n"), "f writes several records at once"},
 		{"by another name", "coordinator/x.go", file("package coordinator\nfunc (c C) f() { c.AppendEither() }\n"), "f writes several records at once"},
-		{"a use whose test is gone", "coordinator/submit.go", file("package coordinator\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator.TestAPrefixOfASessionAndItsRun"},
-		{"a use that is gone", "coordinator/submit.go", file("package coordinator\n"), "coordinator/submit.go:store writes no batch any more"},
+		{"a use whose test is gone", "coordinator/runs/submit.go", file("package runs\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator.TestAPrefixOfASessionAndItsRun"},
+		{"a use that is gone", "coordinator/runs/submit.go", file("package coordinator\n"), "coordinator/runs/submit.go:store writes no batch any more"},
 		{"a measurement", "scripts/bench/x.go", file("package main\nfunc f() { b.AppendAll() }\n"), ""},
 
 		{"a code on no page", "coordinator/x.go", file(fails + "var err = fault.New(fault.Conflict, \"odd\", \"\")\n"), "x.go:3: the code odd is in no table of the HTTP answers in shared/docs/http.md"},

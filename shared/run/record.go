@@ -67,6 +67,15 @@ type Input struct {
 	Output     *Output         `json:"output,omitempty"` // what the answer must be; nil: anything
 }
 
+// Size is how many bytes it has.
+func (in *Input) Size() int64 {
+	n := len(in.Parameters) + len(in.Blueprint)
+	if in.Output != nil {
+		n += len(in.Output.Schema)
+	}
+	return int64(n)
+}
+
 // Accepted is a run that waits: for its turn in the session, or for a runner that could take it.
 type Accepted struct {
 	V int `json:"v"`

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/shared/fault"
 	"ao/shared/run"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -137,6 +138,17 @@ func (s Span) Fail(code string) {
 	if s.On() {
 		s.s.SetAttributes(attribute.String(Outcome, code))
 		s.s.SetStatus(codes.Error, code)
+	}
+}
+
+// Went notes how it went. What a caller is to mend is no failure of ours.
+func (s Span) Went(err error) {
+	if err == nil || !s.On() {
+		return
+	}
+	f := fault.Of(err)
+	if s.Set(Outcome, f.Code); f.Kind == fault.Internal || f.Kind == fault.Unavailable {
+		s.Fail(f.Code)
 	}
 }
 

@@ -1,4 +1,4 @@
-package coordinator
+package runs_test
 
 import (
 	"bytes"
@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator"
+	"ao/coordinator/coordinatortest"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/shared/fault"
@@ -18,13 +21,13 @@ import (
 func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 	t.Parallel()
 	text, at := "a <b> \"c\"\n", time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
-	for _, o := range []Outcome{
+	for _, o := range []runs.Outcome{
 		{},
 		{Run: run.Run{ID: "run_1", Parameters: json.RawMessage("{ \"a\": 1,\n\"b\": 1.0 }"), Error: fault.New(fault.Internal, "x", "<y>"), CreatedAt: at, EndedAt: &at}},
 		{run.Run{ID: "run_1", Parameters: json.RawMessage("null")}, &run.Result{Type: run.Autonomous, Text: &text}},
 		{run.Run{}, &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"n":12345678901234567890}`)}},
 	} {
-		type plain Outcome // without its methods
+		type plain runs.Outcome // without its methods
 		got, err := wire.Encode(o)
 		want, wrong := wire.Encode(plain(o))
 		if err != nil || wrong != nil || !bytes.Equal(got, want) {
@@ -37,22 +40,22 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 // read, and not that the request has failed: it would be sent again.
 func TestAnEndThatCannotBeRead(t *testing.T) {
 	s := natstest.Server(t)
-	c := begin(t, natstest.Open(t, s), Config{})
-	r := runner("one", echo("a"))
-	register(t, c, r)
-	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
-	finish(t, c, claim(t, c, id, r))
+	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
 
 	conn := natstest.Conn(t, s)
 	b, err := bus.Open(conn, bus.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := begin(t, b, Config{}) // it has the run in its index, and no record at hand
+	other := coordinatortest.Begin(t, b, coordinator.Config{}) // it has the run in its index, and no record at hand
 	conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, ended, err := other.Finish(ctx, Accepted{RunID: id, fresh: true}); ended || err != nil {
+	if _, ended, err := other.Finish(ctx, runs.Fresh(id)); ended || err != nil {
 		t.Errorf("ended %t, %v", ended, err)
 	}
 }

@@ -1,10 +1,9 @@
-package coordinator
+package runs
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"ao/coordinator/journal"
@@ -14,23 +13,11 @@ import (
 	"ao/shared/run"
 )
 
-// stopper stops runs, and what is below their sessions.
-type stopper struct {
-	ends interface {
-		EndWaiting(ctx context.Context, a journal.Active, s run.Status, f *fault.Fault) error
-		EndAsCarried(ctx context.Context, a journal.Active) error
-		Stop(ctx context.Context, a journal.Active) error
-	}
-	records interface {
-		Put(ctx context.Context, e bus.Entry) error
-	}
-	history interface {
-		Get(ctx context.Context, id string) (run.Run, error)
-		Active(id string) (journal.Active, bool)
-		Below(session string, most int) (n int, oldest []string)
-		Root(session string) string // the run that was begun last
-		TreeStopped(session string) bool
-	}
+// Stopper stops runs, and what is below their sessions.
+type Stopper struct {
+	ends    Ends
+	records Records
+	history stopping
 	past    past
 	show    func(ctx context.Context, id string) (run.Run, error)
 	version func() int // of the records that are written
@@ -38,7 +25,7 @@ type stopper struct {
 
 // Stop stops a run: a waiting one ends at once, a begun one when its process tree is gone. A run that is stopped or stopping
 // already stays so; one that ended otherwise is a conflict. The run is given as it is then.
-func (s *stopper) Stop(ctx context.Context, id string) (run.Run, error) {
+func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 	for range 20 {
 		r, err := s.history.Get(ctx, id)
 		if err != nil {
@@ -57,7 +44,7 @@ func (s *stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 		case !ok: // it ended between the two looks
 			continue
 		case a.Claim == nil:
-			err = s.ends.EndWaiting(ctx, a, run.Stopped, unbegun(a))
+			err = s.ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
 			if errors.Is(err, bus.ErrTaken) { // a worker was faster; see what it is now
 				err = s.past.CaughtUp(ctx)
 			}
@@ -71,24 +58,8 @@ func (s *stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 	return run.Run{}, fault.Newf(fault.Unavailable, "run %s is changing; try again", id).After(time.Second)
 }
 
-// unbegun is the error of a run that is stopped while nobody works on it.
-func unbegun(a journal.Active) *fault.Fault {
-	if a.Halt.Seq != 0 {
-		return haltedBy(a.Halt)
-	}
-	if n := a.Next(); n > 1 {
-		return fault.New(fault.Internal, "stopped", fmt.Sprintf("Stopped before its attempt %d began", n))
-	}
-	return fault.New(fault.Internal, "stopped", "Stopped before it began")
-}
-
-// haltedBy says with what a run was stopped that nobody has begun.
-func haltedBy(h journal.Halt) *fault.Fault {
-	return fault.New(fault.Internal, "stopped", fmt.Sprintf("Stopped before it began, with all that is below session %s", h.Session)).With("stopped_with", h.Session)
-}
-
 // wishStop has an attempt stopped, and the fold know it.
-func (s *stopper) wishStop(ctx context.Context, a journal.Active) error {
+func (s *Stopper) wishStop(ctx context.Context, a journal.Active) error {
 	if err := s.ends.Stop(ctx, a); err != nil {
 		return err
 	}
@@ -111,8 +82,8 @@ type StoppedRun struct {
 // maxNamed is how many runs below a session an answer names.
 const maxNamed = 100
 
-// below are the open runs below a session at this moment.
-func (s *stopper) below(session string, stopping bool) *Below {
+// Below are the open runs below a session at this moment; nil: there are none.
+func (s *Stopper) Below(session string, stopping bool) *Below {
 	n, oldest := s.history.Below(session, maxNamed)
 	if n == 0 {
 		return nil
@@ -123,7 +94,7 @@ func (s *stopper) below(session string, stopping bool) *Below {
 // StopRun stops a run, as Stop does, and says what is open below its session. With tree, all that is stopped too, and a run that has
 // ended is no conflict as long as no later one of its session was begun. What is below belongs to the run of the session that was begun
 // last: a run that waits behind it has nothing below it.
-func (s *stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun, error) {
+func (s *Stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun, error) {
 	if tree {
 		return s.stopRunTree(ctx, id)
 	}
@@ -131,11 +102,11 @@ func (s *stopper) StopRun(ctx context.Context, id string, tree bool) (StoppedRun
 	if err != nil {
 		return StoppedRun{}, err
 	}
-	return StoppedRun{r, s.below(r.SessionID, false)}, nil
+	return StoppedRun{r, s.Below(r.SessionID, false)}, nil
 }
 
-func (s *stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRun, err error) {
-	for range treeTries {
+func (s *Stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRun, err error) {
+	for range TreeTries {
 		if err := s.past.CaughtUp(ctx); err != nil {
 			return stopped, err
 		}
@@ -144,8 +115,8 @@ func (s *stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRu
 			return stopped, err
 		}
 		if root := s.history.Root(r.SessionID); root == id {
-			stopped.Below = s.below(r.SessionID, true) // before it has an effect
-			done, err := s.stopTree(ctx, r.SessionID, root, id)
+			stopped.Below = s.Below(r.SessionID, true) // before it has an effect
+			done, err := s.StopTree(ctx, r.SessionID, root, id)
 			if err != nil {
 				return stopped, err
 			}
@@ -161,19 +132,20 @@ func (s *stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRu
 		}
 		return stopped, err
 	}
-	return stopped, changing("run", id)
+	return stopped, Changing("run", id)
 }
 
-// treeTries is how often the wish to stop a tree is written anew, since a run was begun meanwhile.
-const treeTries = 20
+// TreeTries is how often the wish to stop a tree is written anew, since a run was begun meanwhile.
+const TreeTries = 20
 
-func changing(what, id string) error {
+// Changing refuses to go on with what others change all the time.
+func Changing(what, id string) error {
 	return fault.Newf(fault.Unavailable, "%s %s is changing; try again", what, id).After(time.Second)
 }
 
-// stopTree makes the wish durable to stop a session's tree, and of the session's own runs this one, or all. Not stopped: a run was begun
+// StopTree makes the wish durable to stop a session's tree, and of the session's own runs this one, or all. Not stopped: a run was begun
 // after root, and the wish counts for nothing.
-func (s *stopper) stopTree(ctx context.Context, session, root, own string) (stopped bool, err error) {
+func (s *Stopper) StopTree(ctx context.Context, session, root, own string) (stopped bool, err error) {
 	if root == "" { // the session is gone
 		return true, nil
 	}
@@ -183,7 +155,7 @@ func (s *stopper) stopTree(ctx context.Context, session, root, own string) (stop
 	}
 	e := bus.Entry{Subject: subject.Tree(subject.Partition(session), session, root), Body: body}
 	if err := s.records.Put(ctx, e); err != nil {
-		return false, unsure(ctx, err)
+		return false, bus.NotSure(ctx, err)
 	}
 	if err := s.past.CaughtUp(ctx); err != nil {
 		return false, err

@@ -1,4 +1,4 @@
-package coordinator
+package runs
 
 import (
 	"ao/shared/metric"
@@ -23,4 +23,4 @@ func (m runMeter) answered(o Outcome) {
 }
 
 // took counts the size of an accepted run's input.
-func (m runMeter) took(in *run.Input) { m.input.Observe(float64(inputSize(in))) }
+func (m runMeter) took(in *run.Input) { m.input.Observe(float64(in.Size())) }

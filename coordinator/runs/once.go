@@ -1,4 +1,4 @@
-package coordinator
+package runs
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"ao/shared/run"
 )
 
-// once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing stores it
+// Once is what an idempotency key stands for. It is written before the run, so that a repeat whose run is missing stores it
 // under the same ids.
-type once struct {
+type Once struct {
 	Body    []byte `json:"body"` // SHA-256 of the request's body
 	Run     string `json:"run_id"`
 	Session string `json:"session_id"`
@@ -26,33 +26,22 @@ type once struct {
 // MaxKey is the longest idempotency key, in bytes.
 const MaxKey = 255
 
-// idempotency has a request that comes again give its first answer.
-type idempotency struct {
-	keys interface {
-		Get(ctx context.Context, key string) ([]byte, uint64, error)
-		Create(ctx context.Context, key string, value []byte) (uint64, error)
-	}
-	stream interface {
-		State(ctx context.Context) (bus.State, error)
-	}
-	history interface {
-		Get(ctx context.Context, id string) (run.Run, error)
-		Deleted(session string) bool
-	}
-	torn interface {
-		Unsay(ctx context.Context, run, session string) error
-		UnsayEarlier(ctx context.Context, run, session string)
-	}
+// Idempotency has a request that comes again give its first answer.
+type Idempotency struct {
+	keys    Keys
+	stream  Stream
+	history answered
+	torn    Torn
 }
 
 // placing checks requests, and stores their runs under given ids.
 type placing interface {
-	check(ctx context.Context, body []byte, scope string) (plan, error)
-	place(ctx context.Context, p plan, run, session string) (Accepted, error)
+	Check(ctx context.Context, body []byte, scope string) (Plan, error)
+	Place(ctx context.Context, p Plan, run, session string) (Accepted, error)
 }
 
 // submit takes a request under a caller's key, or gives the answer that the key had.
-func (i *idempotency) submit(ctx context.Context, runs placing, body []byte, scope, key string) (Accepted, error) {
+func (i *Idempotency) submit(ctx context.Context, runs placing, body []byte, scope, key string) (Accepted, error) {
 	if len(key) > MaxKey {
 		return Accepted{}, fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).With("field", "Idempotency-Key")
 	}
@@ -62,9 +51,9 @@ func (i *idempotency) submit(ctx context.Context, runs placing, body []byte, sco
 	if raw, _, err := i.keys.Get(ctx, at); err == nil {
 		return i.repeat(ctx, runs, body, scope, sum[:], raw)
 	} else if !errors.Is(err, bus.ErrNone) {
-		return Accepted{}, unavailable(err)
+		return Accepted{}, bus.NotStored(err)
 	}
-	p, err := runs.check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
+	p, err := runs.Check(ctx, body, scope) // a request that fails leaves nothing behind, not even its key
 	if err != nil {
 		if raw, _, getErr := i.keys.Get(ctx, at); getErr == nil { // it collides with itself: it was taken at this moment
 			return i.repeat(ctx, runs, body, scope, sum[:], raw)
@@ -73,27 +62,27 @@ func (i *idempotency) submit(ctx context.Context, runs placing, body []byte, sco
 	}
 	state, err := i.stream.State(ctx)
 	if err != nil {
-		return Accepted{}, unavailable(err)
+		return Accepted{}, bus.NotStored(err)
 	}
-	first := once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.spec.SessionID, run.NewSessionID()), Last: state.Last}
+	first := Once{Body: sum[:], Run: run.NewID(), Session: cmp.Or(p.Spec.SessionID, run.NewSessionID()), Last: state.Last}
 	raw, err := json.Marshal(first)
 	if err != nil {
 		return Accepted{}, err
 	}
 	if _, err := i.keys.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken) {
 		if raw, _, err = i.keys.Get(ctx, at); err != nil {
-			return Accepted{}, unavailable(err)
+			return Accepted{}, bus.NotStored(err)
 		}
 		return i.repeat(ctx, runs, body, scope, sum[:], raw)
 	} else if err != nil {
-		return Accepted{}, unavailable(err)
+		return Accepted{}, bus.NotStored(err)
 	}
-	return runs.place(ctx, p, first.Run, first.Session)
+	return runs.Place(ctx, p, first.Run, first.Session)
 }
 
 // repeat gives the first answer again, and stores the run where that did not come to pass.
-func (i *idempotency) repeat(ctx context.Context, runs placing, body []byte, scope string, sum, raw []byte) (Accepted, error) {
-	var first once
+func (i *Idempotency) repeat(ctx context.Context, runs placing, body []byte, scope string, sum, raw []byte) (Accepted, error) {
+	var first Once
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return Accepted{}, err
 	}
@@ -116,7 +105,7 @@ func (i *idempotency) repeat(ctx context.Context, runs placing, body []byte, sco
 	if gone, err := i.truncated(ctx, first.Last); err != nil || gone {
 		return again, err
 	}
-	p, err := runs.check(ctx, body, scope)
+	p, err := runs.Check(ctx, body, scope)
 	if err != nil {
 		if _, getErr := i.history.Get(ctx, first.Run); getErr == nil {
 			return again, nil
@@ -126,13 +115,13 @@ func (i *idempotency) repeat(ctx context.Context, runs placing, body []byte, sco
 	if err := i.torn.Unsay(ctx, first.Run, first.Session); err != nil {
 		return Accepted{}, err
 	}
-	return i.bringBack(ctx, runs, p, first)
+	return i.BringBack(ctx, runs, p, first)
 }
 
-// bringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked, and
+// BringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked, and
 // before the run stood again, is no word on this one either.
-func (i *idempotency) bringBack(ctx context.Context, runs placing, p plan, first once) (Accepted, error) {
-	a, err := runs.place(ctx, p, first.Run, first.Session)
+func (i *Idempotency) BringBack(ctx context.Context, runs placing, p Plan, first Once) (Accepted, error) {
+	a, err := runs.Place(ctx, p, first.Run, first.Session)
 	if err == nil {
 		i.torn.UnsayEarlier(ctx, first.Run, first.Session)
 	}
@@ -142,10 +131,10 @@ func (i *idempotency) bringBack(ctx context.Context, runs placing, p plan, first
 // truncated tells whether what followed a record has been truncated. A key is kept for RUN_RETENTION, a run perhaps shorter, since
 // at most RUN_KEEP are: its run is not missing then, and is not done twice. Neither clocks nor counts tell that: a clock is another
 // one's, and fewer runs may be left, or more be kept, than then.
-func (i *idempotency) truncated(ctx context.Context, last uint64) (bool, error) {
+func (i *Idempotency) truncated(ctx context.Context, last uint64) (bool, error) {
 	s, err := i.stream.State(ctx)
 	if err != nil {
-		return false, unavailable(err)
+		return false, bus.NotStored(err)
 	}
 	return s.First > last+1, nil
 }

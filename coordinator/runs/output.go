@@ -1,4 +1,4 @@
-package coordinator
+package runs
 
 import (
 	"context"
@@ -16,12 +16,12 @@ const blueprintRetries = 1
 // output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it names, and
 // that before the agent's. Of each option counts what the request says, then, where it is the agent's schema, what the agent says,
 // then the default.
-func (p *planner) output(ctx context.Context, req run.Request, a agents.Resolved) (*run.Output, error) {
+func (p *Planner) output(ctx context.Context, req run.Request, a agents.Resolved) (*run.Output, error) {
 	var opts []run.OutputOptions
 	if req.OutputSchemaOptions != nil {
 		opts = append(opts, *req.OutputSchemaOptions)
 	}
-	o := &run.Output{Schema: req.OutputSchema, Source: run.SourceRequest, Retries: p.limits.retries}
+	o := &run.Output{Schema: req.OutputSchema, Source: run.SourceRequest, Retries: p.limits.Retries}
 	name := req.OutputSchemaName
 	switch {
 	case req.OutputSchema != nil:
@@ -51,7 +51,7 @@ func (p *planner) output(ctx context.Context, req run.Request, a agents.Resolved
 		}
 		o.Schema, o.Name = s.Schema, s.Name
 	}
-	o.Strict = p.limits.wholeOnly
+	o.Strict = p.limits.WholeOnly
 	for i := len(opts) - 1; i >= 0; i-- { // the one that counts most comes last
 		if n := opts[i].MaxRetries; n != nil {
 			o.Retries = *n
@@ -66,19 +66,10 @@ func (p *planner) output(ctx context.Context, req run.Request, a agents.Resolved
 	return o, nil
 }
 
-// inputSize is how many bytes a run's input has.
-func inputSize(in *run.Input) int64 {
-	n := len(in.Parameters) + len(in.Blueprint)
-	if in.Output != nil {
-		n += len(in.Output.Schema)
-	}
-	return int64(n)
-}
-
-// tooLarge is the refusal of an input that is.
-func (p *planner) tooLarge(in *run.Input) error {
-	if size := inputSize(in); size > p.limits.payload {
-		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, p.limits.payload).With("field", "parameters").With("limit", p.limits.payload)
+// TooLarge is the refusal of an input that is.
+func (p *Planner) TooLarge(in *run.Input) error {
+	if size := in.Size(); size > p.limits.Payload {
+		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, p.limits.Payload).With("field", "parameters").With("limit", p.limits.Payload)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package coordinator
+package runs
 
 import (
 	"context"
@@ -11,14 +11,7 @@ import (
 	"ao/shared/wire"
 )
 
-// freshness waits for what readers are to see. Where NATS does not answer, what is known has to do: only past says so.
-type freshness interface {
-	past
-	Current(ctx context.Context) // what the stream holds now
-	Own(ctx context.Context)     // what this process has written
-}
-
-// Outcome is a run and its result in one document (contract section 4).
+// Outcome is a run and its result in one document.
 type Outcome struct {
 	run.Run
 	Result *run.Result `json:"result"` // null: it has none, or has not ended
@@ -57,7 +50,7 @@ func (a Accepted) Late(wait time.Duration) Late {
 
 // Await waits until a run has ended, and gives it with its result. When ctx ends before, the run comes as it is: ended tells
 // which.
-func (r *runs) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
+func (r *Service) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
 	now := context.WithoutCancel(ctx)
 	if _, err := r.history.Wait(ctx, id); err != nil {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
@@ -73,7 +66,7 @@ func (r *runs) Await(ctx context.Context, id string) (o Outcome, ended bool, err
 
 // Finish is Await of a run that was accepted a moment ago. What NATS does not let anybody read is waited for: an accepted run is no
 // failed request.
-func (r *runs) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
+func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, err error) {
 	if !a.fresh {
 		return r.Await(ctx, a.RunID)
 	}
@@ -98,7 +91,7 @@ func (r *runs) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool, e
 }
 
 // Outcome is a run with its result as it is now.
-func (r *runs) Outcome(ctx context.Context, id string) (Outcome, error) {
+func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 	res, of, err := r.Result(ctx, id)
 	switch f, ok := errors.AsType[*fault.Fault](err); {
 	case err == nil:
@@ -111,7 +104,7 @@ func (r *runs) Outcome(ctx context.Context, id string) (Outcome, error) {
 }
 
 // Show is a run as readers see it, with why it waits. An end never changes; anything else may be old, and is looked at again.
-func (r *runs) Show(ctx context.Context, id string) (run.Run, error) {
+func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 	shown, err := r.history.Get(ctx, id)
 	if err == nil && !shown.Status.Final() {
 		r.reads.Current(ctx)
@@ -124,7 +117,7 @@ func (r *runs) Show(ctx context.Context, id string) (run.Run, error) {
 }
 
 // Result is the result of an ended run; one that has not ended, or has none, is a Conflict, and says which.
-func (r *runs) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
+func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
 	res, of, err := r.history.Result(ctx, id)
 	if fault.KindOf(err) == fault.Conflict && !of.Status.Final() {
 		r.reads.Current(ctx)
@@ -134,7 +127,7 @@ func (r *runs) Result(ctx context.Context, id string) (run.Result, run.Run, erro
 }
 
 // Runs lists runs, each with why it waits.
-func (r *runs) Runs(ctx context.Context, q journal.Query) (journal.Page, error) {
+func (r *Service) Runs(ctx context.Context, q journal.Query) (journal.Page, error) {
 	r.reads.Own(ctx)
 	p, err := r.history.Runs(ctx, q)
 	for i, one := range p.Runs {

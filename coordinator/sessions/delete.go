@@ -1,4 +1,4 @@
-package coordinator
+package sessions
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // DeleteSession takes a session and all that belongs to it away; while something of it runs or waits that is a conflict.
-func (t *sessions) DeleteSession(ctx context.Context, id string) error {
+func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	if err := t.reads.CaughtUp(ctx); err != nil { // what is not known here would stay
 		return err
 	}
@@ -42,17 +42,17 @@ func (t *sessions) DeleteSession(ctx context.Context, id string) error {
 		return err
 	}
 	if err := t.records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
-		return unsure(ctx, err)
+		return bus.NotSure(ctx, err)
 	}
-	return t.deleted(ctx, part, id, runs)
+	return t.Deleted(ctx, part, id, runs)
 }
 
-// deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that came behind it
+// Deleted does what follows from the record of a deletion. A run that came in before it keeps the session; one that came behind it
 // ends by itself (session_deleted), whatever the session looks like meanwhile.
-func (t *sessions) deleted(ctx context.Context, part, id string, runs []string) error {
+func (t *Service) Deleted(ctx context.Context, part, id string, runs []string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
-		return unsure(ctx, err)
+		return bus.NotSure(ctx, err)
 	}
 	if err := t.reads.Reached(ctx, m.Seq); err != nil {
 		return err
@@ -68,12 +68,12 @@ func (t *sessions) deleted(ctx context.Context, part, id string, runs []string) 
 
 // undelete takes a deletion away that was not honoured, since something of the session ran or waited then, or that a later turn
 // outlived: its subject takes one message, and the next deletion needs it.
-func (t *sessions) undelete(ctx context.Context, part, session string) error {
+func (t *Service) undelete(ctx context.Context, part, session string) error {
 	m, err := t.stream.Last(ctx, subject.Deleted(part, session))
 	if errors.Is(err, bus.ErrNone) {
 		return nil
 	} else if err != nil {
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
 	if err := t.reads.Reached(ctx, m.Seq); err != nil {
 		return err
@@ -91,17 +91,17 @@ func (t *sessions) undelete(ctx context.Context, part, session string) error {
 		}
 	}
 	if err := t.stream.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
 	return nil
 }
 
 // runsBefore finds a session's runs of which the stream has records before a sequence, whatever the fold thinks of them.
-func (t *sessions) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
+func (t *Service) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
 	for after := uint64(0); ; {
 		records, err := t.stream.Records(ctx, "ao.runs."+part+".>", after, 500)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, bus.NotStored(err)
 		}
 		for _, m := range records {
 			rec, err := subject.Parse(m.Subject)
@@ -120,7 +120,7 @@ func (t *sessions) runsBefore(ctx context.Context, part, session string, before 
 
 // purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
 // behind is no longer seen by anybody and goes with the history.
-func (t *sessions) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
+func (t *Service) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
 	filters, err := t.unbegun(ctx, part, session, before)
 	if err != nil {
 		return err
@@ -132,25 +132,25 @@ func (t *sessions) purge(ctx context.Context, part, session string, runs []strin
 	}
 	for _, f := range filters {
 		if err := t.stream.Purge(ctx, subject.Runs, f, before); err != nil {
-			return unavailable(err)
+			return bus.NotStored(err)
 		}
 	}
 	if err := t.stream.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
-	if err := t.stream.DropPayloads(ctx, func(name string, _ time.Time) bool { return slices.Contains(runs, runOf(name)) }); err != nil {
-		return unavailable(err)
+	if err := t.stream.DropPayloads(ctx, func(name string, _ time.Time) bool { return slices.Contains(runs, t.runOf(name)) }); err != nil {
+		return bus.NotStored(err)
 	}
 	return nil
 }
 
 // unbegun names the callback records of a session's turns that ended before a runner began them: they told nobody of anything. Those
 // of the others stay, so that the children are told for who reads the history anew, too.
-func (t *sessions) unbegun(ctx context.Context, part, session string, before uint64) (subjects []string, err error) {
+func (t *Service) unbegun(ctx context.Context, part, session string, before uint64) (subjects []string, err error) {
 	for after := uint64(0); ; {
 		page, err := t.stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
 		if err != nil {
-			return nil, unavailable(err)
+			return nil, bus.NotStored(err)
 		}
 		for _, m := range page {
 			after = m.Seq
@@ -160,7 +160,7 @@ func (t *sessions) unbegun(ctx context.Context, part, session string, before uin
 			}
 			claims, err := t.stream.Records(ctx, subject.Claimed(part, told.RunID, "*"), 0, 1000)
 			if err != nil {
-				return nil, unavailable(err)
+				return nil, bus.NotStored(err)
 			}
 			if !slices.ContainsFunc(claims, func(m bus.Message) bool {
 				var claim run.Claim

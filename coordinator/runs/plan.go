@@ -1,4 +1,4 @@
-package coordinator
+package runs
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/journal"
 	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -17,9 +16,9 @@ import (
 	"ao/shared/schema"
 )
 
-// plan is a request that passed every check: what will be stored, and what its run wants.
-type plan struct {
-	spec      run.Spec
+// Plan is a request that passed every check: what will be stored, and what its run wants.
+type Plan struct {
+	Spec      run.Spec
 	want      fleet.Want
 	lane      string // that of want
 	ownID     bool   // the caller chose the session's id
@@ -27,43 +26,21 @@ type plan struct {
 	wait      *int // wait_seconds
 }
 
-// planner checks requests, and plans their runs.
-type planner struct {
-	limits  limits
-	history interface {
-		Session(ctx context.Context, id string) (run.Session, error)
-		Spec(ctx context.Context, id string) (run.Spec, error)
-		Deleted(session string) bool
-		Resumes(session string) bool
-		Above(session, of string) bool
-		Home(session string) run.Demands
-		Open(session string) []journal.Active
-	}
-	past   past
-	agents interface {
-		Usable(ctx context.Context, name string) (agents.Resolved, error)
-	}
-	runners interface {
-		Seen(home run.Demands, within time.Duration) bool
-		Permit(w fleet.Want, model string) error
-	}
+// Planner checks requests, and plans their runs.
+type Planner struct {
+	limits   Limits
+	history  planning
+	past     past
+	agents   Agents
+	runners  Runners
 	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
 	callback func(url string) error                                         // refuses a URL that is not to be told
 }
 
-// limits are what a request may ask for at most, and what counts where nobody says.
-type limits struct {
-	payload   int64         // bytes of parameters with their agent and output schema
-	depth     int           // sessions above a run's own
-	noMatch   time.Duration // how long a run waits for a runner
-	retries   int           // of an answer that does not match a caller's output schema
-	wholeOnly bool          // only an answer that is JSON as a whole counts
-}
-
 // draft is a plan in the making: each step checks a part of the request, and adds what the run has of it.
 type draft struct {
-	plan
-	by         *planner
+	Plan
+	by         *Planner
 	req        run.Request
 	agent      agents.Resolved
 	name       string      // the agent's, as asked for or the session's
@@ -77,17 +54,17 @@ var steps = []func(*draft, context.Context) error{
 	(*draft).session, (*draft).known, (*draft).parent, (*draft).callbacks, (*draft).parameters, (*draft).demands, (*draft).model, (*draft).input,
 }
 
-// plan checks a request, step by step.
-func (p *planner) plan(ctx context.Context, req run.Request) (plan, error) {
+// Plan checks a request, step by step.
+func (p *Planner) Plan(ctx context.Context, req run.Request) (Plan, error) {
 	d := &draft{by: p, req: req, name: req.AgentName}
 	d.wait = req.WaitSeconds
-	d.spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID, CreatedAt: time.Now().UTC()}
+	d.Spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID, CreatedAt: time.Now().UTC()}
 	for _, step := range steps {
 		if err := step(d, ctx); err != nil {
-			return d.plan, err
+			return d.Plan, err
 		}
 	}
-	return d.plan, nil
+	return d.Plan, nil
 }
 
 // session looks for the session that the run goes on with, or that it is to begin under an id of the caller's.
@@ -121,9 +98,9 @@ func (d *draft) goesOn(s run.Session) error {
 	}
 	d.name, d.sessionDir = s.Agent, s.ProjectDir
 	d.affinity = d.by.affinity(s.ID, s.ProjectDir)
-	d.spec.Depth = s.Depth
-	if d.spec.Parent == "" {
-		d.spec.Parent = s.Parent
+	d.Spec.Depth = s.Depth
+	if d.Spec.Parent == "" {
+		d.Spec.Parent = s.Parent
 	}
 	return nil
 }
@@ -151,8 +128,8 @@ func (d *draft) parent(ctx context.Context) error {
 	if d.req.Type != run.Start {
 		return nil
 	}
-	if d.spec.Depth = above.Depth + 1; d.spec.Depth > d.by.limits.depth {
-		return tooDeep(above, d.by.limits.depth)
+	if d.Spec.Depth = above.Depth + 1; d.Spec.Depth > d.by.limits.Depth {
+		return tooDeep(above, d.by.limits.Depth)
 	}
 	return nil
 }
@@ -160,13 +137,13 @@ func (d *draft) parent(ctx context.Context) error {
 // callbacks checks who is to be told of the end.
 func (d *draft) callbacks(context.Context) error {
 	tells := d.req.Mode == run.AsyncCallback
-	if tells && d.spec.Parent == "" && d.req.CallbackURL == "" {
+	if tells && d.Spec.Parent == "" && d.req.CallbackURL == "" {
 		return fault.New(fault.Invalid, "", "mode async_callback needs parent_session_id: which session is told of the end? (callback_url tells an HTTP receiver)").With("field", "parent_session_id")
 	}
-	if tells && d.req.Type == run.Resume && d.by.history.Above(d.req.SessionID, d.spec.Parent) {
-		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", d.spec.Parent, d.req.SessionID).With("field", "parent_session_id")
+	if tells && d.req.Type == run.Resume && d.by.history.Above(d.req.SessionID, d.Spec.Parent) {
+		return fault.Newf(fault.Invalid, "parent_session_id: session %s is itself told of what session %s does; the two would call each other back for ever", d.Spec.Parent, d.req.SessionID).With("field", "parent_session_id")
 	}
-	d.spec.CallbackTo = d.req.CallbackURL
+	d.Spec.CallbackTo = d.req.CallbackURL
 	if d.req.CallbackURL == "" {
 		return nil
 	}
@@ -180,10 +157,10 @@ func (d *draft) parameters(context.Context) error {
 		return agent.InvalidSchema("parameters_schema", err)
 	}
 	d.schemaRaw = s.Raw()
-	if err := d.by.tooLarge(&run.Input{Parameters: d.req.Parameters}); err != nil {
+	if err := d.by.TooLarge(&run.Input{Parameters: d.req.Parameters}); err != nil {
 		return err
 	}
-	if wrong := s.CheckUpTo(d.req.Parameters, d.by.limits.payload); len(wrong) > 0 {
+	if wrong := s.CheckUpTo(d.req.Parameters, d.by.limits.Payload); len(wrong) > 0 {
 		return unfit("Parameters do not match agent's parameters_schema", d.name, wrong, d.schemaRaw)
 	}
 	return d.agent.Takes(d.req.Parameters)
@@ -197,23 +174,23 @@ func (d *draft) demands(context.Context) error {
 		}
 	}
 	d.asked = []run.Demands{{ProjectDir: d.req.ProjectDir}, d.req.AdditionalDemands}
-	d.spec.Demands = d.agent.Demanded(d.affinity, d.asked...)
-	d.spec.ProjectDir = cmp.Or(d.sessionDir, d.spec.Demands.ProjectDir)
-	d.spec.Agent, d.spec.AgentType, d.spec.Owner = d.name, d.agent.Type, d.agent.OwnerHash()
-	d.spec.Timeout, d.spec.TimeoutBy = timeout(d.req, d.agent)
-	d.spec.Attempts = d.agent.MaxAttempts
+	d.Spec.Demands = d.agent.Demanded(d.affinity, d.asked...)
+	d.Spec.ProjectDir = cmp.Or(d.sessionDir, d.Spec.Demands.ProjectDir)
+	d.Spec.Agent, d.Spec.AgentType, d.Spec.Owner = d.name, d.agent.Type, d.agent.OwnerHash()
+	d.Spec.Timeout, d.Spec.TimeoutBy = timeout(d.req, d.agent)
+	d.Spec.Attempts = d.agent.MaxAttempts
 	if d.req.MaxAttempts != nil {
-		d.spec.Attempts = *d.req.MaxAttempts
+		d.Spec.Attempts = *d.req.MaxAttempts
 	}
-	if d.spec.Attempts == 1 { // that is what none says, too
-		d.spec.Attempts = 0
+	if d.Spec.Attempts == 1 { // that is what none says, too
+		d.Spec.Attempts = 0
 	}
 	return nil
 }
 
 // model checks that a runner may use the agent's, and finds the run's lane.
 func (d *draft) model(context.Context) error {
-	d.want = d.agent.Want(d.spec.Demands)
+	d.want = d.agent.Want(d.Spec.Demands)
 	if err := d.by.runners.Permit(d.want, d.agent.Model); err != nil {
 		return err
 	}
@@ -231,9 +208,9 @@ func (d *draft) input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.spec.Input = &run.Input{Parameters: d.req.Parameters, Blueprint: snapshot, Output: output}
-	d.spec.Contract = output != nil
-	return d.by.tooLarge(d.spec.Input)
+	d.Spec.Input = &run.Input{Parameters: d.req.Parameters, Blueprint: snapshot, Output: output}
+	d.Spec.Contract = output != nil
+	return d.by.TooLarge(d.Spec.Input)
 }
 
 // unfit refuses parameters that do not match a schema, with everything that is wrong.
@@ -258,7 +235,7 @@ func sessionExists(id string) error {
 
 // resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
 // before a runner begins it, the turns that follow end, too (journal.Index.Vain, decision 0024).
-func (p *planner) resumable(ctx context.Context, a agents.Resolved, session string) error {
+func (p *Planner) resumable(ctx context.Context, a agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
@@ -280,7 +257,7 @@ func (p *planner) resumable(ctx context.Context, a agents.Resolved, session stri
 
 // affinity is what the session's next run demands of its own: the folder, and where the executor keeps the
 // session on one host alone, that host and profile.
-func (p *planner) affinity(session, dir string) run.Demands {
+func (p *Planner) affinity(session, dir string) run.Demands {
 	home := p.history.Home(session)
 	home.ProjectDir = dir
 	return home
@@ -288,13 +265,13 @@ func (p *planner) affinity(session, dir string) run.Demands {
 
 // atHome tells, before a resume is accepted, whether there is any runner where the session can go on. One that was there a moment
 // ago may come back, so that the run may wait for it; waitingFor says so.
-func (p *planner) atHome(session string) error {
+func (p *Planner) atHome(session string) error {
 	home := p.history.Home(session)
-	if home.Hostname == "" || p.runners.Seen(home, p.limits.noMatch) {
+	if home.Hostname == "" || p.runners.Seen(home, p.limits.NoMatch) {
 		return nil
 	}
 	return fault.New(fault.Conflict, "session_host_gone", fmt.Sprintf("The model side of session %s is on host %q (profile %q) alone, and no runner has been there for %s; "+
-		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname, home.ExecutorProfile, p.limits.noMatch)).
+		"start a worker with that profile there and send this again, or start a new session", session, home.Hostname, home.ExecutorProfile, p.limits.NoMatch)).
 		With("session_id", session).With("hostname", home.Hostname).With("executor_profile", home.ExecutorProfile)
 }
 

@@ -1,32 +1,28 @@
-package coordinator
+package sessions
 
 import (
 	"context"
 	"crypto/subtle"
 	"time"
 
-	"ao/coordinator/journal"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 )
 
-// tokens tells whose session tokens are.
-type tokens struct {
+// Tokens tells whose session tokens are.
+type Tokens struct {
 	started func() bool // keys and registries are read
 	ready   func() error
-	keys    interface {
-		Of(run string, attempt int) string
+	keys    Keys
+	history underWay
+	past    interface {
+		CaughtUp(ctx context.Context) error // the fold has what was written before
 	}
-	history interface {
-		Active(id string) (journal.Active, bool)
-		Ready() error
-	}
-	past past
 }
 
 // SessionOf tells whose session token it is: good while the attempt that it names is under way. Anything else is
 // Unauthorized.
-func (t *tokens) SessionOf(ctx context.Context, token string) (session string, err error) {
+func (t *Tokens) SessionOf(ctx context.Context, token string) (session string, err error) {
 	if !t.started() {
 		return "", fault.Wrap(fault.Unavailable, "", "Not ready to check who asks", t.ready())
 	}
@@ -34,13 +30,13 @@ func (t *tokens) SessionOf(ctx context.Context, token string) (session string, e
 	if !ok || subtle.ConstantTimeCompare([]byte(fleet.SessionToken(id, attempt, t.keys.Of(id, attempt))), []byte(token)) != 1 {
 		return "", fault.New(fault.Unauthorized, "", "This session token is none of this deployment's")
 	}
-	if session, ok = t.underWay(id, attempt); ok {
+	if session, ok = t.UnderWay(id, attempt); ok {
 		return session, nil
 	}
 	if err := t.past.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 		return "", err
 	}
-	if session, ok = t.underWay(id, attempt); ok {
+	if session, ok = t.UnderWay(id, attempt); ok {
 		return session, nil
 	}
 	if err := t.history.Ready(); err != nil { // nothing is known of any run
@@ -49,8 +45,8 @@ func (t *tokens) SessionOf(ctx context.Context, token string) (session string, e
 	return "", fault.New(fault.Unauthorized, "", "The run of this session token is over; the token ended with it").With("run_id", id)
 }
 
-// underWay gives the session of an attempt that is begun and not ended.
-func (t *tokens) underWay(id string, attempt int) (session string, ok bool) {
+// UnderWay gives the session of an attempt that is begun and not ended.
+func (t *Tokens) UnderWay(id string, attempt int) (session string, ok bool) {
 	a, ok := t.history.Active(id)
 	if !ok || a.Claim == nil || a.Claim.RunnerID == "" || a.Attempt != attempt {
 		return "", false

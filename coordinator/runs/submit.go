@@ -1,4 +1,4 @@
-package coordinator
+package runs
 
 import (
 	"context"
@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
 	"ao/shared/trace"
 )
@@ -29,41 +27,18 @@ type Accepted struct {
 	fresh     bool       // stored by this request
 }
 
-// runs takes runs, and shows them.
-type runs struct {
-	plans   *planner
-	once    *idempotency
-	records interface {
-		Offload(ctx context.Context, s *run.Spec) error
-		Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
-		Put(ctx context.Context, e bus.Entry) error
-		AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
-		Wrote(seq uint64)
-	}
-	stream interface {
-		Last(ctx context.Context, subj string) (bus.Message, error)
-	}
-	torn interface {
-		Stands(ctx context.Context, run, session string) (bool, error)
-	}
-	history interface {
-		Counts() (waiting, begun, ended int)
-		Covered(session string) bool // what it starts is stopped at once, as far as the fold knows
-		Open(session string) []journal.Active
-		Get(ctx context.Context, id string) (run.Run, error)
-		Result(ctx context.Context, id string) (run.Result, run.Run, error)
-		Runs(ctx context.Context, q journal.Query) (journal.Page, error)
-		Wait(ctx context.Context, id string) (run.Run, error)
-		Done(ctx context.Context, id string) error
-	}
-	reads   freshness
-	runners interface {
-		LaneMatches(lane string, w fleet.Want) bool
-		Matches(w fleet.Want) bool
-	}
-	queues interface {
-		Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error) // where the queue is
-	}
+// Service takes runs, shows them, and stops them.
+type Service struct {
+	*Stopper
+	Plans   *Planner
+	Once    *Idempotency
+	records Records
+	stream  Stream
+	torn    Torn
+	history showing
+	reads   Freshness
+	runners Runners
+	queues  Queues
 	version func() int // of the records that are written
 	ready   func() error
 	room    func() error         // refuses what would fill the history
@@ -78,61 +53,61 @@ type runs struct {
 // Submit checks a request and stores the run with one write (two records in one batch where the caller chose the
 // session's id). A refused creation leaves nothing behind; one that NATS did not answer may come to be. key is the
 // caller's idempotency key, scope whose key it is.
-func (r *runs) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	ctx, span := r.spans.Begin(ctx, trace.Producer, "submit")
 	a, err := r.submit(ctx, body, scope, key)
-	went(span, err)
+	span.Went(err)
 	span.Set(trace.Run, a.RunID)
 	span.Set(trace.Session, a.SessionID)
 	span.End()
 	return a, err
 }
 
-func (r *runs) submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+func (r *Service) submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	if err := r.ready(); err != nil {
 		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).After(time.Second)
 	}
 	if key != "" {
-		return r.once.submit(ctx, r, body, scope, key)
+		return r.Once.submit(ctx, r, body, scope, key)
 	}
-	p, err := r.check(ctx, body, scope)
+	p, err := r.Check(ctx, body, scope)
 	if err != nil {
 		return Accepted{}, err
 	}
-	return r.place(ctx, p, run.NewID(), run.NewSessionID())
+	return r.Place(ctx, p, run.NewID(), run.NewSessionID())
 }
 
-// check reads a body and makes every check; too many waiting runs are told first.
-func (r *runs) check(ctx context.Context, body []byte, scope string) (plan, error) {
+// Check reads a body and makes every check; too many waiting runs are told first.
+func (r *Service) Check(ctx context.Context, body []byte, scope string) (Plan, error) {
 	if waiting, _, _ := r.history.Counts(); waiting+int(r.entered.Load()) >= r.most {
-		return plan{}, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
+		return Plan{}, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
 	}
 	if err := r.room(); err != nil {
-		return plan{}, err
+		return Plan{}, err
 	}
 	req, err := run.ReadRequest(body)
 	if err != nil {
-		return plan{}, err
+		return Plan{}, err
 	}
-	p, err := r.plans.plan(ctx, req)
-	p.spec.Caller = r.callerOf(scope)
+	p, err := r.Plans.Plan(ctx, req)
+	p.Spec.Caller = r.callerOf(scope)
 	return p, err
 }
 
-// place stores a plan under these ids; the session's is for a session that has none yet.
-func (r *runs) place(ctx context.Context, p plan, runID, sessionID string) (Accepted, error) {
-	p.spec.ID, p.spec.Trace = runID, trace.Of(ctx)
-	if p.spec.SessionID == "" {
-		p.spec.SessionID = sessionID
+// Place stores a plan under these ids; the session's is for a session that has none yet.
+func (r *Service) Place(ctx context.Context, p Plan, runID, sessionID string) (Accepted, error) {
+	p.Spec.ID, p.Spec.Trace = runID, trace.Of(ctx)
+	if p.Spec.SessionID == "" {
+		p.Spec.SessionID = sessionID
 	}
 	r.entered.Add(1)
 	defer r.entered.Add(-1)
-	input := p.spec.Input // it may be stored elsewhere
+	input := p.Spec.Input // it may be stored elsewhere
 	if err := r.store(ctx, p); err != nil {
 		return Accepted{}, err
 	}
 	r.meter.took(input)
-	return Accepted{p.spec.ID, p.spec.SessionID, run.Pending, p.spec.Mode, p.wait, true}, nil
+	return Accepted{p.Spec.ID, p.Spec.SessionID, run.Pending, p.Spec.Mode, p.wait, true}, nil
 }
 
 // Validation answers POST /runs/validate.
@@ -148,32 +123,32 @@ type Validation struct {
 }
 
 // Validate makes the checks of Submit and stores nothing.
-func (r *runs) Validate(ctx context.Context, body []byte) (Validation, error) {
+func (r *Service) Validate(ctx context.Context, body []byte) (Validation, error) {
 	req, err := run.ReadRequest(body)
 	if err != nil {
 		return Validation{}, err
 	}
-	p, err := r.plans.plan(ctx, req)
+	p, err := r.Plans.Plan(ctx, req)
 	if err != nil {
 		return Validation{}, err
 	}
-	return Validation{true, p.spec.Agent, p.spec.Type, p.spec.Demands, p.spec.Timeout, p.schemaRaw, p.spec.Output, r.runners.Matches(p.want)}, nil
+	return Validation{true, p.Spec.Agent, p.Spec.Type, p.Spec.Demands, p.Spec.Timeout, p.schemaRaw, p.Spec.Output, r.runners.Matches(p.want)}, nil
 }
 
 // store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
-func (r *runs) store(ctx context.Context, p plan) error {
-	if err := r.records.Offload(ctx, &p.spec); err != nil {
+func (r *Service) store(ctx context.Context, p Plan) error {
+	if err := r.records.Offload(ctx, &p.Spec); err != nil {
 		return err
 	}
-	part := subject.Partition(p.spec.SessionID)
-	entry, err := r.first(ctx, part, p)
+	part := subject.Partition(p.Spec.SessionID)
+	entry, err := r.First(ctx, part, p)
 	if err != nil {
 		return err
 	}
 	if !p.ownID {
 		return r.records.Put(ctx, entry)
 	}
-	together, apart, err := r.beginning(part, p.spec, entry)
+	together, apart, err := r.Beginning(part, p.Spec, entry)
 	if err != nil {
 		return err
 	}
@@ -186,27 +161,27 @@ func (r *runs) store(ctx context.Context, p plan) error {
 	// Refused, or not answered: whose session is it? Its record names the run it began with.
 	m, readErr := r.stream.Last(ctx, session.Subject)
 	if readErr != nil {
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
 	var theirs run.Begun
-	if json.Unmarshal(m.Body, &theirs) != nil || theirs.RunID != p.spec.ID {
-		return sessionExists(p.spec.SessionID)
+	if json.Unmarshal(m.Body, &theirs) != nil || theirs.RunID != p.Spec.ID {
+		return sessionExists(p.Spec.SessionID)
 	}
 	if err := r.reads.CaughtUp(ctx); err != nil {
 		return err
 	}
 	// The other one may not have been written, or be lost with a crash of NATS.
-	if stands, err := r.torn.Stands(ctx, p.spec.ID, p.spec.SessionID); err != nil || stands {
+	if stands, err := r.torn.Stands(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || stands {
 		return err
 	}
 	return r.records.Put(ctx, apart[1])
 }
 
-// beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it
+// Beginning are the records that begin a session under its caller's own id: the session's, which carries the run as it
 // is accepted, and the run's first. The one before the other: whose session it is, is decided when its run may be
 // taken. Written one by one the run is accepted, not queued: its writer may be so slow that it comes behind the run's
 // end and the session's deletion, and what is queued a worker may begin.
-func (r *runs) beginning(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
+func (r *Service) Beginning(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
 	accepted, err := run.Accepted{V: r.version(), Spec: s}.Encode()
 	if err != nil {
 		return nil, nil, err
@@ -217,25 +192,25 @@ func (r *runs) beginning(part string, s run.Spec, first bus.Entry) (together, ap
 	return []bus.Entry{session, first}, []bus.Entry{session, last}, err
 }
 
-// first is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
-func (r *runs) first(ctx context.Context, part string, p plan) (bus.Entry, error) {
-	if p.spec.Type == run.Start && r.runners.LaneMatches(p.lane, p.want) && !r.stopped(p.spec.Parent) {
-		lane, err := r.queues.Ensure(ctx, p.lane, p.want, p.spec.Caller, false)
+// First is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
+func (r *Service) First(ctx context.Context, part string, p Plan) (bus.Entry, error) {
+	if p.Spec.Type == run.Start && r.runners.LaneMatches(p.lane, p.want) && !r.stopped(p.Spec.Parent) {
+		lane, err := r.queues.Ensure(ctx, p.lane, p.want, p.Spec.Caller, false)
 		if err != nil {
 			return bus.Entry{}, err
 		}
-		return r.records.Queued(part, lane, p.spec, 1)
+		return r.records.Queued(part, lane, p.Spec, 1)
 	}
-	body, err := run.Accepted{V: r.version(), Spec: p.spec}.Encode()
-	return bus.Entry{Subject: subject.Accepted(part, p.spec.SessionID, p.spec.ID), Body: body}, err
+	body, err := run.Accepted{V: r.version(), Spec: p.Spec}.Encode()
+	return bus.Entry{Subject: subject.Accepted(part, p.Spec.SessionID, p.Spec.ID), Body: body}, err
 }
 
 // stopped tells whether what a session starts is stopped at once, as far as the fold knows.
-func (r *runs) stopped(parent string) bool { return parent != "" && r.history.Covered(parent) }
+func (r *Service) stopped(parent string) bool { return parent != "" && r.history.Covered(parent) }
 
 // callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to whoever its run
 // counts to.
-func (r *runs) callerOf(scope string) string {
+func (r *Service) callerOf(scope string) string {
 	if session, ok := strings.CutPrefix(scope, "session:"); ok {
 		for _, a := range r.history.Open(session) {
 			if a.Claim != nil {
@@ -248,9 +223,9 @@ func (r *runs) callerOf(scope string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// renewed is a waiting run with another definition of its agent.
-func (r *runs) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
-	s, err := r.plans.renewed(ctx, s, k)
+// Renewed is a waiting run with another definition of its agent.
+func (r *Service) Renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
+	s, err := r.Plans.renewed(ctx, s, k)
 	if err != nil {
 		return s, err
 	}

@@ -1,72 +1,51 @@
-package coordinator
+package sessions
 
 import (
 	"context"
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"time"
 
 	"ao/coordinator/journal"
-	"ao/nats/bus"
+	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
 )
 
-// sessions shows, stops and deletes sessions, and tells which is below which.
-type sessions struct {
-	history interface {
-		Session(ctx context.Context, id string) (run.Session, error)
-		Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
-		SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
-		Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
-		Open(session string) []journal.Active
-		RunsOf(session string) []string
-		Root(session string) string // the run that was begun last
-		Owes(session string) string // a run whose end its parent's session is yet to be told of
-		HaltsBelow(session string) bool
-		DeletedAt(session string) uint64
-	}
-	reads freshness
-	stops interface {
-		Stop(ctx context.Context, id string) (run.Run, error)
-		below(session string, stopping bool) *Below
-		stopTree(ctx context.Context, session, root, own string) (stopped bool, err error)
-	}
-	records interface {
-		Put(ctx context.Context, e bus.Entry) error
-	}
-	stream interface {
-		Last(ctx context.Context, subj string) (bus.Message, error)
-		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
-		Purge(ctx context.Context, stream, filter string, before uint64) error
-		DropPayloads(ctx context.Context, old func(name string, at time.Time) bool) error
-	}
-	version func() int // of the records that are written
+// Service shows, stops and deletes sessions, tells which is below which, and whose session tokens are.
+type Service struct {
+	*Tokens
+	history History
+	reads   runs.Freshness
+	stops   Stops
+	records Records
+	stream  Stream
+	version func() int
+	runOf   func(payload string) string
 	log     *slog.Logger
 }
 
 // Session is a session as readers see it.
-func (t *sessions) Session(ctx context.Context, id string) (run.Session, error) {
+func (t *Service) Session(ctx context.Context, id string) (run.Session, error) {
 	t.reads.Current(ctx)
 	return t.history.Session(ctx, id)
 }
 
 // SessionResult is the result of the newest ended run of a session.
-func (t *sessions) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
+func (t *Service) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
 	t.reads.Current(ctx)
 	return t.history.SessionResult(ctx, id)
 }
 
 // Events are what happened in a session after a position, oldest first, and where to go on.
-func (t *sessions) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
+func (t *Service) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
 	t.reads.Current(ctx)
 	return t.history.Events(ctx, session, after, limit)
 }
 
 // Sessions lists sessions.
-func (t *sessions) Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error) {
+func (t *Service) Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error) {
 	t.reads.Own(ctx)
 	return t.history.Sessions(ctx, q)
 }
@@ -74,22 +53,22 @@ func (t *sessions) Sessions(ctx context.Context, q journal.Query) (journal.Sessi
 // StoppedSession answers the stop of a session.
 type StoppedSession struct {
 	run.Session
-	Below *Below `json:"open_below,omitempty"` // nil: there is nothing
+	Below *runs.Below `json:"open_below,omitempty"` // nil: there is nothing
 }
 
 // StopSession stops what runs in a session and cancels what waits, and says what is open below it. With tree, that is stopped too.
-func (t *sessions) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
+func (t *Service) StopSession(ctx context.Context, id string, tree bool) (s StoppedSession, err error) {
 	if err := t.reads.CaughtUp(ctx); err != nil { // what another coordinator has accepted a moment ago is stopped too
 		return s, err
 	}
 	if _, err := t.Session(ctx, id); err != nil {
 		return s, err
 	}
-	s.Below = t.stops.below(id, tree)
+	s.Below = t.stops.Below(id, tree)
 	for n := 0; tree; n++ { // again where a run was begun at this moment
-		stopped, err := t.stops.stopTree(ctx, id, t.history.Root(id), "")
-		if err == nil && !stopped && n == treeTries {
-			err = changing("session", id)
+		stopped, err := t.stops.StopTree(ctx, id, t.history.Root(id), "")
+		if err == nil && !stopped && n == runs.TreeTries {
+			err = runs.Changing("session", id)
 		}
 		if err != nil {
 			return s, err
@@ -111,7 +90,7 @@ func (t *sessions) StopSession(ctx context.Context, id string, tree bool) (s Sto
 const generations = 1000
 
 // Descends tells whether a session is below another one: started by it, or by one that is below it. An unknown session is NotFound.
-func (t *sessions) Descends(ctx context.Context, session, from string) (bool, error) {
+func (t *Service) Descends(ctx context.Context, session, from string) (bool, error) {
 	for n := range generations {
 		s, err := t.history.Session(ctx, session)
 		if err != nil && n > 0 && fault.KindOf(err) == fault.NotFound { // one in between was deleted
@@ -131,7 +110,7 @@ func (t *sessions) Descends(ctx context.Context, session, from string) (bool, er
 
 // AsSession makes the body of a run's request the request of a session: its run is that session's child, and what it resumes must
 // be below it. A body that cannot be read stays as it is: who takes it says why.
-func (t *sessions) AsSession(ctx context.Context, session string, body []byte) ([]byte, error) {
+func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([]byte, error) {
 	req, err := run.ReadRequest(body)
 	if err != nil {
 		return body, nil
@@ -160,7 +139,7 @@ func (t *sessions) AsSession(ctx context.Context, session string, body []byte) (
 }
 
 // Within refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is NotFound.
-func (t *sessions) Within(ctx context.Context, session, own string, itself bool) error {
+func (t *Service) Within(ctx context.Context, session, own string, itself bool) error {
 	if session == own && itself {
 		return nil
 	}

@@ -1,0 +1,4 @@
+package runs
+
+// Fresh is a run that was accepted by this very request.
+func Fresh(id string) Accepted { return Accepted{RunID: id, fresh: true} }

@@ -1,0 +1,178 @@
+// Package runs takes runs, answers with how they end, and stops them: it checks a request step by step, stores its run
+// with one write, and gives a request that comes again with its key the first answer.
+package runs
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/agents"
+	"ao/coordinator/journal"
+	"ao/coordinator/schemas"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/metric"
+	"ao/shared/run"
+	"ao/shared/trace"
+)
+
+// Limits are what a request may ask for at most, and what counts where nobody says.
+type Limits struct {
+	Payload   int64         // bytes of parameters with their agent and output schema
+	Depth     int           // sessions above a run's own
+	NoMatch   time.Duration // how long a run waits for a runner
+	Retries   int           // of an answer that does not match a caller's output schema
+	WholeOnly bool          // only an answer that is JSON as a whole counts
+	Waiting   int           // runs that wait
+}
+
+// Needs is what a Service works with.
+type Needs struct {
+	Limits  Limits
+	History interface {
+		planning
+		showing
+		stopping
+		answered
+	}
+	Stream  Stream
+	Records Records
+	Ends    Ends
+	Torn    Torn
+	Reads   Freshness
+	Keys    Keys
+	Agents  Agents
+	Runners Runners
+	Queues  Queues
+
+	Schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
+	Callback func(url string) error                                         // refuses a URL that is not to be told
+	Version  func() int                                                     // of the records that are written
+	Ready    func() error
+	Room     func() error         // refuses what would fill the history
+	Waiting  func(run.Run) string // why a run waits
+	Insist   bus.Insist
+
+	Spans   *trace.Tracer
+	Metrics *metric.Registry
+}
+
+// New makes a Service.
+func New(n Needs) *Service {
+	s := &Service{
+		Plans: &Planner{
+			limits: n.Limits, history: n.History, past: n.Reads, agents: n.Agents, runners: n.Runners, schema: n.Schema, callback: n.Callback,
+		},
+		Once:    &Idempotency{keys: n.Keys, stream: n.Stream, history: n.History, torn: n.Torn},
+		records: n.Records, stream: n.Stream, torn: n.Torn, history: n.History, reads: n.Reads, runners: n.Runners, queues: n.Queues,
+		version: n.Version, ready: n.Ready, room: n.Room, waiting: n.Waiting, insist: n.Insist,
+		spans: n.Spans, meter: newRunMeter(n.Metrics), most: n.Limits.Waiting,
+	}
+	s.Stopper = &Stopper{ends: n.Ends, records: n.Records, history: n.History, past: n.Reads, show: s.Show, version: n.Version}
+	return s
+}
+
+// Records writes what is known of runs.
+type Records interface {
+	Offload(ctx context.Context, s *run.Spec) error
+	Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
+	Put(ctx context.Context, e bus.Entry) error
+	AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
+	Wrote(seq uint64)
+}
+
+// Stream is where the records are.
+type Stream interface {
+	Last(ctx context.Context, subj string) (bus.Message, error)
+	State(ctx context.Context) (bus.State, error)
+}
+
+// Ends says the last words on runs.
+type Ends interface {
+	EndWaiting(ctx context.Context, a journal.Active, s run.Status, f *fault.Fault) error
+	EndAsCarried(ctx context.Context, a journal.Active) error
+	Stop(ctx context.Context, a journal.Active) error
+}
+
+// Torn mends what a crash of NATS leaves.
+type Torn interface {
+	Stands(ctx context.Context, run, session string) (bool, error)
+	Unsay(ctx context.Context, run, session string) error
+	UnsayEarlier(ctx context.Context, run, session string)
+}
+
+// Keys is the bucket of idempotency keys.
+type Keys interface {
+	Get(ctx context.Context, key string) ([]byte, uint64, error)
+	Create(ctx context.Context, key string, value []byte) (uint64, error)
+}
+
+// Agents finds what may be run.
+type Agents interface {
+	Usable(ctx context.Context, name string) (agents.Resolved, error)
+}
+
+// Runners tells who could take a run.
+type Runners interface {
+	Seen(home run.Demands, within time.Duration) bool
+	Permit(w fleet.Want, model string) error
+	LaneMatches(lane string, w fleet.Want) bool
+	Matches(w fleet.Want) bool
+}
+
+// Queues has a lane's queue be there, and says where it is.
+type Queues interface {
+	Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
+}
+
+// past waits until the fold has what was written.
+type past interface {
+	CaughtUp(ctx context.Context) error            // all that was written before
+	Reached(ctx context.Context, seq uint64) error // that record
+}
+
+// Freshness waits for what readers are to see. Where NATS does not answer, what is known has to do: only past says so.
+type Freshness interface {
+	past
+	Current(ctx context.Context) // what the stream holds now
+	Own(ctx context.Context)     // what this process has written
+}
+
+// planning is what the history tells who checks a request.
+type planning interface {
+	Session(ctx context.Context, id string) (run.Session, error)
+	Spec(ctx context.Context, id string) (run.Spec, error)
+	Deleted(session string) bool
+	Resumes(session string) bool
+	Above(session, of string) bool
+	Home(session string) run.Demands
+	Open(session string) []journal.Active
+}
+
+// showing is what it tells who asks for runs.
+type showing interface {
+	Counts() (waiting, begun, ended int)
+	Covered(session string) bool // what it starts is stopped at once, as far as the fold knows
+	Open(session string) []journal.Active
+	Get(ctx context.Context, id string) (run.Run, error)
+	Result(ctx context.Context, id string) (run.Result, run.Run, error)
+	Runs(ctx context.Context, q journal.Query) (journal.Page, error)
+	Wait(ctx context.Context, id string) (run.Run, error)
+	Done(ctx context.Context, id string) error
+}
+
+// stopping is what it tells who stops them.
+type stopping interface {
+	Get(ctx context.Context, id string) (run.Run, error)
+	Active(id string) (journal.Active, bool)
+	Below(session string, most int) (n int, oldest []string)
+	Root(session string) string // the run that was begun last
+	TreeStopped(session string) bool
+}
+
+// answered is what it tells of a request that comes again.
+type answered interface {
+	Get(ctx context.Context, id string) (run.Run, error)
+	Deleted(session string) bool
+}

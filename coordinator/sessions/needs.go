@@ -1,0 +1,86 @@
+// Package sessions shows sessions, stops and deletes them, and tells what is below a session and so its own: what its
+// token lets a run ask for.
+package sessions
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/coordinator/runs"
+	"ao/nats/bus"
+	"ao/shared/run"
+)
+
+// Needs is what a Service works with.
+type Needs struct {
+	History interface {
+		History
+		underWay
+	}
+	Reads   runs.Freshness
+	Stops   Stops
+	Records Records
+	Stream  Stream
+	Keys    Keys
+
+	Version func() int                  // of the records that are written
+	RunOf   func(payload string) string // whose body a payload is
+	Started func() bool                 // keys and registries are read
+	Ready   func() error
+	Log     *slog.Logger
+}
+
+// New makes a Service.
+func New(n Needs) *Service {
+	return &Service{
+		Tokens:  &Tokens{started: n.Started, ready: n.Ready, keys: n.Keys, history: n.History, past: n.Reads},
+		history: n.History, reads: n.Reads, stops: n.Stops, records: n.Records, stream: n.Stream, version: n.Version, runOf: n.RunOf, log: n.Log,
+	}
+}
+
+// History is what the history tells of sessions.
+type History interface {
+	Session(ctx context.Context, id string) (run.Session, error)
+	Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
+	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
+	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
+	Open(session string) []journal.Active
+	RunsOf(session string) []string
+	Root(session string) string // the run that was begun last
+	Owes(session string) string // a run whose end its parent's session is yet to be told of
+	HaltsBelow(session string) bool
+	DeletedAt(session string) uint64
+}
+
+// underWay is what it tells of attempts.
+type underWay interface {
+	Active(id string) (journal.Active, bool)
+	Ready() error
+}
+
+// Stops stops runs, and what is below a session.
+type Stops interface {
+	Stop(ctx context.Context, id string) (run.Run, error)
+	Below(session string, stopping bool) *runs.Below
+	StopTree(ctx context.Context, session, root, own string) (stopped bool, err error)
+}
+
+// Records writes what is known of sessions.
+type Records interface {
+	Put(ctx context.Context, e bus.Entry) error
+}
+
+// Stream is where the records are, and what they leave.
+type Stream interface {
+	Last(ctx context.Context, subj string) (bus.Message, error)
+	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+	Purge(ctx context.Context, stream, filter string, before uint64) error
+	DropPayloads(ctx context.Context, old func(name string, at time.Time) bool) error
+}
+
+// Keys makes the keys of attempts.
+type Keys interface {
+	Of(run string, attempt int) string
+}
