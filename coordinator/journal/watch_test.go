@@ -96,7 +96,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 func TestALongDoubtIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks Effect
-		j := joined(&bus.Bus{}, Config{Due: func(e Effect) { looks |= e }})
+		j := joined(&bus.Bus{Reader: &bus.Reader{Conn: &bus.Conn{}}}, Config{Due: func(e Effect) { looks |= e }})
 		j.live.Store(true)
 		j.doubt(true)
 		time.Sleep(fleeting)
