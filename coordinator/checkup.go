@@ -12,8 +12,10 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
+	"ao/coordinator/runners"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -23,16 +25,39 @@ import (
 // few is how many of one kind a finding names.
 const few = 5
 
+// doctor looks over what a coordinator sees. It writes nothing.
+type doctor struct {
+	nats interface {
+		Storage() error
+		Standing(ctx context.Context) (bus.Standing, error)
+		Survey(ctx context.Context, subj string, within time.Duration) ([][]byte, error)
+	}
+	history interface {
+		Counts() (waiting, begun, ended int)
+		Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error)
+	}
+	past    interface{ Own(ctx context.Context) }
+	members func() []runners.Member
+	agents  interface {
+		Agents(status string) ([]agent.Blueprint, error)
+		BrokenAgents() []agent.Bad
+	}
+	waits   interface{ lonely() map[string]time.Time }
+	ready   func() error
+	noMatch time.Duration // after so long a run fails that no online runner matches
+	most    int           // runs that may wait
+}
+
 // Checkup looks over what every coordinator sees: NATS and its streams, runners, lanes, agents, callbacks.
-func (c *Coordinator) Checkup(ctx context.Context) []checkup.Finding {
-	c.own(ctx)
+func (d *doctor) Checkup(ctx context.Context) []checkup.Finding {
+	d.past.Own(ctx)
 	var all []checkup.Finding
-	if err := c.bus.Storage(); err != nil {
+	if err := d.nats.Storage(); err != nil {
 		all = append(all, checkup.Bad("nats-storage", "make room on the disk of NATS; where the server is one of its own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s", fault.Of(err).Message))
-	} else if err := c.Ready(); err != nil {
+	} else if err := d.ready(); err != nil {
 		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs", "this coordinator is not ready: %v", err))
 	}
-	s, err := c.bus.Standing(ctx)
+	s, err := d.nats.Standing(ctx)
 	if err != nil {
 		all = append(all, checkup.Bad("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS", "NATS does not answer: %v", err))
 	} else {
@@ -43,11 +68,11 @@ func (c *Coordinator) Checkup(ctx context.Context) []checkup.Finding {
 			all = append(all, checkup.Store(s.Limits(), s.MaxStore, 0))
 		}
 	}
-	runners, versions := c.checkRunners()
-	all = append(append(all, runners...), c.checkVersions(ctx, versions))
-	all = append(all, c.checkLanes(), c.checkPending())
-	all = append(all, c.checkAgents()...)
-	return append(all, c.checkCallbacks(ctx)...)
+	runners, versions := d.checkRunners()
+	all = append(append(all, runners...), d.checkVersions(ctx, versions))
+	all = append(all, d.checkLanes(), d.checkPending())
+	all = append(all, d.checkAgents()...)
+	return append(all, d.checkCallbacks(ctx)...)
 }
 
 // replicas judges how many servers keep what is written.
@@ -99,9 +124,9 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 }
 
 // checkRunners also gives how many online runners are of which version.
-func (c *Coordinator) checkRunners() (all []checkup.Finding, versions map[string]int) {
+func (d *doctor) checkRunners() (all []checkup.Finding, versions map[string]int) {
 	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
-	for _, m := range c.Registry.Members() {
+	for _, m := range d.members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
 		if m.Status == fleet.Left { // only its agents' names are still there
 			continue
@@ -149,9 +174,9 @@ func (c *Coordinator) checkRunners() (all []checkup.Finding, versions map[string
 const surveyTime = 300 * time.Millisecond
 
 // checkVersions asks all coordinators for their versions, and judges them with those of the runners.
-func (c *Coordinator) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
+func (d *doctor) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
 	coordinators := map[string]int{}
-	answers, _ := c.bus.Survey(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
+	answers, _ := d.nats.Survey(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
 	for _, a := range answers {
 		coordinators[versions.ProgramIn(a)]++
 	}
@@ -194,29 +219,29 @@ func some(all []string) string {
 }
 
 // checkLanes judges whether somebody takes what waits.
-func (c *Coordinator) checkLanes() checkup.Finding {
+func (d *doctor) checkLanes() checkup.Finding {
 	var lonely []string
-	for lane, since := range c.turns.lonely() {
+	for lane, since := range d.waits.lonely() {
 		lonely = append(lonely, fmt.Sprintf("%s for %v", lane, time.Since(since).Round(time.Second)))
 	}
 	if len(lonely) > 0 {
 		slices.Sort(lonely)
-		return checkup.Odd("lanes", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", c.NoMatch),
+		return checkup.Odd("lanes", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.noMatch),
 			"runs wait for a runner that is not there: %s", some(lonely))
 	}
 	return checkup.Good("lanes", "every lane in which runs wait has a runner")
 }
 
-func (c *Coordinator) checkPending() checkup.Finding {
-	waiting, _, _ := c.Journal.Counts()
-	if waiting*4 >= c.MaxPending*3 {
-		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429", "%d runs wait, of %d that may", waiting, c.MaxPending)
+func (d *doctor) checkPending() checkup.Finding {
+	waiting, _, _ := d.history.Counts()
+	if waiting*4 >= d.most*3 {
+		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429", "%d runs wait, of %d that may", waiting, d.most)
 	}
-	return checkup.Good("waiting", "%d runs wait, of %d that may", waiting, c.MaxPending)
+	return checkup.Good("waiting", "%d runs wait, of %d that may", waiting, d.most)
 }
 
-func (c *Coordinator) checkAgents() (all []checkup.Finding) {
-	for _, b := range c.Agents.BrokenAgents() {
+func (d *doctor) checkAgents() (all []checkup.Finding) {
+	for _, b := range d.agents.BrokenAgents() {
 		if len(all) == few {
 			return append(all, checkup.Bad("agents", "'ao agents --status broken' lists them all", "and more"))
 		}
@@ -227,7 +252,7 @@ func (c *Coordinator) checkAgents() (all []checkup.Finding) {
 		all = append(all, checkup.Bad("agents", "mend the file; a coordinator's is read again when it changes, a worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
-		list, _ := c.Agents.Agents("")
+		list, _ := d.agents.Agents("")
 		all = append(all, checkup.Good("agents", "all %d load", len(list)))
 	}
 	return all
@@ -236,13 +261,13 @@ func (c *Coordinator) checkAgents() (all []checkup.Finding) {
 // long is how long a callback may be owed before somebody should know.
 const long = 15 * time.Minute
 
-func (c *Coordinator) checkCallbacks(ctx context.Context) []checkup.Finding {
+func (d *doctor) checkCallbacks(ctx context.Context) []checkup.Finding {
 	const most = 1000
-	owed, err := c.Journal.Callbacks(ctx, journal.Query{Statuses: []string{run.CallOwed}, Limit: most})
+	owed, err := d.history.Callbacks(ctx, journal.Query{Statuses: []string{run.CallOwed}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what is owed cannot be read: %v", err)}
 	}
-	dead, err := c.Journal.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
+	dead, err := d.history.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what was given up cannot be read: %v", err)}
 	}

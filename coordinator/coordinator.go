@@ -93,6 +93,10 @@ func (c Config) withDefaults() Config {
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
+	*explainer
+	*overview
+	*doctor
+	*auditor
 	*runsService
 	*sessionsService
 	Registrar  *runners.Registrar
@@ -125,6 +129,7 @@ type Coordinator struct {
 	news       *queues.Announcer
 	retained   *retention.Controller
 	room       *retention.Room
+	scrapes    *scrapes
 	meters     meters
 	started    atomic.Bool // keys and registries are read
 
@@ -166,6 +171,7 @@ func New(cfg Config) *Coordinator {
 	c.offers = newOffers(c)
 	wireRunners(c)
 	c.beats = newBeats(c)
+	c.insight()
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
 }
@@ -195,7 +201,7 @@ func (c *Coordinator) submitting() {
 		Limits:  runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries, WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
 		History: c.Journal, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads, Keys: c.bus.Bucket(subject.Idempotency),
 		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
-		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: c.waitingFor,
+		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: func(r run.Run) string { return c.explainer.waitingFor(r) },
 		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
 	})
 	c.sessionsService = sessions.New(sessions.Needs{
@@ -213,7 +219,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.observe()()
+	defer c.scrapes.begin()()
 	defer c.leases.end()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })

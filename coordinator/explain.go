@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runners"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -56,21 +58,54 @@ const (
 	StepLeftOut       = "left_out" // the story is too long
 )
 
+// explainer tells why runs wait, and why they ended so. It writes nothing.
+type explainer struct {
+	source
+	history interface {
+		Seq() uint64
+		Trace(ctx context.Context, id string) (journal.Trace, error)
+		Active(id string) (journal.Active, bool)
+		Open(session string) []journal.Active
+		Home(session string) run.Demands
+		Ahead(id string) (n int, since time.Time, ok bool)
+		Begun(f func(journal.Active) bool)
+	}
+	past    interface{ Current(ctx context.Context) }
+	runners interface {
+		Matches(w fleet.Want) bool
+	}
+	queues interface {
+		HasRoom(w fleet.Want, caller string) bool
+	}
+	waits interface {
+		want(a journal.Active) fleet.Want
+		unmatchedSince(id, lane string) (time.Time, bool)
+	}
+	heard interface {
+		of(key string) (heard, ends time.Time, ok bool)
+	}
+	members func() []runners.Member
+	parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent
+	ready   func() error
+	noMatch time.Duration // after so long a run fails that no online runner matches
+	most    int           // queues of demands
+}
+
 // Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are not shown: it may
 // read itself and what is below it, no more. An unknown id is NotFound. While NATS is away it tells what is known here.
-func (c *Coordinator) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
+func (x *explainer) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
 	for tries := 1; ; tries++ {
-		known := c.Journal.Seq()
-		t, err := c.Journal.Trace(ctx, id)
+		known := x.history.Seq()
+		t, err := x.history.Trace(ctx, id)
 		if err == nil && tries == 1 && !t.Run.Status.Final() { // it may be old; an end never changes
-			c.current(ctx)
-			known = c.Journal.Seq()
-			t, err = c.Journal.Trace(ctx, id)
+			x.past.Current(ctx)
+			known = x.history.Seq()
+			t, err = x.history.Trace(ctx, id)
 		}
 		if err != nil {
 			return Explanation{}, err
 		}
-		e, whole, err := c.account(ctx, t, known, inside)
+		e, whole, err := x.account(ctx, t, known, inside)
 		if err != nil || whole || tries == 3 {
 			return e, err
 		}
@@ -78,12 +113,12 @@ func (c *Coordinator) Explain(ctx context.Context, id string, inside bool) (Expl
 }
 
 // account explains a run by what the index had of it when it had read as far as known. Not whole: the run has ended meanwhile.
-func (c *Coordinator) account(ctx context.Context, t journal.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
+func (x *explainer) account(ctx context.Context, t journal.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
 	r := t.Run
 	e = Explanation{
 		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt, MaxAttempts: max(1, r.MaxAttempts),
 	}
-	n := narrator{c: c, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
+	n := narrator{source: x.source, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
 	e.Story, err = n.tell(ctx)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable || ctx.Err() != nil {
 		return Explanation{}, false, err
@@ -91,17 +126,17 @@ func (c *Coordinator) account(ctx context.Context, t journal.Trace, known uint64
 	if err != nil {
 		e.Incomplete = "NATS does not answer, so records of the run could not be read"
 	}
-	a, live := c.Journal.Active(r.ID)
+	a, live := x.history.Active(r.ID)
 	if live && !r.Status.Final() {
-		e.WaitsFor, e.Summary = c.obstacle(r, a, inside)
+		e.WaitsFor, e.Summary = x.obstacle(r, a, inside)
 	} else {
-		e.Summary = c.verdict(t, e.Story)
+		e.Summary = conclusion(t, e.Story)
 	}
 	return e, live || r.Status.Final(), nil
 }
 
-// verdict says in a sentence how a run ended.
-func (c *Coordinator) verdict(t journal.Trace, story []Step) string {
+// conclusion says in a sentence how a run ended.
+func conclusion(t journal.Trace, story []Step) string {
 	r := t.Run
 	say := "It " + string(r.Status)
 	if r.Status == run.Stopped {

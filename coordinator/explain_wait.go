@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -59,22 +58,22 @@ const (
 )
 
 // obstacle is what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
-func (c *Coordinator) obstacle(r run.Run, a journal.Active, inside bool) (o *Obstacle, sentence string) {
+func (x *explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obstacle, sentence string) {
 	if inside {
 		defer func() { o.Runners, o.More = nil, 0 }()
 	}
 	now := time.Now()
-	if err := c.Ready(); err != nil {
+	if err := x.ready(); err != nil {
 		say := fault.Of(err).Message
 		return &Obstacle{Reason: WaitsForCoordinator, Message: say}, fmt.Sprintf("It is %s; this coordinator is not ready: %s.", r.Status, say)
 	}
 	if a.Claim != nil {
-		return c.underway(r, a, now)
+		return x.underway(r, a, now)
 	}
 	if a.Stopping {
 		return &Obstacle{Reason: WaitsForStop}, "It is being stopped: no further attempt follows."
 	}
-	open := c.Journal.Open(r.SessionID)
+	open := x.history.Open(r.SessionID)
 	if i := slices.IndexFunc(open, func(o journal.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
 		first := open[0]
 		return &Obstacle{Reason: WaitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
@@ -84,17 +83,17 @@ func (c *Coordinator) obstacle(r run.Run, a journal.Active, inside bool) (o *Obs
 		until := a.NotBefore.UTC()
 		return &Obstacle{Reason: WaitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
 	}
-	w := c.turns.want(a)
-	if !c.Registry.Matches(w) {
-		return c.unmatched(r, a, w, now, inside)
+	w := x.waits.want(a)
+	if !x.runners.Matches(w) {
+		return x.unmatched(r, a, w, now, inside)
 	}
-	return c.waiting(r, a, w, now)
+	return x.waiting(r, a, w, now)
 }
 
 // underway is a run that a runner has.
-func (c *Coordinator) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
+func (x *explainer) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
-	if heard, lease, ok := c.hearing.of(a.Key); ok {
+	if heard, lease, ok := x.heard.of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
 	}
 	began := a.Claim.At
@@ -134,11 +133,11 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched is a run that no online runner could take.
-func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
-	all := c.candidates(w)
+func (x *explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
+	all := x.candidates(w)
 	o := &Obstacle{Reason: WaitsForMatch, Wants: wanted(w), Runners: all.all, More: all.more}
 	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
-	if home := c.Journal.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
+	if home := x.history.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
 		return one.Status == fleet.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
 	}) {
 		o.Reason = WaitsForHost
@@ -155,9 +154,9 @@ func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now t
 			say += fmt.Sprintf(" (closest: %s, but its %s)", near.ID, differs(near.Mismatches))
 		}
 	}
-	say += c.parted(a.Spec)
-	if since, ok := c.turns.unmatchedSince(r.ID, w.Lane()); ok {
-		until := since.Add(c.NoMatch).UTC()
+	say += x.parted(a.Spec)
+	if since, ok := x.waits.unmatchedSince(r.ID, w.Lane()); ok {
+		until := since.Add(x.noMatch).UTC()
 		since = since.UTC()
 		o.Since, o.Until = &since, &until
 		say += fmt.Sprintf(". It fails in %s if that stays so", span(until.Sub(now)))
@@ -166,20 +165,20 @@ func (c *Coordinator) unmatched(r run.Run, a journal.Active, w fleet.Want, now t
 }
 
 // waiting is a run that some online runner could take.
-func (c *Coordinator) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
+func (x *explainer) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
 		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: wanted(w)}
-		if !c.Queues.HasRoom(w, a.Spec.Caller) {
+		if !x.queues.HasRoom(w, a.Spec.Caller) {
 			o.Reason = WaitsForLane
-			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", c.MaxQueues)
+			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", x.most)
 		}
 		return o, "It is its turn, and a coordinator queues it in a moment."
 	}
-	all := c.candidates(w)
+	all := x.candidates(w)
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
 	o := &Obstacle{Reason: WaitsForSlot, Lane: a.Lane, Wants: wanted(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
 	say := ""
-	if n, since, ok := c.Journal.Ahead(r.ID); ok {
+	if n, since, ok := x.history.Ahead(r.ID); ok {
 		o.Ahead, o.Since = &n, &since
 		say = fmt.Sprintf("; %s before it in lane %s, where it waits for %s", are(n, "run"), a.Lane, span(now.Sub(since)))
 	}
@@ -214,25 +213,52 @@ func differs(all []Mismatch) string {
 	return say
 }
 
-// unmatchedSince is since when no online runner matches a run that waits for one, without interruption.
-func (t *turns) unmatchedSince(id, lane string) (time.Time, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w, since := t.waits[id], t.unmatch[lane]
-	if w == nil || since.IsZero() {
-		return since, false
+// waitingFor says why a run waits; nothing for one that doesn't.
+func (x *explainer) waitingFor(r run.Run) string {
+	a, ok := x.history.Active(r.ID)
+	if r.Status != run.Pending || !ok {
+		return ""
 	}
-	if w.since.After(since) {
-		since = w.since
+	if open := x.history.Open(r.SessionID); len(open) > 0 && open[0].Spec.ID != r.ID {
+		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
 	}
-	return since, true
+	if a.NotBefore.After(time.Now()) {
+		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
+	}
+	if w := x.waits.want(a); !x.runners.Matches(w) {
+		why := x.parted(a.Spec)
+		if home := x.history.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
+			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)
+		}
+		return fmt.Sprintf("a runner: none online matches %s%s", describe(w), why)
+	}
+	return "a free slot of a matching runner"
 }
 
-// lonely is since when no online runner matches lanes in which runs wait.
-func (t *turns) lonely() map[string]time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.unmatch)
+// parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.
+func (x *explainer) parted(s *run.Spec) string {
+	if s.Owner == "" {
+		return ""
+	}
+	left, until, ok := x.parting(s.Agent)
+	if !ok {
+		return ""
+	}
+	now := time.Now()
+	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)", s.Agent, span(now.Sub(left)), span(until.Sub(now)))
+}
+
+func describe(w fleet.Want) string {
+	s := "type=" + w.Type
+	for _, p := range []struct{ name, v string }{{"profile", w.Profile}, {"hostname", w.Hostname}, {"project_dir", w.ProjectDir}} {
+		if p.v != "" {
+			s += " " + p.name + "=" + p.v
+		}
+	}
+	if len(w.Tags) > 0 {
+		s += fmt.Sprintf(" tags=%v", w.Tags)
+	}
+	return s
 }
 
 // count is a number of things.

@@ -4,9 +4,16 @@ import (
 	"context"
 
 	"ao/coordinator/ledger"
+	"ao/nats/bus"
 )
 
-// Ledger audits the stream (GET /ledger), whatever this coordinator's own fold says.
-func (c *Coordinator) Ledger(ctx context.Context) (ledger.Report, error) {
-	return ledger.Read(ctx, c.bus, ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked, Version: c.RecordVersion})
+// auditor reads the stream anew, whatever this coordinator's own fold says.
+type auditor struct {
+	stream *bus.Bus
+	rules  ledger.Rules
+}
+
+// Ledger audits the stream (GET /ledger).
+func (a *auditor) Ledger(ctx context.Context) (ledger.Report, error) {
+	return ledger.Read(ctx, a.stream, a.rules)
 }

@@ -1,9 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
-	"time"
-
 	"ao/coordinator/agents"
 	"ao/coordinator/journal"
 	"ao/shared/fleet"
@@ -44,17 +41,4 @@ func (t *turns) successor(a journal.Active) (k agents.Resolved, ok bool) {
 	k, ok = t.agent(s.Agent)
 	changed := ok && k.Online && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
 	return k, changed && !t.runners.Matches(t.exactly(s))
-}
-
-// parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.
-func (c *Coordinator) parted(s *run.Spec) string {
-	if s.Owner == "" {
-		return ""
-	}
-	left, until, ok := c.announced.Parting(s.Agent)
-	if !ok {
-		return ""
-	}
-	now := time.Now()
-	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)", s.Agent, span(now.Sub(left)), span(until.Sub(now)))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runners"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
@@ -58,13 +59,35 @@ type LaneStatus struct {
 	Served bool    `json:"served"` // an online runner takes from it
 }
 
+// overview tells how everything stands. It writes nothing.
+type overview struct {
+	history interface {
+		Seq() uint64
+		Totals() journal.Totals
+		Counts() (waiting, begun, ended int)
+		Begun(f func(journal.Active) bool)
+		Lines() (lanes []journal.Line, apart journal.Line)
+	}
+	past    interface{ Own(ctx context.Context) }
+	runners interface {
+		Base() map[string]fleet.Want
+		LaneMatches(lane string, w fleet.Want) bool
+	}
+	queues interface {
+		Wants() map[string]fleet.Want
+	}
+	members func() []runners.Member
+	began   time.Time
+	most    int // runs that may wait
+}
+
 // Status tells how everything stands.
-func (c *Coordinator) Status(ctx context.Context) Status {
-	c.own(ctx)
-	s := Status{At: time.Now().UTC(), Since: c.Registry.Departed.Began.UTC(), Sequence: c.Journal.Seq(), Totals: c.Journal.Totals(), Runners: map[string]int{}, Pending: c.MaxPending}
-	s.Runs.Pending, _, s.Runs.Ended = c.Journal.Counts()
+func (o *overview) Status(ctx context.Context) Status {
+	o.past.Own(ctx)
+	s := Status{At: time.Now().UTC(), Since: o.began.UTC(), Sequence: o.history.Seq(), Totals: o.history.Totals(), Runners: map[string]int{}, Pending: o.most}
+	s.Runs.Pending, _, s.Runs.Ended = o.history.Counts()
 	busy := map[string]int{}
-	c.Journal.Begun(func(a journal.Active) bool {
+	o.history.Begun(func(a journal.Active) bool {
 		if a.OfferSeq == 0 {
 			busy[a.Claim.RunnerID]++
 		}
@@ -78,10 +101,10 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 		}
 		return true
 	})
-	lanes, unqueued := c.Journal.Lines()
+	lanes, unqueued := o.history.Lines()
 	s.Unqueued = waitingIn(unqueued)
-	wants := c.Queues.Wants() // in use, or that a runner takes from
-	maps.Copy(wants, c.Registry.Base())
+	wants := o.queues.Wants() // in use, or that a runner takes from
+	maps.Copy(wants, o.runners.Base())
 	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
 		w, ok := wants[l.Lane]
@@ -89,14 +112,14 @@ func (c *Coordinator) Status(ctx context.Context) Status {
 			w = baseWant(l.Lane)
 		}
 		delete(wants, l.Lane)
-		served := w.Lane() == l.Lane && c.Registry.LaneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
+		served := w.Lane() == l.Lane && o.runners.LaneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
 		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), wanted(w), served})
 	}
 	for lane, w := range wants {
-		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), c.Registry.LaneMatches(lane, w)})
+		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), o.runners.LaneMatches(lane, w)})
 	}
 	slices.SortFunc(s.Lanes, func(a, b LaneStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Lane, b.Lane)) })
-	for _, m := range c.Registry.Members() {
+	for _, m := range o.members() {
 		if m.Status == fleet.Left {
 			continue
 		}

@@ -2,8 +2,8 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -325,37 +325,23 @@ func (t *turns) expired(a journal.Active) *fault.Fault {
 		With("timeout_seconds", t.noMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
 }
 
-// waitingFor says why a run waits; nothing for one that doesn't.
-func (c *Coordinator) waitingFor(r run.Run) string {
-	a, ok := c.Journal.Active(r.ID)
-	if r.Status != run.Pending || !ok {
-		return ""
+// unmatchedSince is since when no online runner matches a run that waits for one, without interruption.
+func (t *turns) unmatchedSince(id, lane string) (time.Time, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, since := t.waits[id], t.unmatch[lane]
+	if w == nil || since.IsZero() {
+		return since, false
 	}
-	if open := c.Journal.Open(r.SessionID); len(open) > 0 && open[0].Spec.ID != r.ID {
-		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
+	if w.since.After(since) {
+		since = w.since
 	}
-	if a.NotBefore.After(time.Now()) {
-		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
-	}
-	if w := c.turns.want(a); !c.Registry.Matches(w) {
-		why := c.parted(a.Spec)
-		if home := c.Journal.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
-			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)
-		}
-		return fmt.Sprintf("a runner: none online matches %s%s", describe(w), why)
-	}
-	return "a free slot of a matching runner"
+	return since, true
 }
 
-func describe(w fleet.Want) string {
-	s := "type=" + w.Type
-	for _, p := range []struct{ name, v string }{{"profile", w.Profile}, {"hostname", w.Hostname}, {"project_dir", w.ProjectDir}} {
-		if p.v != "" {
-			s += " " + p.name + "=" + p.v
-		}
-	}
-	if len(w.Tags) > 0 {
-		s += fmt.Sprintf(" tags=%v", w.Tags)
-	}
-	return s
+// lonely is since when no online runner matches lanes in which runs wait.
+func (t *turns) lonely() map[string]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.unmatch)
 }

@@ -3,6 +3,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -202,6 +203,15 @@ func (a *Catalog) unreadable() []agent.Bad {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return slices.Clone(a.broken)
+}
+
+// ProfileOf is the profile that an agent's runs have; empty: any, or there is no such agent.
+func (a *Catalog) ProfileOf(name string) string {
+	k, ok := a.Find(name)
+	if !ok {
+		return ""
+	}
+	return cmp.Or(k.Profile, k.ExecutorProfile)
 }
 
 // Find is the agent of this name, whoever defined it.
