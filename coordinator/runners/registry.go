@@ -73,6 +73,7 @@ func (r *Registry) Watch(ctx context.Context) error {
 	return r.cfg.Bucket.Mirror(ctx, r.cfg.Insist, func(id string, value []byte, _ uint64) { r.Put(id, value) }, func() { r.read.Store(true) })
 }
 
+// Put notes what the bucket has under a runner's id; nil: nothing.
 func (r *Registry) Put(id string, value []byte) {
 	if !fleet.IsID(id) { // the table of owners
 		return
@@ -134,6 +135,7 @@ func (m *member) status(r *Registry) string {
 // Matches tells whether an online runner would take runs that want w.
 func (r *Registry) Matches(w fleet.Want) bool { return r.LaneMatches(w.Lane(), w) }
 
+// LaneMatches is Matches for who knows the name of its queue.
 func (r *Registry) LaneMatches(lane string, w fleet.Want) bool {
 	r.mu.RLock()
 	ok, known := r.matched[lane]
