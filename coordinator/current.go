@@ -60,6 +60,5 @@ func (r *reads) Own(ctx context.Context) {
 	_ = r.history.Own(ctx) // a list that lags is better than none
 }
 
-func (c *Coordinator) current(ctx context.Context)        { c.reads.Current(ctx) }
 func (c *Coordinator) caughtUp(ctx context.Context) error { return c.reads.CaughtUp(ctx) }
 func (c *Coordinator) own(ctx context.Context)            { c.reads.Own(ctx) }

@@ -21,7 +21,7 @@ const shared = "ao/nats/bus"
 
 // tooLarge is what broke a limit when the rule came, with how large it was then: it may shrink and not grow. The table ends empty.
 var tooLarge = map[string]int{
-	"ao/coordinator.Coordinator": 100,
+	"ao/coordinator.Coordinator": 91,
 }
 
 // smallTypes has nobody know everybody.
