@@ -1,6 +1,8 @@
 package coordinator
 
-import "ao/coordinator/journal"
+import (
+	"ao/coordinator/journal"
+)
 
 // begun is the history, of attempts that a runner has begun.
 type begun interface {

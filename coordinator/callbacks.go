@@ -10,6 +10,7 @@ import (
 
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/prompt"
@@ -170,7 +171,7 @@ func (t *tellings) children(ctx context.Context, owed []journal.Child) (all []pr
 			return nil, ctx.Err()
 		case fault.KindOf(err) == fault.Unavailable:
 			return nil, err
-		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < settling && t.history.Ended(child.RunID):
+		case fault.KindOf(err) == fault.NotFound && time.Since(child.Ended).Abs() < record.Settling && t.history.Ended(child.RunID):
 			return nil, fault.Wrap(fault.Unavailable, "", "The end of run "+child.RunID+" cannot be found yet; try again", err)
 		case err != nil && fault.KindOf(err) != fault.NotFound:
 			t.log.Error("the end of a child cannot be read; its parent is told without it", "run", child.RunID, "err", err)
@@ -279,6 +280,6 @@ func (t *tellings) handOn(ctx context.Context, turn *run.Spec, children []journa
 
 // Callbacks lists the runs that call back.
 func (c *Coordinator) Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error) {
-	c.own(ctx)
+	c.reads.Own(ctx)
 	return c.Journal.Callbacks(ctx, q)
 }

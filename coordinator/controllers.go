@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/record"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -13,8 +14,8 @@ import (
 
 func newTurns(c *Coordinator) *turns {
 	records := struct {
-		*writer
-		*ender
+		*record.Writer
+		*record.Ender
 	}{c.records, c.ends}
 	renew := func(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
 		return c.runsService.Renewed(ctx, s, k)
@@ -39,8 +40,8 @@ func newTrees(c *Coordinator) *trees {
 
 func newUnfinished(c *Coordinator) *unfinished {
 	records := struct {
-		*writer
-		*ender
+		*record.Writer
+		*record.Ender
 	}{c.records, c.ends}
 	return &unfinished{history: c.Journal, records: records, torn: c.torn, log: c.log}
 }
@@ -62,13 +63,13 @@ func newTellings(c *Coordinator) *tellings {
 
 func newHooks(c *Coordinator) *hooks {
 	records := struct {
-		*writer
-		*reads
+		*record.Writer
+		*record.Reads
 	}{c.records, c.reads}
 	return &hooks{
 		history: c.Journal, records: records, tried: c.bus.Bucket(subject.Idempotency), runs: c, receivers: c.Webhooks,
 		version: c.versions.Now, insist: c.insist, posted: c.meters.posted, spans: c.Trace, log: c.log,
-		self: nonce(), pool: newTries(func() { c.scheduler.Wake(webhookDue) }), holds: map[string]hold{},
+		self: record.Nonce(), pool: newTries(func() { c.scheduler.Wake(webhookDue) }), holds: map[string]hold{},
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
@@ -109,11 +110,11 @@ type Coordinator struct {
 	Schemas    *schemas.Store
 	bus        *bus.Bus
 	log        *slog.Logger
-	keys       *keys
-	reads      *reads
-	records    *writer
-	ends       *ender
-	torn       *torn
+	keys       *record.Keys
+	reads      *record.Reads
+	records    *record.Writer
+	ends       *record.Ender
+	torn       *record.Torn
 	commands   *runners.Commander
 	registered *runners.Registrations
 	announced  *runners.Announced
@@ -151,7 +152,7 @@ type Coordinator struct {
 // New wires a coordinator; Run makes it work.
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
-	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: newKeys()}
+	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
 	history := journal.New(cfg.Bus, journal.Config{
 		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
 		Key:     c.keys.Of,
@@ -185,14 +186,14 @@ func wireHistory(c *Coordinator, p journal.Parts) {
 
 // recording wires what writes records.
 func (c *Coordinator) recording() {
-	c.reads = &reads{stream: c.bus, history: c.Journal}
-	c.records = &writer{stream: c.bus, history: c.Journal, keys: c.keys, versions: c.versions}
+	c.reads = record.NewReads(c.bus, c.Journal)
+	c.records = record.NewWriter(c.bus, c.Journal, c.keys, c.versions)
 	c.hearing = newHearing(c.bus, c.Lease, c.log)
 	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.hearing.listening}
-	c.torn = &torn{stream: c.bus, history: c.Journal, past: c.reads, log: c.log}
-	c.ends = &ender{
-		records: c.records, stream: c.bus, history: c.Journal, past: c.reads, heard: c.hearing, stopper: c.commands, spans: c.Trace, log: c.log,
-	}
+	c.torn = record.NewTorn(c.bus, c.Journal, c.reads, c.log)
+	c.ends = record.NewEnder(record.Needs{
+		Records: c.records, Stream: c.bus, History: c.Journal, Past: c.reads, Heard: c.hearing, Stopper: c.commands, Spans: c.Trace, Log: c.log,
+	})
 }
 
 // submitting wires what callers ask of runs and sessions.

@@ -123,7 +123,7 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 	})
 	within("the end of a lost run with an output schema", func() {
 		done(func() error { return c.ends.Lose(t.Context(), lost, "test") })
-		if o := ended(t, c, lost.Spec.ID); o.Status != run.Failed || o.Error.Code != codeDisconnected {
+		if o := ended(t, c, lost.Spec.ID); o.Status != run.Failed || o.Error.Code != run.CodeDisconnected {
 			t.Errorf("%+v", o)
 		}
 	})

@@ -179,7 +179,7 @@ func conclusion(t journal.Trace, story []Step) string {
 }
 
 // lost tells whether an error is that of a run whose runner was lost.
-func lost(f *fault.Fault) bool { return f != nil && f.Code == "runner_disconnected" }
+func lost(f *fault.Fault) bool { return f != nil && f.Code == run.CodeDisconnected }
 
 // span is a duration as a person reads it: three digits or so.
 func span(d time.Duration) string {

@@ -164,7 +164,7 @@ func TestExplainManyAttempts(t *testing.T) {
 		write(subject.Ended(part, acc.RunID, key), run.Ended{V: run.Version, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "secret", Attempt: n, Status: run.Failed,
 			Error: fault.New(fault.Internal, "command_failed", fmt.Sprintf("try %d", n)), At: time.Now()})
 	}
-	if err := c.caughtUp(t.Context()); err != nil {
+	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	e := explain(t, c, acc.RunID)
@@ -198,7 +198,7 @@ func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 		a := active(t, c, acc.RunID, "is queued", isQueued)
 		put(t, c.bus, subject.Claimed(part, acc.RunID, a.Key), run.Claim{V: claims, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, At: time.Now()})
 		put(t, c.bus, subject.Ended(part, acc.RunID, a.Key), run.Ended{V: 99, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
-		if err := c.caughtUp(t.Context()); err != nil {
+		if err := c.reads.CaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		words, last := story(explain(t, c, acc.RunID))

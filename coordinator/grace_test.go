@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -241,7 +242,7 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 func TestALargeRunIsRenewed(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	part := `"` + strings.Repeat("x", MaxInline/4) + `"` // what one argument holds
+	part := `"` + strings.Repeat("x", record.MaxInline/4) + `"` // what one argument holds
 	wide := `"a":` + part + `,"b":` + part + `,"c":` + part + `,"d":` + part
 	one := runner("one", echo("a"))
 	register(t, c, one)
@@ -253,7 +254,7 @@ func TestALargeRunIsRenewed(t *testing.T) {
 	register(t, c, two)
 	finish(t, c, claim(t, c, id, two))
 	s, err := c.Journal.Spec(t.Context(), id)
-	if err != nil || !strings.Contains(string(s.Blueprint), "./other") || len(s.Parameters) < MaxInline {
+	if err != nil || !strings.Contains(string(s.Blueprint), "./other") || len(s.Parameters) < record.MaxInline {
 		t.Errorf("%s %v", s.Blueprint, err)
 	}
 }

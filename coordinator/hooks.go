@@ -356,7 +356,7 @@ func (h *hooks) Redeliver(ctx context.Context, id string) (run.Run, error) {
 		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).With("run_id", id)
 	}
 	if err := h.append(ctx, d, run.Notified{V: h.version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
-		return r, unavailable(err)
+		return r, bus.NotStored(err)
 	}
 	if err := h.records.CaughtUp(ctx); err != nil {
 		return r, err

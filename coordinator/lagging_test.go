@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -45,7 +46,7 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 		})
 		return parent, child
 	}
-	old, _ := family(time.Now().Add(-2 * settling))
+	old, _ := family(time.Now().Add(-2 * record.Settling))
 	if _, prompt := f.turn(old.SessionID); !strings.Contains(prompt, "(No result available)") {
 		t.Errorf("long after the end:\n%s", prompt)
 	}

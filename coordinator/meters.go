@@ -17,7 +17,7 @@ const (
 )
 
 // watchedReasons are codes that alerts look for: they are counted from 0.
-var watchedReasons = []string{codeUnmatched, codeDisconnected}
+var watchedReasons = []string{codeUnmatched, run.CodeDisconnected}
 
 // same ends the help of what every coordinator counts from the stream.
 const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
@@ -215,7 +215,7 @@ func (m *troubles) fail(code string) {
 	if plainCode.MatchString(code) { // executors may say anything
 		reason = m.reasons.Of(code)
 	}
-	if m.failed.Of(reason).Inc(); code == codeDisconnected {
+	if m.failed.Of(reason).Inc(); code == run.CodeDisconnected {
 		m.lost.Inc()
 	}
 }

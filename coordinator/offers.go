@@ -11,6 +11,7 @@ import (
 
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -80,7 +81,7 @@ func (o *offers) one(ctx context.Context, a journal.Active) error {
 	err := o.decide(ctx, a)
 	switch {
 	case err == nil:
-		wait, cancel := context.WithTimeout(ctx, patience)
+		wait, cancel := context.WithTimeout(ctx, record.Patience)
 		defer cancel()
 		_ = o.history.Own(wait) // so that no look finds the same offer again
 	case ctx.Err() == nil:
@@ -105,7 +106,7 @@ func (o *offers) decide(ctx context.Context, a journal.Active) error {
 	span.SetInt(trace.Attempt, a.Attempt)
 	span.Set(trace.Status, string(word.Status))
 	if word.Status == run.Failed {
-		span.Fail(codeOf(word.Error))
+		span.Failed(word.Error)
 	}
 	body, err := word.Encode()
 	if err == nil && len(body) > run.MostWord {
@@ -192,7 +193,7 @@ func (o *offers) checked(ctx context.Context, a journal.Active) (word run.Ended,
 
 // hopeless tells whether what an offer consists of will never be read: what is not found at first may come, in a cluster.
 func hopeless(err error, offered time.Time) bool {
-	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > settling
+	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > record.Settling
 	return lost || errors.Is(err, journal.ErrUnreadable)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -146,7 +147,7 @@ func TestWhatIsOfferedAndIsNoCompletion(t *testing.T) {
 // there.
 func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	long := strings.Repeat("x", MaxInline+1)
+	long := strings.Repeat("x", record.MaxInline+1)
 	for _, tt := range []struct {
 		n      string
 		status run.Status
@@ -166,7 +167,7 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 		if o.Status != tt.status {
 			t.Errorf("n %s: %s %v", tt.n, o.Status, o.Error)
 		}
-		if o.Status == run.Completed && len(o.Result.Data) < MaxInline {
+		if o.Status == run.Completed && len(o.Result.Data) < record.MaxInline {
 			t.Errorf("the result has %d bytes", len(o.Result.Data))
 		}
 		if o.Status == run.Failed && (len(*o.Result.RawOutput) > 40<<10 || !strings.Contains(*o.Result.RawOutput, "[Cut here. Bytes missing: ")) {

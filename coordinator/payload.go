@@ -58,7 +58,7 @@ func (c *Coordinator) mayTouch(ctx context.Context, r fleet.PartRequest, write b
 	}
 	session, ok := c.UnderWay(r.RunID, r.Attempt)
 	if !ok {
-		if err := c.caughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
+		if err := c.reads.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
 			return err
 		}
 		session, ok = c.UnderWay(r.RunID, r.Attempt)
@@ -88,7 +88,7 @@ func (c *Coordinator) dropState(ctx context.Context, r fleet.PartRequest) ([]byt
 	if !ok || name != r.Name {
 		return nil, fault.New(fault.Invalid, "", "The name is not that of a state").With("field", "name")
 	}
-	if err := c.caughtUp(ctx); err != nil { // what the session is bound to now may be a moment old
+	if err := c.reads.CaughtUp(ctx); err != nil { // what the session is bound to now may be a moment old
 		return nil, err
 	}
 	if runs := c.Journal.RunsOf(r.SessionID); !slices.Contains(runs, r.RunID) || !slices.Contains(runs, runOf(name)) {

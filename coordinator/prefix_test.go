@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -111,7 +112,7 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 				}
 				id := p.start(more).RunID
 				a := active(t, p.c, id, "is known", func(a journal.Active) bool { return isQueued(a) == tt.queued })
-				all, err := p.c.ends.ending(t.Context(), a, tt.status, tt.f)
+				all, err := p.c.ends.Ending(t.Context(), a, tt.status, tt.f)
 				p.write(all, err)
 				p.endsOnce(id, tt.status, tt.f.Code)
 			})
@@ -125,7 +126,7 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start("").RunID
 		a := active(t, p.c, id, "is queued", isQueued)
-		all, err := p.c.ends.ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
+		all, err := p.c.ends.Ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
 		p.write(all, err)
 		natstest.Until(t, "the claim is read", func() bool { a, ok := p.c.Journal.Active(id); return !ok || a.Claim != nil })
 		if _, err := p.c.Stop(t.Context(), id); fault.KindOf(err) != fault.Conflict {
@@ -143,10 +144,9 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := p.start(fmt.Sprintf(`%s,"max_attempts":%d`, mustBe, attempts)).RunID
 				a := p.claim(id)
-				last, err := p.c.ends.ended(t.Context(), a, run.Failed, fault.New(fault.Internal, codeDisconnected, "gone"))
-				p.write(shutting(a, last), err)
+				p.write(p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected, "gone")))
 				if attempts == 1 {
-					p.endsOnce(id, run.Failed, codeDisconnected)
+					p.endsOnce(id, run.Failed, run.CodeDisconnected)
 					return
 				}
 				second := active(t, p.c, id, "has its second attempt", func(a journal.Active) bool { return a.Attempt == 2 && isQueued(a) })
@@ -168,9 +168,9 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start(mustBe).RunID
 		a := p.claim(id)
-		last, err := p.c.ends.ended(t.Context(), a, run.Failed, fault.New(fault.Internal, codeDisconnected, "gone"))
-		p.write(shutting(a, last), err)
-		put(t, p.c.bus, last.Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
+		all, err := p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected, "gone"))
+		p.write(all, err)
+		put(t, p.c.bus, all[1].Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
 		p.endsOnce(id, run.Failed, "exit")
 	})
 }
@@ -178,7 +178,7 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 // The record of a session under its caller's own id carries its run: the id stands for that run and no other, and it is
 // begun once.
 func TestAPrefixOfASessionAndItsRun(t *testing.T) {
-	for name, more := range map[string]string{"a runner is there": "", "nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`, "it is large": `,"parameters":{"prompt":"` + strings.Repeat("x", MaxInline) + `"}`} {
+	for name, more := range map[string]string{"a runner is there": "", "nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`, "it is large": `,"parameters":{"prompt":"` + strings.Repeat("x", record.MaxInline) + `"}`} {
 		t.Run(name, func(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				id := "ses_my-own"

@@ -114,7 +114,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	heardForLong(c)
 	register(t, c, after)
 	c.leases.wg.Wait()
-	if err := c.caughtUp(t.Context()); err != nil {
+	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if c.Journal.Ended(a.Spec.ID) {
@@ -149,7 +149,7 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	heardForLong(c)
 	register(t, c, runner("two", echo("a")))
 	c.leases.wg.Wait()
-	if err := c.caughtUp(t.Context()); err != nil {
+	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if c.Journal.Ended(a.Spec.ID) {

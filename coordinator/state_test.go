@@ -95,7 +95,7 @@ func TestStates(t *testing.T) {
 	// Nor does who binds it get it: a worker writes that record as it likes.
 	put(t, f.c.bus, subject.Bound(subject.Partition(other.Spec.SessionID), other.Spec.ID, other.Key),
 		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt, Model: fleet.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
-	if err := f.c.caughtUp(t.Context()); err != nil {
+	if err := f.c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if body, err := get(part(other, name, "")); fault.KindOf(err) != fault.Forbidden {

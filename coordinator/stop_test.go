@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/retention"
+	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -81,7 +82,7 @@ func payloads(t testing.TB, b *bus.Bus) map[string]bus.Payload {
 }
 
 func big() string {
-	return fmt.Sprintf(`{"agent_name":"talker","prompt":%q}`, strings.Repeat("x", MaxInline+1))
+	return fmt.Sprintf(`{"agent_name":"talker","prompt":%q}`, strings.Repeat("x", record.MaxInline+1))
 }
 
 func TestADeletedSessionLeavesNoPayloads(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -29,7 +30,7 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
-	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", MaxInline+1) + `"}`)
+	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", record.MaxInline+1) + `"}`)
 	const runID, sessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
 	plans := make([]runs.Plan, 2)
 	for i, c := range []*Coordinator{a, b} {
@@ -47,7 +48,7 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := b.Show(t.Context(), runID)
-	if err != nil || len(got.Parameters) < MaxInline {
+	if err != nil || len(got.Parameters) < record.MaxInline {
 		t.Errorf("%d bytes of parameters, %v", len(got.Parameters), err)
 	}
 }
@@ -216,12 +217,12 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			if !look(time.Minute) {
 				t.Error("nobody was heard for a moment only, and its lane is made again")
 			}
-			if err := c.caughtUp(t.Context()); err != nil || c.Journal.Ended(id) {
+			if err := c.reads.CaughtUp(t.Context()); err != nil || c.Journal.Ended(id) {
 				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
 			}
 			if !tt.has {
 				natstest.Until(t, "it is given up", func() bool { look(2 * time.Hour); return c.Journal.Ended(id) })
-				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 || got.Error == nil || got.Error.Code != codeDisconnected {
+				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 || got.Error == nil || got.Error.Code != run.CodeDisconnected {
 					t.Errorf("%+v %v", got, err)
 				}
 				return

@@ -119,7 +119,7 @@ func (u *unfinished) list(ctx context.Context, a journal.Active) error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, bus.ErrTaken):
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
 	if err := u.torn.CaughtUp(ctx); err != nil {
 		return err

@@ -169,7 +169,7 @@ func (h *hosting) cutOff(why error, o run.Outcome) run.Outcome {
 	if errors.Is(why, errStopped) {
 		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped while it ran"), Result: o.Result}
 	}
-	f := fault.New(fault.Internal, "runner_disconnected", "Runner disconnected during execution").With("runner_id", h.runner).With("detail", why.Error())
+	f := fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").With("runner_id", h.runner).With("detail", why.Error())
 	return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
 }
 

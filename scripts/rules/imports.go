@@ -39,7 +39,7 @@ var rooms = []struct {
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
 	{"ao/nats/backup", []string{"ao/shared/fault", "ao/nats/bus", "ao/nats/subject"}},
 
-	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/webhook"}},
+	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/record", "ao/coordinator/webhook"}},
 	{"ao/coordinator/coordinatortest", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/budget", []string{"ao/shared/fault"}},
 	{"ao/coordinator/agents", []string{"ao/shared/...", "ao/nats/bus"}},
@@ -49,6 +49,7 @@ var rooms = []struct {
 	{"ao/coordinator/sessions", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/runs"}},
 	{"ao/coordinator/schemas", []string{"ao/shared/...", "ao/nats/bus"}},
 	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/bus", "ao/nats/subject"}},
+	{"ao/coordinator/record", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal"}},
 	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/access", []string{"ao/shared/..."}},
 	{"ao/coordinator/checkup", []string{"ao/shared/fault"}},

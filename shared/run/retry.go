@@ -2,6 +2,9 @@ package run
 
 import "time"
 
+// CodeDisconnected is the code of the error of an attempt whose worker is gone.
+const CodeDisconnected = "runner_disconnected"
+
 // Again reports whether another attempt is allowed after the n-th, as far as the run's own definition goes.
 func (s *Spec) Again(n int) bool { return n < s.Attempts }
 

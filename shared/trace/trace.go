@@ -141,6 +141,14 @@ func (s Span) Fail(code string) {
 	}
 }
 
+// Failed says why a run failed.
+func (s Span) Failed(why *fault.Fault) {
+	if why == nil {
+		why = fault.New(fault.Internal, "failed", "")
+	}
+	s.Fail(why.Code)
+}
+
 // Went notes how it went. What a caller is to mend is no failure of ours.
 func (s Span) Went(err error) {
 	if err == nil || !s.On() {

@@ -1,4 +1,4 @@
-package coordinator
+package record
 
 import (
 	"context"
@@ -20,40 +20,46 @@ type past interface {
 	Reached(ctx context.Context, seq uint64) error // until it has that record
 }
 
-// ender says the last words of coordinators on attempts. Who came first keeps the word: that it is taken is no error.
-type ender struct {
-	records *writer
-	stream  interface {
+// Ender says the last words of coordinators on attempts. Who came first keeps the word: that it is taken is no error.
+type Ender struct{ Needs }
+
+// Needs is what an Ender works with. Spans may be nil.
+type Needs struct {
+	Records *Writer
+	Stream  interface {
 		Last(ctx context.Context, subj string) (bus.Message, error)
 		LastEvent(ctx context.Context, filter string) (uint64, error)
 		Purge(ctx context.Context, stream, filter string, before uint64) error
 	}
-	history interface {
+	History interface {
 		Active(id string) (journal.Active, bool)
 		Carried(ctx context.Context, a journal.Active) ([]byte, error)
 		Seq() uint64
 		Sure() bool
 	}
-	past  past
-	heard interface {
+	Past  past
+	Heard interface {
 		Silent(key string) bool // nobody was heard, for a lease of listening, to have an attempt whose claim is not known
 	}
-	stopper interface {
+	Stopper interface {
 		TellStop(ctx context.Context, a journal.Active) // once; the leases repeat it
 	}
-	spans *trace.Tracer
-	log   *slog.Logger
+	Spans *trace.Tracer
+	Log   *slog.Logger
 }
 
+// NewEnder makes one.
+func NewEnder(n Needs) *Ender { return &Ender{n} }
+
 // attempt is the attempt that is next or under way, with its key; any coordinator can make it, also of a run never queued.
-func (e *ender) attempt(a journal.Active) (int, string) {
+func (e *Ender) attempt(a journal.Active) (int, string) {
 	n := a.Next()
-	return n, e.records.keys.Of(a.Spec.ID, n)
+	return n, e.Records.keys.Of(a.Spec.ID, n)
 }
 
 // AttemptOf is the attempt of a run that this key is of: its own one, an earlier one, or the next, of which the fold may not know
 // yet. 0: it is of none.
-func (e *ender) AttemptOf(a journal.Active, key string) int {
+func (e *Ender) AttemptOf(a journal.Active, key string) int {
 	if key == "" {
 		return 0
 	}
@@ -61,7 +67,7 @@ func (e *ender) AttemptOf(a journal.Active, key string) int {
 		return a.Next()
 	}
 	for n := a.Next() + 1; n > 0; n-- {
-		if e.records.keys.Of(a.Spec.ID, n) == key {
+		if e.Records.keys.Of(a.Spec.ID, n) == key {
 			return n
 		}
 	}
@@ -70,8 +76,8 @@ func (e *ender) AttemptOf(a journal.Active, key string) int {
 
 // GoesOn tells whether an attempt is still under way by the claim that was looked at; NATS may have lost that, and another runner begun
 // the attempt since.
-func (e *ender) GoesOn(a journal.Active) bool {
-	now, ok := e.history.Active(a.Spec.ID)
+func (e *Ender) GoesOn(a journal.Active) bool {
+	now, ok := e.History.Active(a.Spec.ID)
 	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
 }
 
@@ -79,42 +85,39 @@ func (e *ender) GoesOn(a journal.Active) bool {
 var errUnsure = fault.New(fault.Unavailable, "", "The history is not confirmed by NATS at the moment; trying again").After(time.Second)
 
 // Moot tells whether a last word on an attempt is not to be said: it no longer goes on, or, with an error, nobody can tell at the moment.
-func (e *ender) Moot(a journal.Active) (bool, error) {
-	if !e.history.Sure() {
+func (e *Ender) Moot(a journal.Active) (bool, error) {
+	if !e.History.Sure() {
 		return true, errUnsure
 	}
 	return !e.GoesOn(a), nil
 }
 
-// codeDisconnected is the code of the error of an attempt whose worker is gone.
-const codeDisconnected = "runner_disconnected"
-
 // Lose ends an attempt whose worker is gone. One that was to be stopped is stopped by that.
-func (e *ender) Lose(ctx context.Context, a journal.Active, why string) error {
+func (e *Ender) Lose(ctx context.Context, a journal.Active, why string) error {
 	if moot, err := e.Moot(a); moot {
 		return err
 	}
-	if now, ok := e.history.Active(a.Spec.ID); ok && now.EndSeq != 0 {
+	if now, ok := e.History.Active(a.Spec.ID); ok && now.EndSeq != 0 {
 		return e.EndAsCarried(ctx, now)
 	}
 	status := run.Failed
-	f := fault.New(fault.Internal, codeDisconnected, "Runner disconnected during execution").
+	f := fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").
 		With("runner_id", a.Claim.RunnerID).With("detail", why)
-	e.log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
+	e.Log.Warn("attempt given up", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "why", why)
 	if a.Stopping {
 		status = run.Stopped
 		f.Code, f.Message = "stopped", "Stopped; its runner disconnected before it could say so"
 	}
 	err := e.end(ctx, a, status, f)
 	if err != nil {
-		e.log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
+		e.Log.Warn("attempt not ended yet; trying again", "run", a.Spec.ID, "err", err)
 	}
 	return err
 }
 
 // end says the last word of a begun attempt. An attempt whose result is offered meanwhile is not given up: its offer is the end of its
 // lease.
-func (e *ender) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
+func (e *Ender) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
 	word, err := e.ended(ctx, a, status, f)
 	if err != nil {
 		return err
@@ -125,34 +128,39 @@ func (e *ender) end(ctx context.Context, a journal.Active, status run.Status, f 
 	return e.Say(ctx, a, word)
 }
 
-// shutting are the records that say a last word if nothing was offered: the first takes the offer's place, and carries
-// that word.
+// Shutting are the records that say a last word on an attempt if nothing was offered: the first takes the offer's place,
+// and carries that word.
+func (e *Ender) Shutting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
+	word, err := e.ended(ctx, a, status, f)
+	return shutting(a, word), err
+}
+
 func shutting(a journal.Active, word bus.Entry) []bus.Entry {
 	return []bus.Entry{{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word.Body}, word}
 }
 
 // endUnoffered says a last word if nothing was offered, so that no worker can come between.
-func (e *ender) endUnoffered(ctx context.Context, a journal.Active, word bus.Entry) error {
+func (e *Ender) endUnoffered(ctx context.Context, a journal.Active, word bus.Entry) error {
 	all := shutting(a, word)
-	seq, err := e.records.AppendAll(ctx, all...)
+	seq, err := e.Records.AppendAll(ctx, all...)
 	switch {
 	case err == nil:
-		e.records.Wrote(seq)
+		e.Records.Wrote(seq)
 		e.over(a, word)
 		return nil
 	case !errors.Is(err, bus.ErrTaken):
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
-	if err := e.past.CaughtUp(ctx); err != nil {
+	if err := e.Past.CaughtUp(ctx); err != nil {
 		return err
 	}
-	switch now, ok := e.history.Active(a.Spec.ID); {
+	switch now, ok := e.History.Active(a.Spec.ID); {
 	case !ok || now.Key != a.Key || now.OfferSeq != 0:
 		return nil // ended, or offered: then the check decides
 	case now.EndSeq != 0: // by this coordinator or another
 		return e.EndAsCarried(ctx, now)
 	}
-	if m, err := e.stream.Last(ctx, all[0].Subject); err == nil && m.Seq < a.FirstSeq {
+	if m, err := e.Stream.Last(ctx, all[0].Subject); err == nil && m.Seq < a.FirstSeq {
 		if err := e.purge(ctx, m.Subject, a.FirstSeq); err != nil {
 			return err
 		}
@@ -161,11 +169,11 @@ func (e *ender) endUnoffered(ctx context.Context, a journal.Active, word bus.Ent
 }
 
 // EndAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.
-func (e *ender) EndAsCarried(ctx context.Context, a journal.Active) error {
+func (e *Ender) EndAsCarried(ctx context.Context, a journal.Active) error {
 	if moot, err := e.Moot(a); moot {
 		return err
 	}
-	word, err := e.history.Carried(ctx, a)
+	word, err := e.History.Carried(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -174,8 +182,8 @@ func (e *ender) EndAsCarried(ctx context.Context, a journal.Active) error {
 
 // Say appends the last word of a begun attempt. Who came first keeps it. One that precedes the attempt's own claim, or what queues it,
 // is not of this attempt, but of one that NATS has lost and that was begun again: it goes.
-func (e *ender) Say(ctx context.Context, a journal.Active, word bus.Entry) error {
-	err := e.records.Append(ctx, word)
+func (e *Ender) Say(ctx context.Context, a journal.Active, word bus.Entry) error {
+	err := e.Records.Append(ctx, word)
 	if err == nil { // nearly always, and there is nothing more to ask
 		e.over(a, word)
 		return nil
@@ -189,9 +197,9 @@ func (e *ender) Say(ctx context.Context, a journal.Active, word bus.Entry) error
 	case taken && stands == noWord: // it was, and is gone: who removed it goes on
 		return nil
 	case taken:
-		return unavailable(readErr)
+		return bus.NotStored(readErr)
 	}
-	return unavailable(err)
+	return bus.NotStored(err)
 }
 
 // lastWord is what stands in the place of an attempt's last word.
@@ -205,8 +213,8 @@ const (
 )
 
 // standing is which word stands under a subject, of an attempt that was begun or queued by a record.
-func (e *ender) standing(ctx context.Context, subj string, since uint64) (lastWord, error) {
-	switch m, err := e.stream.Last(ctx, subj); {
+func (e *Ender) standing(ctx context.Context, subj string, since uint64) (lastWord, error) {
+	switch m, err := e.Stream.Last(ctx, subj); {
 	case errors.Is(err, bus.ErrNone):
 		return noWord, nil
 	case err != nil:
@@ -218,8 +226,8 @@ func (e *ender) standing(ctx context.Context, subj string, since uint64) (lastWo
 }
 
 // sayInstead says a last word in the place of one that precedes what began the attempt.
-func (e *ender) sayInstead(ctx context.Context, a journal.Active, word bus.Entry, since uint64) error {
-	if err := e.past.CaughtUp(ctx); err != nil {
+func (e *Ender) sayInstead(ctx context.Context, a journal.Active, word bus.Entry, since uint64) error {
+	if err := e.Past.CaughtUp(ctx); err != nil {
 		return err
 	}
 	if moot, err := e.Moot(a); moot {
@@ -228,44 +236,44 @@ func (e *ender) sayInstead(ctx context.Context, a journal.Active, word bus.Entry
 	if err := e.purge(ctx, word.Subject, since); err != nil {
 		return err
 	}
-	return e.records.Put(ctx, word)
+	return e.Records.Put(ctx, word)
 }
 
 // purge removes what a subject holds before a record.
-func (e *ender) purge(ctx context.Context, subj string, before uint64) error {
-	if err := e.stream.Purge(ctx, subject.Runs, subj, before); err != nil {
-		return unavailable(err)
+func (e *Ender) purge(ctx context.Context, subj string, before uint64) error {
+	if err := e.Stream.Purge(ctx, subject.Runs, subj, before); err != nil {
+		return bus.NotStored(err)
 	}
 	return nil
 }
 
 // ended is the coordinator's last word on an attempt. Of a begun one it names the last event, so that readers get all of them
 // first; where that is not to be had the end is told without.
-func (e *ender) ended(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
+func (e *Ender) ended(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
 	attempt, key := e.attempt(a)
 	var events uint64
 	if a.Claim != nil {
 		var err error
-		if events, err = e.stream.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID)); err != nil {
-			e.log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
+		if events, err = e.Stream.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID)); err != nil {
+			e.Log.Debug("the last event of a run is not known", "run", a.Spec.ID, "err", err)
 		}
 	}
-	body, err := run.Ended{V: e.records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
+	body, err := run.Ended{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: attempt, Status: status, Error: f, Events: events, StartedAt: a.Started, At: time.Now().UTC()}.Encode()
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 
 // Word is the beginning of a last word on a begun attempt.
-func (e *ender) Word(a journal.Active) run.Ended {
-	return run.Ended{V: e.records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
+func (e *Ender) Word(a journal.Active) run.Ended {
+	return run.Ended{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
 }
 
 // Mark proves that a coordinator has checked the result of an attempt.
-func (e *ender) Mark(a journal.Active) string { return e.records.keys.Mark(a.Spec.ID, a.Attempt) }
+func (e *Ender) Mark(a journal.Active) string { return e.Records.keys.Mark(a.Spec.ID, a.Attempt) }
 
 // over makes the span of an attempt that is over by a coordinator's last word, of the times in its records: of a run that nobody
 // began its waiting, of a begun one all that is known of what its worker did, who is gone and tells nothing.
-func (e *ender) over(a journal.Active, last bus.Entry) {
-	if e.spans == nil || a.OfferSeq != 0 { // its worker has told
+func (e *Ender) over(a journal.Active, last bus.Entry) {
+	if e.Spans == nil || a.OfferSeq != 0 { // its worker has told
 		return
 	}
 	end, err := run.DecodeEnded(last.Body)
@@ -276,7 +284,7 @@ func (e *ender) over(a journal.Active, last bus.Entry) {
 	if a.Claim != nil && a.Claim.RunnerID != "" {
 		name, from = "attempt", a.Claim.At
 	}
-	s := e.spans.Past(trace.With(context.Background(), a.Spec.Trace), name, from, end.At)
+	s := e.Spans.Past(trace.With(context.Background(), a.Spec.Trace), name, from, end.At)
 	defer s.End()
 	s.Of(a.Spec)
 	s.SetInt(trace.Attempt, end.Attempt)
@@ -285,6 +293,6 @@ func (e *ender) over(a journal.Active, last bus.Entry) {
 		s.Set(trace.Runner, a.Claim.RunnerID)
 	}
 	if end.Status == run.Failed {
-		s.Fail(codeOf(end.Error))
+		s.Failed(end.Error)
 	}
 }

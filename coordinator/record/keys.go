@@ -1,4 +1,4 @@
-package coordinator
+package record
 
 import (
 	"context"
@@ -17,33 +17,33 @@ import (
 	"ao/shared/fault"
 )
 
-// keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex (design section 3). Two
+// Keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex (design section 3). Two
 // dispatches of one attempt have the same key, and so share one claim; who never received a run cannot claim or end it.
-type keys struct {
+type Keys struct {
 	spare atomic.Pointer[sync.Pool] // of hash.Hash: the secret is worked in once
 }
 
-// newKeys makes keys that are nobody's, until the deployment's secret is read.
-func newKeys() *keys {
-	k := &keys{}
-	k.set([]byte(nonce()))
+// NewKeys makes keys that are nobody's, until the deployment's secret is read.
+func NewKeys() *Keys {
+	k := &Keys{}
+	k.set([]byte(Nonce()))
 	return k
 }
 
-func (k *keys) set(secret []byte) {
+func (k *Keys) set(secret []byte) {
 	k.spare.Store(&sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }})
 }
 
 // Of is the key of an attempt.
-func (k *keys) Of(run string, attempt int) string { return k.sum("", run, attempt) }
+func (k *Keys) Of(run string, attempt int) string { return k.sum("", run, attempt) }
 
 // Mark proves that a coordinator has checked the result of an attempt against the run's output schema (decision 0015). Its label tells
 // it apart from the attempt's key, which the worker has.
-func (k *keys) Mark(run string, attempt int) string {
+func (k *Keys) Mark(run string, attempt int) string {
 	return k.sum("checked|", run, attempt)
 }
 
-func (k *keys) sum(label, run string, attempt int) string {
+func (k *Keys) sum(label, run string, attempt int) string {
 	spare := k.spare.Load()
 	m := spare.Get().(hash.Hash)
 	defer spare.Put(m)
@@ -54,12 +54,12 @@ func (k *keys) sum(label, run string, attempt int) string {
 }
 
 // Marked tells whether a mark is that of an attempt.
-func (k *keys) Marked(run string, attempt int, mark string) bool {
+func (k *Keys) Marked(run string, attempt int, mark string) bool {
 	return subtle.ConstantTimeCompare([]byte(k.Mark(run, attempt)), []byte(mark)) == 1
 }
 
 // Check refuses a key that is not the attempt's.
-func (k *keys) Check(run string, attempt int, key string) error {
+func (k *Keys) Check(run string, attempt int, key string) error {
 	if subtle.ConstantTimeCompare([]byte(k.Of(run, attempt)), []byte(key)) == 1 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (k *keys) Check(run string, attempt int, key string) error {
 }
 
 // Read makes the keys those of the deployment's secret; the first coordinator ever makes it.
-func (k *keys) Read(ctx context.Context, secrets interface {
+func (k *Keys) Read(ctx context.Context, secrets interface {
 	Create(ctx context.Context, key string, value []byte) (uint64, error)
 	Get(ctx context.Context, key string) ([]byte, uint64, error)
 }) error {
@@ -83,5 +83,5 @@ func (k *keys) Read(ctx context.Context, secrets interface {
 	return err
 }
 
-// nonce tells an own append from another's when it is read back.
-func nonce() string { return rand.Text() }
+// Nonce tells an own append from another's when it is read back.
+func Nonce() string { return rand.Text() }

@@ -1,4 +1,6 @@
-package coordinator
+// Package record writes the records of coordinators: it makes their subjects, keys and bodies, puts aside what is too
+// large for one, says last words, and removes what NATS kept of a run that it lost.
+package record
 
 import (
 	"context"
@@ -19,35 +21,46 @@ import (
 // MaxInline is the largest body that a record carries itself; larger ones go through the object store.
 const MaxInline = 256 << 10
 
-// settling is how long after the end of a run, give or take what the clocks differ, it may be said that there is no such result, and
+// Settling is how long after the end of a run, give or take what the clocks differ, it may be said that there is no such result, and
 // there is one: a NATS server that comes back does not know yet what the others wrote since.
-const settling = time.Minute
+const Settling = time.Minute
 
-// recordVersions is in which version records are written.
-type recordVersions interface {
+// versions is in which version records are written.
+type versions interface {
 	Now() int                // of records that stand under no attempt's key
 	Of(a journal.Active) int // of those under an attempt's
 	Told() int               // to attempts that are queued; 0: 1
 }
 
-// writer writes records, and what is too large for one.
-type writer struct {
-	stream interface {
-		Append(ctx context.Context, e bus.Entry) (uint64, error)
-		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
-		AppendEach(ctx context.Context, entries ...bus.Entry) (uint64, error)
-		Last(ctx context.Context, subj string) (bus.Message, error)
-		PutPart(ctx context.Context, name string, n int, body []byte) error
-	}
-	history interface {
-		Wrote(seq uint64) // a list that this coordinator gives after an answer shows what it answered
-	}
-	keys     *keys
-	versions recordVersions
+// Writer writes records, and what is too large for one.
+type Writer struct {
+	stream   stream
+	history  history
+	keys     *Keys
+	versions versions
+}
+
+// stream is where records stand.
+type stream interface {
+	Append(ctx context.Context, e bus.Entry) (uint64, error)
+	AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
+	AppendEach(ctx context.Context, entries ...bus.Entry) (uint64, error)
+	Last(ctx context.Context, subj string) (bus.Message, error)
+	PutPart(ctx context.Context, name string, n int, body []byte) error
+}
+
+// history is the fold of this process.
+type history interface {
+	Wrote(seq uint64) // a list that this coordinator gives after an answer shows what it answered
+}
+
+// NewWriter makes who writes records to a stream, in the versions that all coordinators read.
+func NewWriter(s stream, h history, k *Keys, v versions) *Writer {
+	return &Writer{stream: s, history: h, keys: k, versions: v}
 }
 
 // Append writes a record, and notes that this process did. Errors are the stream's.
-func (w *writer) Append(ctx context.Context, e bus.Entry) error {
+func (w *Writer) Append(ctx context.Context, e bus.Entry) error {
 	seq, err := w.stream.Append(ctx, e)
 	if err == nil {
 		w.history.Wrote(seq)
@@ -56,7 +69,7 @@ func (w *writer) Append(ctx context.Context, e bus.Entry) error {
 }
 
 // Put has a record stand whose subject is this run's own, so that "taken" can only mean that it stands already.
-func (w *writer) Put(ctx context.Context, e bus.Entry) error {
+func (w *Writer) Put(ctx context.Context, e bus.Entry) error {
 	err := w.Append(ctx, e)
 	if err == nil || errors.Is(err, bus.ErrTaken) {
 		return nil
@@ -64,18 +77,18 @@ func (w *writer) Put(ctx context.Context, e bus.Entry) error {
 	if _, readErr := w.stream.Last(ctx, e.Subject); readErr == nil { // the answer was lost, not the record
 		return nil
 	}
-	return unavailable(err)
+	return bus.NotStored(err)
 }
 
 // AppendAll writes records that belong together, as one batch, or one after the other where NATS takes no batch. It may
 // come to no more than the first of them, and others write meanwhile: each record says what has to follow, and whoever
 // finds that missing writes it (unfinished, decision 0033). ErrTaken: one is taken, those before it may stand.
-func (w *writer) AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error) {
+func (w *Writer) AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error) {
 	return w.AppendEither(ctx, entries, entries)
 }
 
 // AppendEither is AppendAll of records that are others where they are written one after the other.
-func (w *writer) AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error) {
+func (w *Writer) AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error) {
 	seq, err := w.stream.AppendAll(ctx, together...)
 	if errors.Is(err, bus.ErrCrowded) {
 		return w.stream.AppendEach(ctx, apart...)
@@ -84,29 +97,29 @@ func (w *writer) AppendEither(ctx context.Context, together, apart []bus.Entry) 
 }
 
 // Wrote notes records that were written as one.
-func (w *writer) Wrote(seq uint64) { w.history.Wrote(seq) }
+func (w *Writer) Wrote(seq uint64) { w.history.Wrote(seq) }
 
 // Queued is the record that lets a worker take the attempt.
-func (w *writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
+func (w *Writer) Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error) {
 	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt), RecordVersion: w.versions.Told(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, lane, s.ID, attempt), Body: body}, err
 }
 
 // Accepted is the first record of a run that is not queued yet.
-func (w *writer) Accepted(s run.Spec) (bus.Entry, error) {
+func (w *Writer) Accepted(s run.Spec) (bus.Entry, error) {
 	body, err := run.Accepted{V: w.versions.Now(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Accepted(subject.Partition(s.SessionID), s.SessionID, s.ID), Body: body}, err
 }
 
 // Listing is the callback record of a turn. next is the turn's accepted record where it is to follow.
-func (w *writer) Listing(s run.Spec, next []byte) (bus.Entry, error) {
+func (w *Writer) Listing(s run.Spec, next []byte) (bus.Entry, error) {
 	t := s.Tells
 	body, err := run.Callback{V: w.versions.Now(), RunID: s.ID, Children: t.Children, At: s.CreatedAt, Next: next}.Encode()
 	return bus.Entry{Subject: subject.Callback(subject.Partition(s.SessionID), s.SessionID, t.Children[0], t.Before), Body: body}, err
 }
 
 // Suppress notes of whom a session is not told.
-func (w *writer) Suppress(ctx context.Context, o journal.Owing) error {
+func (w *Writer) Suppress(ctx context.Context, o journal.Owing) error {
 	record := run.Callback{V: w.versions.Now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)
@@ -119,7 +132,7 @@ func (w *writer) Suppress(ctx context.Context, o journal.Owing) error {
 }
 
 // Offload moves a body that is too large for a record into the object store, before the record that names it.
-func (w *writer) Offload(ctx context.Context, s *run.Spec) error {
+func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
 	if s.Input.Size() <= MaxInline {
 		return nil
 	}
@@ -130,14 +143,14 @@ func (w *writer) Offload(ctx context.Context, s *run.Spec) error {
 	// Named by what it holds: another coordinator may be storing the same run with another look of its agent.
 	ref, err := w.PutPayload(ctx, fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw)), raw)
 	if err != nil {
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
 	s.Body, s.Input = ref, nil
 	return nil
 }
 
 // PutPayload stores a body as numbered parts under a name derived from its run; putting it twice is harmless.
-func (w *writer) PutPayload(ctx context.Context, name string, raw []byte) (*run.Payload, error) {
+func (w *Writer) PutPayload(ctx context.Context, name string, raw []byte) (*run.Payload, error) {
 	sum := sha256.Sum256(raw)
 	ref := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; ref.Parts++ {

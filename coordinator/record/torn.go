@@ -1,4 +1,4 @@
-package coordinator
+package record
 
 import (
 	"context"
@@ -9,31 +9,42 @@ import (
 	"ao/nats/subject"
 )
 
-// torn mends what a crash of NATS leaves: the run's own records may be lost, and what its worker said of it kept. A run that is
+// Torn mends what a crash of NATS leaves: the run's own records may be lost, and what its worker said of it kept. A run that is
 // stored again has attempts of the same keys, and would find them taken.
-type torn struct {
-	stream interface {
-		State(ctx context.Context) (bus.State, error)
-		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
-		Purge(ctx context.Context, stream, filter string, before uint64) error
-	}
-	history interface {
-		Active(id string) (journal.Active, bool)
-		Ended(id string) bool
-	}
+type Torn struct {
+	stream  torn
+	history known
 	past
 	log *slog.Logger
 }
 
+// torn is a stream that may have lost some records and kept others.
+type torn interface {
+	State(ctx context.Context) (bus.State, error)
+	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+	Purge(ctx context.Context, stream, filter string, before uint64) error
+}
+
+// known is which runs there are.
+type known interface {
+	Active(id string) (journal.Active, bool)
+	Ended(id string) bool
+}
+
+// NewTorn makes who mends that.
+func NewTorn(s torn, h known, p past, log *slog.Logger) *Torn {
+	return &Torn{stream: s, history: h, past: p, log: log}
+}
+
 // Stands tells whether a run is there: in the fold, or on the stream, since a fold that begins anew has nothing yet.
-func (t *torn) Stands(ctx context.Context, run, session string) (bool, error) {
+func (t *Torn) Stands(ctx context.Context, run, session string) (bool, error) {
 	if _, open := t.history.Active(run); open || t.history.Ended(run) {
 		return true, nil
 	}
 	part := subject.Partition(session)
 	for _, filter := range []string{subject.QueuedOf(part, run), subject.Accepted(part, session, run)} {
 		if found, err := t.stream.Records(ctx, filter, 0, 1); err != nil {
-			return false, unavailable(err)
+			return false, bus.NotStored(err)
 		} else if len(found) > 0 {
 			return true, nil
 		}
@@ -42,10 +53,10 @@ func (t *torn) Stands(ctx context.Context, run, session string) (bool, error) {
 }
 
 // Unsay removes what a worker said of a run whose own records NATS has lost with a crash, before it is stored again.
-func (t *torn) Unsay(ctx context.Context, run, session string) error {
+func (t *Torn) Unsay(ctx context.Context, run, session string) error {
 	s, err := t.stream.State(ctx)
 	if err != nil {
-		return unavailable(err)
+		return bus.NotStored(err)
 	}
 	if err := t.past.CaughtUp(ctx); err != nil {
 		return err
@@ -58,7 +69,7 @@ func (t *torn) Unsay(ctx context.Context, run, session string) error {
 
 // UnsayEarlier removes what was said of a run before its first record: what a worker said of its old attempt after Unsay looked, and
 // before the run stood again, is no word on this one either.
-func (t *torn) UnsayEarlier(ctx context.Context, run, session string) {
+func (t *Torn) UnsayEarlier(ctx context.Context, run, session string) {
 	err := t.past.CaughtUp(ctx)
 	if now, open := t.history.Active(run); err == nil && open {
 		err = t.unsay(ctx, run, session, now.FirstSeq)
@@ -69,11 +80,11 @@ func (t *torn) UnsayEarlier(ctx context.Context, run, session string) {
 }
 
 // unsay removes what was said of a run before a record.
-func (t *torn) unsay(ctx context.Context, run, session string, before uint64) error {
+func (t *Torn) unsay(ctx context.Context, run, session string, before uint64) error {
 	part := subject.Partition(session)
 	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Offered(part, run, "*"), subject.Ended(part, run, "*"), subject.Stopping(part, run)} {
 		if err := t.stream.Purge(ctx, subject.Runs, filter, before); err != nil {
-			return unavailable(err)
+			return bus.NotStored(err)
 		}
 	}
 	return nil

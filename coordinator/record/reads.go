@@ -1,0 +1,70 @@
+package record
+
+import (
+	"context"
+	"time"
+
+	"ao/nats/bus"
+)
+
+// Patience is how long a request waits for the fold. What it asked for is on the stream then, or as good as, but nobody here can say
+// what came of it: it may be that NATS is away.
+const Patience = 10 * time.Second
+
+// Reads waits until the fold has what readers are to see.
+type Reads struct {
+	stream  current
+	history awaited
+}
+
+// current is what the stream holds now.
+type current interface {
+	Connected() bool
+	State(ctx context.Context) (bus.State, error)
+}
+
+// awaited is a fold that can be waited for.
+type awaited interface {
+	Await(ctx context.Context, seq uint64) error
+	Own(ctx context.Context) error
+}
+
+// NewReads makes who waits until a fold has what a stream holds.
+func NewReads(s current, h awaited) *Reads { return &Reads{stream: s, history: h} }
+
+// Current waits, a second at most, until the fold has what the stream holds now: a reader who was answered by another
+// coordinator a moment ago sees at least that here. While NATS is away what is known has to do.
+func (r *Reads) Current(ctx context.Context) {
+	if !r.stream.Connected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = r.CaughtUp(ctx)
+}
+
+// CaughtUp waits until the fold has what was written before.
+func (r *Reads) CaughtUp(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	s, err := r.stream.State(wait)
+	if err == nil {
+		err = r.history.Await(wait, s.Last)
+	}
+	return bus.NotSure(ctx, err)
+}
+
+// Reached waits until the fold has a record that was written.
+func (r *Reads) Reached(ctx context.Context, seq uint64) error {
+	wait, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	return bus.NotSure(ctx, r.history.Await(wait, seq))
+}
+
+// Own waits until the fold has all records of this process, for a moment at most: a list that this coordinator gives after an answer
+// shows what it answered.
+func (r *Reads) Own(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_ = r.history.Own(ctx) // a list that lags is better than none
+}
