@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/control/completion"
+	"ao/coordinator/control/stopping"
 	"ao/coordinator/record"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -34,16 +36,16 @@ func newBeats(c *Coordinator) *beats {
 	}
 }
 
-func newTrees(c *Coordinator) *trees {
-	return &trees{history: c.Journal, records: c.records, ends: c.ends, log: c.log}
+func newStopping(c *Coordinator) *stopping.Controller {
+	return &stopping.Controller{History: c.Journal, Records: c.records, Ends: c.ends, Log: c.log}
 }
 
-func newUnfinished(c *Coordinator) *unfinished {
+func newCompletion(c *Coordinator) *completion.Controller {
 	records := struct {
 		*record.Writer
 		*record.Ender
 	}{c.records, c.ends}
-	return &unfinished{history: c.Journal, records: records, torn: c.torn, log: c.log}
+	return &completion.Controller{History: c.Journal, Records: records, Torn: c.torn, Log: c.log}
 }
 
 func newOffers(c *Coordinator) *offers {

@@ -122,7 +122,6 @@ type Coordinator struct {
 	leases     *leases
 	beats      *beats
 	turns      *turns
-	trees      *trees
 	hooks      *hooks
 	tellings   *tellings
 	offers     *offers
@@ -167,7 +166,7 @@ func New(cfg Config) *Coordinator {
 	c.leases = newLeases(c)
 	wireQueues(c)
 	c.submitting()
-	c.turns, c.trees = newTurns(c), newTrees(c)
+	c.turns = newTurns(c)
 	c.hooks, c.tellings = newHooks(c), newTellings(c)
 	c.offers = newOffers(c)
 	wireRunners(c)

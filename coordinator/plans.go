@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ao/coordinator/control"
+	"ao/coordinator/control/completion"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
@@ -32,8 +33,8 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "result check", Do: c.offers, Wakes: offered | certain, Every: time.Second, Sure: sure},
 		{Name: "callbacks", Do: c.tellings, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
 		{Name: "webhooks", Do: c.hooks, Wakes: webhookDue | certain, Every: c.hooks.pace(), Sure: sure},
-		{Name: "stopping", Do: c.trees, Wakes: halted | certain, Every: time.Second, Sure: sure},
-		{Name: "completion", Do: newUnfinished(c), Every: unfinishedEvery, Sure: sure},
+		{Name: "stopping", Do: newStopping(c), Wakes: halted | certain, Every: time.Second, Sure: sure},
+		{Name: "completion", Do: newCompletion(c), Every: completion.Every, Sure: sure},
 		{Name: "expiry", Do: c.Expiry, Every: time.Second},
 		{Name: "queues", Do: c.Lanes, Every: 250 * time.Millisecond, Sure: sure},
 		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},

@@ -293,7 +293,7 @@ func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 		natstest.Until(t, "nothing is promised", func() bool { return p.c.Journal.Deleted(spec.SessionID) && len(p.c.Journal.Promised()) == 0 })
 		after := submit(t, p.c, `{"agent_name":"thinker","prompt":"think"}`, "")
 		p.ends(after.RunID, said("ok"))
-		_ = newUnfinished(p.c).Reconcile(t.Context())
+		_ = newCompletion(p.c).Reconcile(t.Context())
 		p.records(subject.Accepted(part, spec.SessionID, "*"), 0)
 	})
 }

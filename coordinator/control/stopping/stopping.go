@@ -1,4 +1,5 @@
-package coordinator
+// Package stopping does what follows from the stop of a tree.
+package stopping
 
 import (
 	"context"
@@ -16,22 +17,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// trees does what follows from the stop of a tree: it ends what waits, tells the runners of what they have, and notes of whom no parent
+// Controller ends what waits, tells the runners of what they have, and notes of whom no parent
 // is told. It acts on what the fold says, so a record of a racing coordinator, or a restart, changes nothing.
-type trees struct {
-	history interface {
+type Controller struct {
+	History interface {
 		Sure() bool
 		Halting(func(journal.Active) bool)
 		Suppressing() []journal.Owing
 	}
-	ends interface {
+	Ends interface {
 		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
 		Stop(ctx context.Context, a journal.Active) error
 	}
-	records interface {
+	Records interface {
 		Suppress(ctx context.Context, o journal.Owing) error
 	}
-	log *slog.Logger
+	Log *slog.Logger
 
 	mu   sync.Mutex
 	told map[string]bool // by key: attempts whose stop is a record of its own; the leases repeat that to the runner
@@ -44,36 +45,36 @@ const (
 )
 
 // Reconcile stops what is to be stopped.
-func (t *trees) Reconcile(ctx context.Context) error {
-	for t.look(ctx) {
+func (c *Controller) Reconcile(ctx context.Context) error {
+	for c.look(ctx) {
 	}
 	return nil
 }
 
 // look stops runs, and reports whether it left some for the next look.
-func (t *trees) look(ctx context.Context) (more bool) {
-	if !t.history.Sure() || ctx.Err() != nil {
+func (c *Controller) look(ctx context.Context) (more bool) {
+	if !c.History.Sure() || ctx.Err() != nil {
 		return false
 	}
 	var g errgroup.Group
 	g.SetLimit(stopsAtOnce)
-	due := t.due()
+	due := c.due()
 	var stopped atomic.Int32
 	for _, a := range due[:min(len(due), stopsALook)] {
 		g.Go(func() error {
-			switch err := t.stop(ctx, a); {
+			switch err := c.stop(ctx, a); {
 			case err == nil:
 				stopped.Add(1)
 			case ctx.Err() == nil && !errors.Is(err, bus.ErrTaken): // else it has changed, and is looked at again
-				t.log.Info("run not stopped with its tree yet; trying again", "run", a.Spec.ID, "err", err)
+				c.Log.Info("run not stopped with its tree yet; trying again", "run", a.Spec.ID, "err", err)
 			}
 			return nil
 		})
 	}
-	for _, o := range t.history.Suppressing() {
+	for _, o := range c.History.Suppressing() {
 		g.Go(func() error {
-			if err := t.records.Suppress(ctx, o); err != nil && ctx.Err() == nil {
-				t.log.Warn("callbacks not suppressed yet; trying again", "session", o.Session, "err", err)
+			if err := c.Records.Suppress(ctx, o); err != nil && ctx.Err() == nil {
+				c.Log.Warn("callbacks not suppressed yet; trying again", "session", o.Session, "err", err)
 			}
 			return nil
 		})
@@ -83,38 +84,38 @@ func (t *trees) look(ctx context.Context) (more bool) {
 }
 
 // due are the runs to be stopped that nobody here has acted on: first those that run, then those that a worker could take, then the others.
-func (t *trees) due() []journal.Active {
+func (c *Controller) due() []journal.Active {
 	var classes [3][]journal.Active
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	told := make(map[string]bool, len(t.told))
-	t.history.Halting(func(a journal.Active) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	told := make(map[string]bool, len(c.told))
+	c.History.Halting(func(a journal.Active) bool {
 		switch {
 		case a.Claim == nil && a.QueuedSeq == 0:
 			classes[2] = append(classes[2], a)
 		case a.Claim == nil:
 			classes[1] = append(classes[1], a)
-		case t.told[a.Key]:
+		case c.told[a.Key]:
 			told[a.Key] = true
 		case a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0: // else a coordinator ends it
 			classes[0] = append(classes[0], a)
 		}
 		return true
 	})
-	t.told = told
+	c.told = told
 	return slices.Concat(classes[0], classes[1], classes[2])
 }
 
 // stop ends a run that waits, and has the runner of one that was begun stop it.
-func (t *trees) stop(ctx context.Context, a journal.Active) error {
+func (c *Controller) stop(ctx context.Context, a journal.Active) error {
 	if a.Claim == nil {
-		return t.ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
+		return c.Ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
 	}
-	if err := t.ends.Stop(ctx, a); err != nil {
+	if err := c.Ends.Stop(ctx, a); err != nil {
 		return err
 	}
-	t.mu.Lock()
-	t.told[a.Key] = true
-	t.mu.Unlock()
+	c.mu.Lock()
+	c.told[a.Key] = true
+	c.mu.Unlock()
 	return nil
 }

@@ -1,0 +1,139 @@
+// Package completion writes the records that others say are to follow them, and that their writer did not come to write.
+package completion
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Every is how often a look is taken at what another record is to follow.
+const Every = 500 * time.Millisecond
+
+// after is how long its writer has to write it.
+const after = time.Second
+
+// Controller writes the records that others say are to follow them, and that their writer did not come to write. Every
+// coordinator does so; the stream takes each once.
+type Controller struct {
+	History interface {
+		Active(id string) (journal.Active, bool)
+		Ending() []journal.Active
+		Promised() []journal.Promised
+		Promise(ctx context.Context, p journal.Promised) ([]byte, error)
+		IsPromised(id string) bool
+		Unlisted() []journal.Active
+		IsUnlisted(id string) bool
+		Sure() bool
+	}
+	Records interface {
+		Append(ctx context.Context, e bus.Entry) error
+		Put(ctx context.Context, e bus.Entry) error
+		Listing(s run.Spec, next []byte) (bus.Entry, error)
+		EndAsCarried(ctx context.Context, a journal.Active) error
+		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
+	}
+	Torn interface {
+		CaughtUp(ctx context.Context) error
+		Unsay(ctx context.Context, run, session string) error
+		UnsayEarlier(ctx context.Context, run, session string)
+	}
+	Log *slog.Logger
+
+	seen map[uint64]trial // until when nothing is done, by the sequence of the record that says what is to follow
+}
+
+// trial is how often in a row it came to nothing, and when to try again.
+type trial struct {
+	times int
+	until time.Time
+}
+
+// Reconcile finishes what has been unfinished for a while.
+func (c *Controller) Reconcile(ctx context.Context) error {
+	now := time.Now()
+	seen := map[uint64]trial{}
+	var g errgroup.Group
+	g.SetLimit(16)
+	finish := func(seq uint64, id string, f func() error) {
+		at, ok := c.seen[seq]
+		if !ok {
+			at.until = now.Add(after)
+		}
+		if seen[seq] = at; now.Before(at.until) {
+			return
+		}
+		seen[seq] = trial{at.times + 1, now.Add(run.Backoff(at.times + 1))} // what it came to is seen by then
+		g.Go(func() error {
+			if err := f(); err != nil && ctx.Err() == nil {
+				c.Log.Warn("what another record is followed by is not written yet; trying again", "run", id, "seq", seq, "err", err)
+			}
+			return nil
+		})
+	}
+	for _, p := range c.History.Promised() {
+		finish(p.Seq, p.RunID, func() error { return c.keepPromise(ctx, p) })
+	}
+	for _, a := range c.History.Unlisted() {
+		finish(a.FirstSeq, a.Spec.ID, func() error { return c.list(ctx, a) })
+	}
+	for _, a := range c.History.Ending() {
+		finish(a.EndSeq, a.Spec.ID, func() error { return c.Records.EndAsCarried(ctx, a) })
+	}
+	_ = g.Wait()
+	c.seen = seen
+	return nil
+}
+
+// keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's
+// own records with a crash, and kept what its worker said of it.
+func (c *Controller) keepPromise(ctx context.Context, p journal.Promised) error {
+	if err := c.Torn.Unsay(ctx, p.RunID, p.SessionID); err != nil {
+		return err
+	}
+	body, err := c.History.Promise(ctx, p)
+	if err != nil || !c.History.IsPromised(p.RunID) || !c.History.Sure() {
+		return err
+	}
+	if err := c.Records.Put(ctx, bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}); err != nil {
+		return err
+	}
+	c.Torn.UnsayEarlier(ctx, p.RunID, p.SessionID)
+	c.Log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
+	return nil
+}
+
+// list writes the callback record of a turn that stands without it. Where another turn has its place, this one tells
+// nobody, and ends.
+func (c *Controller) list(ctx context.Context, a journal.Active) error {
+	e, err := c.Records.Listing(*a.Spec, nil)
+	if err != nil {
+		return err
+	}
+	if !c.History.IsUnlisted(a.Spec.ID) || !c.History.Sure() {
+		return nil
+	}
+	switch err := c.Records.Append(ctx, e); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, bus.ErrTaken):
+		return bus.NotStored(err)
+	}
+	if err := c.Torn.CaughtUp(ctx); err != nil {
+		return err
+	}
+	now, ok := c.History.Active(a.Spec.ID)
+	if !ok || now.Claim != nil || !c.History.IsUnlisted(a.Spec.ID) || !c.History.Sure() {
+		return nil
+	}
+	return c.Records.EndWaiting(ctx, now, run.Failed, fault.New(fault.Internal, "callback_superseded", "Another turn of the session tells of these runs: NATS crashed while this one was written"))
+}
