@@ -313,9 +313,7 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	f.ends(again.RunID, said("ok"))
 	told, _ := f.turn(parent.SessionID)
 	f.ends(told.Spec.ID, said("ok"))
-	if _, err := f.c.tellings.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
-		t.Errorf("got %v", err)
-	}
+	f.cannotTell(stale)
 	if runs := f.c.Journal.RunsOf(parent.SessionID); len(runs) != 3 {
 		t.Errorf("%d runs of the parent", len(runs))
 	}
@@ -327,7 +325,7 @@ func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
 	top, parent := f.start(""), f.start("")
 	f.ends(top.RunID, said("ok"))
 	f.ends(parent.RunID, said("ok"))
-	release := holdAll(t, f.c, f.c.tellings.pool)
+	release := holdAll(t, f.c, f.c.Telling.Pool)
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("from below"))
 	look, ok := f.c.Journal.OwingOf(parent.SessionID)
@@ -336,7 +334,7 @@ func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
 	}
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback","parent_session_id":"`+top.SessionID+`"}`, "")
 	f.ends(again.RunID, said("ok"))
-	if told, err := f.c.tellings.tell(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
+	if told, err := f.c.Telling.Tell(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("told %d, %v", told, err)
 	}
 	release()
@@ -503,5 +501,17 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 		if fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s: %v", above, err)
 		}
+	}
+}
+
+// cannotTell has who acts on an old look be refused by the stream, too.
+func (f family) cannotTell(o journal.Owing) {
+	f.Helper()
+	turn, err := f.c.Telling.Prepare(f.Context(), o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := f.c.records.AppendEither(f.Context(), turn.Together, turn.Apart); !errors.Is(err, bus.ErrTaken) {
+		f.Errorf("an old look told the parent again: %v", err)
 	}
 }

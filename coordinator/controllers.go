@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/control/callback"
 	"ao/coordinator/control/completion"
 	"ao/coordinator/control/stopping"
+	"ao/coordinator/journal"
 	"ao/coordinator/record"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -52,15 +54,15 @@ func newOffers(c *Coordinator) *offers {
 	return &offers{history: c.Journal, words: c.ends, meter: c.meters, spans: c.Trace, log: c.log, pool: newCheckers(func() { c.scheduler.Wake(offered) })}
 }
 
-func newTellings(c *Coordinator) *tellings {
+func newCallback(c *Coordinator) *callback.Controller {
 	plan := func(ctx context.Context, req run.Request) (run.Spec, error) {
 		p, err := c.Plans.Plan(ctx, req)
 		return p.Spec, err
 	}
-	return &tellings{
-		history: c.Journal, records: c.records, submissions: submissions{plan, c.Plans.TooLarge}, most: c.MaxPayload, spans: c.Trace, log: c.log,
-		pool: newTellers(func() { c.scheduler.Wake(callbackDue) }),
-	}
+	return callback.New(callback.Config{
+		History: c.Journal, Records: c.records, Plan: plan, TooLarge: c.Plans.TooLarge, Most: c.MaxPayload, Spans: c.Trace, Log: c.log,
+		Idle: func() { c.scheduler.Wake(callbackDue) },
+	})
 }
 
 func newHooks(c *Coordinator) *hooks {
@@ -78,4 +80,10 @@ func newHooks(c *Coordinator) *hooks {
 // Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.
 func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error) {
 	return c.hooks.Redeliver(ctx, id)
+}
+
+// Callbacks lists the runs that call back.
+func (c *Coordinator) Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error) {
+	c.reads.Own(ctx)
+	return c.Journal.Callbacks(ctx, q)
 }

@@ -14,6 +14,7 @@ import (
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/control"
+	"ao/coordinator/control/callback"
 	"ao/coordinator/control/expiry"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
@@ -105,6 +106,7 @@ type Coordinator struct {
 	Registry   *runners.Registry
 	Queues     *queues.Table
 	Lanes      *queues.Controller
+	Telling    *callback.Controller
 	Expiry     *expiry.Controller
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
@@ -123,7 +125,6 @@ type Coordinator struct {
 	beats      *beats
 	turns      *turns
 	hooks      *hooks
-	tellings   *tellings
 	offers     *offers
 	versions   *versions.Versions
 	news       *queues.Announcer
@@ -167,7 +168,7 @@ func New(cfg Config) *Coordinator {
 	wireQueues(c)
 	c.submitting()
 	c.turns = newTurns(c)
-	c.hooks, c.tellings = newHooks(c), newTellings(c)
+	c.hooks, c.Telling = newHooks(c), newCallback(c)
 	c.offers = newOffers(c)
 	wireRunners(c)
 	c.beats = newBeats(c)

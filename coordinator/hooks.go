@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/coordinator/webhook"
@@ -107,7 +108,7 @@ func (h *hooks) Reconcile(ctx context.Context) error {
 		h.mute()
 		return nil
 	}
-	if time.Since(h.pruned) >= sweepEvery {
+	if time.Since(h.pruned) >= control.Sweep {
 		h.pruned = time.Now()
 		h.prune()
 	}

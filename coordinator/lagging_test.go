@@ -52,7 +52,7 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 	}
 	young, child := family(time.Now())
 	natstest.Until(t, "it was tried to tell the parent", func() bool {
-		p := f.c.tellings.pool
+		p := f.c.Telling.Pool
 		_, busy := p.Busy()[young.SessionID]
 		rests := !busy && !p.Go(t.Context(), young.SessionID, "", func(context.Context) error { return nil })
 		return rests || f.call(child.RunID).Status == run.CallDelivered

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
@@ -62,7 +63,7 @@ func newCheckers(idle func()) *pool.Pool {
 // Reconcile begins to check what is offered: what is new, and once a second all.
 func (o *offers) Reconcile(ctx context.Context) error {
 	o.left = append(o.left, o.history.Offers()...)
-	if time.Since(o.swept) >= sweepEvery {
+	if time.Since(o.swept) >= control.Sweep {
 		o.swept, o.left = time.Now(), o.history.Offered()
 		still := map[string]bool{}
 		for _, a := range o.left {

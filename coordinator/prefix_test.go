@@ -317,28 +317,16 @@ func (p *prefix) told() (parent, child Accepted, together, apart []bus.Entry) {
 
 // holdTellings keeps the coordinator from telling anybody.
 func (p *prefix) holdTellings() (release func()) {
-	return holdAll(p.T, p.c, p.c.tellings.pool)
+	return holdAll(p.T, p.c, p.c.Telling.Pool)
 }
 
 func (p *prefix) telling(o journal.Owing) (together, apart []bus.Entry) {
 	p.Helper()
-	children, err := p.c.tellings.children(p.Context(), o.Children)
-	if err != nil {
-		p.Fatal(err)
+	t, err := p.c.Telling.Prepare(p.Context(), o)
+	if err != nil || t.Told != len(o.Children) {
+		p.Fatalf("%d children %v", t.Told, err)
 	}
-	spec, told, err := p.c.tellings.turn(p.Context(), o, children)
-	if err != nil || told != len(o.Children) {
-		p.Fatalf("%d children %v", told, err)
-	}
-	spec.Tells = &run.Tells{Before: o.Told}
-	for _, child := range o.Children {
-		spec.Tells.Children = append(spec.Tells.Children, child.RunID)
-	}
-	together, apart, err = p.c.tellings.telling(spec)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return together, apart
+	return t.Together, t.Apart
 }
 
 // A parent is told once, by one turn, whichever of the two records stands alone; its text is what it was, even where

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/control/callback"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
@@ -127,10 +128,8 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 		f.ends(submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "").RunID, said("ok"))
 	}
 	f.c.retained.Truncate(t.Context(), retention.Step)
-	if _, err := f.c.tellings.write(t.Context(), stale, func() bool { return true }); !errors.Is(err, bus.ErrTaken) {
-		t.Errorf("an old look told the parent again: %v", err)
-	}
-	if _, err := f.c.tellings.tell(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
+	f.cannotTell(stale)
+	if _, err := f.c.Telling.Tell(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -146,17 +145,26 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 		f.ends(a.RunID, said(strings.Repeat("x", 60<<10)))
 		owed = append(owed, journal.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
 	}
-	read, err := f.c.tellings.children(t.Context(), owed)
-	if err != nil || len(read) != 2 {
-		t.Errorf("%d children were read, %v", len(read), err)
+	o := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
+	cfg, read := f.c.Telling.Config, 0
+	cfg.History = counting{cfg.History, &read}
+	if _, err := callback.New(cfg).Prepare(t.Context(), o); err != nil || read != 2 {
+		t.Errorf("%d children were read, %v", read, err)
 	}
 	ending, cancel := context.WithCancel(t.Context()) // the coordinator ends while it tells a parent
 	cancel()
-	if read, err = f.c.tellings.children(ending, owed); err == nil {
-		t.Errorf("%d children were read by who is ending", len(read))
+	if turn, err := f.c.Telling.Prepare(ending, o); err == nil {
+		t.Errorf("%d children are told by who is ending", turn.Told)
 	}
-	o := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
-	if spec, err := f.c.tellings.resume(ending, o, nil); err == nil {
-		t.Errorf("who is ending goes on with run %s", spec.ID)
-	}
+}
+
+// counting counts the ends that are read.
+type counting struct {
+	callback.History
+	read *int
+}
+
+func (c counting) End(ctx context.Context, id string) (run.Ended, error) {
+	*c.read++
+	return c.History.End(ctx, id)
 }

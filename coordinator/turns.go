@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/control"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -76,9 +77,6 @@ type trouble struct {
 // deaf is how long nobody may have looked before what is seen in a row proves nothing any more.
 const deaf = 5 * time.Second
 
-// sweepEvery is how often a look is taken at all that is to be done, and not only at what is new. Who looks once a second does so each time.
-const sweepEvery = 900 * time.Millisecond
-
 // maxMove is the longest pause between two looks at a run that waits in another lane than it should.
 const maxMove = 10 * time.Second
 
@@ -97,7 +95,7 @@ func (t *turns) Reconcile(ctx context.Context) error {
 	t.queue(ctx, t.history.Eligible())
 	changes := t.changes()
 	t.mu.Lock()
-	all := changes != t.seen || time.Since(t.swept) >= sweepEvery
+	all := changes != t.seen || time.Since(t.swept) >= control.Sweep
 	t.seen = changes
 	t.mu.Unlock()
 	if all {

@@ -39,6 +39,9 @@ const (
 	soon    = time.Second      // pause at most before it is asked again whether a controller may be called that is to be
 )
 
+// Sweep is how often a controller that is called once a second looks at all that is to be done, and not only at what is new.
+const Sweep = 900 * time.Millisecond
+
 // Scheduler calls controllers.
 type Scheduler struct{ loops []*loop }
 
