@@ -7,6 +7,7 @@ import (
 	"ao/coordinator/agents"
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/completion"
+	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
@@ -50,8 +51,10 @@ func newCompletion(c *Coordinator) *completion.Controller {
 	return &completion.Controller{History: c.Journal, Records: records, Torn: c.torn, Log: c.log}
 }
 
-func newOffers(c *Coordinator) *offers {
-	return &offers{history: c.Journal, words: c.ends, meter: c.meters, spans: c.Trace, log: c.log, pool: newCheckers(func() { c.scheduler.Wake(offered) })}
+func newResultCheck(c *Coordinator) *resultcheck.Controller {
+	return resultcheck.New(resultcheck.Config{
+		History: c.Journal, Words: c.ends, Meter: c.meters, Idle: func() { c.scheduler.Wake(offered) }, Spans: c.Trace, Log: c.log,
+	})
 }
 
 func newCallback(c *Coordinator) *callback.Controller {

@@ -17,6 +17,7 @@ import (
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/expiry"
 	"ao/coordinator/control/queues"
+	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
@@ -107,6 +108,7 @@ type Coordinator struct {
 	Queues     *queues.Table
 	Lanes      *queues.Controller
 	Telling    *callback.Controller
+	Checking   *resultcheck.Controller
 	Expiry     *expiry.Controller
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
@@ -125,7 +127,6 @@ type Coordinator struct {
 	beats      *beats
 	turns      *turns
 	hooks      *hooks
-	offers     *offers
 	versions   *versions.Versions
 	news       *queues.Announcer
 	retained   *retention.Controller
@@ -169,7 +170,7 @@ func New(cfg Config) *Coordinator {
 	c.submitting()
 	c.turns = newTurns(c)
 	c.hooks, c.Telling = newHooks(c), newCallback(c)
-	c.offers = newOffers(c)
+	c.Checking = newResultCheck(c)
 	wireRunners(c)
 	c.beats = newBeats(c)
 	c.insight()

@@ -220,14 +220,15 @@ func (m *troubles) fail(code string) {
 	}
 }
 
-// checked counts an offer that this coordinator has said the last word on.
-func (m *troubles) checked(s run.Status) {
+// Checked counts an offer that this coordinator has said the last word on.
+func (m *troubles) Checked(s run.Status) {
 	if m != nil {
 		m.offered.Of(s).Inc()
 	}
 }
 
-func (m *troubles) mismatch() {
+// Mismatch counts an offer that its worker should not have made.
+func (m *troubles) Mismatch() {
 	if m != nil {
 		m.refused.Inc()
 	}

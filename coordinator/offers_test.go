@@ -37,7 +37,7 @@ func (f family) offerAs(a journal.Active, e run.Ended) {
 func isOffered(a journal.Active) bool { return a.OfferSeq != 0 }
 
 // holdChecks keeps a coordinator from checking anything until it is let go.
-func holdChecks(t *testing.T, c *Coordinator) (release func()) { return holdAll(t, c, c.offers.pool) }
+func holdChecks(t *testing.T, c *Coordinator) (release func()) { return holdAll(t, c, c.Checking.Pool) }
 
 // ended waits for a run's end, and gives it with its result.
 func ended(t *testing.T, c *Coordinator, id string) Outcome {

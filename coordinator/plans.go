@@ -30,7 +30,7 @@ func (c *Coordinator) plans() []control.Plan {
 	return []control.Plan{
 		{Name: "leases", Do: c.leases, Every: lookAtLeases}, // also where nothing is sure: it begins to listen anew then
 		{Name: "dispatch", Do: c.turns, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
-		{Name: "result check", Do: c.offers, Wakes: offered | certain, Every: time.Second, Sure: sure},
+		{Name: "result check", Do: c.Checking, Wakes: offered | certain, Every: time.Second, Sure: sure},
 		{Name: "callbacks", Do: c.Telling, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
 		{Name: "webhooks", Do: c.hooks, Wakes: webhookDue | certain, Every: c.hooks.pace(), Sure: sure},
 		{Name: "stopping", Do: newStopping(c), Wakes: halted | certain, Every: time.Second, Sure: sure},
@@ -50,7 +50,7 @@ func (c *Coordinator) reconcile(ctx context.Context) error {
 	c.Lanes.Begin()
 	c.hearing.restart("start")
 	c.scheduler.Run(ctx)
-	for _, p := range []interface{ Wait() }{c.offers.pool, c.Telling.Pool, c.hooks.pool, c.leases.pool} {
+	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.hooks.pool, c.leases.pool} {
 		p.Wait()
 	}
 	return nil

@@ -1,4 +1,5 @@
-package coordinator
+// Package resultcheck checks the results that workers offer against the output schemas of their runs (decision 0015).
+package resultcheck
 
 import (
 	"context"
@@ -25,10 +26,19 @@ import (
 // So many results are checked at once: they may be large.
 const checkers = 8
 
-// offers are the results under way that workers have offered: each is checked against the run's output schema before its last word is
-// said (decision 0015). Every coordinator does so; the stream takes one last word.
-type offers struct {
-	history interface {
+// Controller checks each result that is offered before its attempt's last word is said. Every coordinator does so; the stream takes
+// one last word.
+type Controller struct {
+	Config
+	Pool *pool.Pool // where results are checked
+
+	left  []journal.Active // found, and not begun yet: there was no room
+	swept time.Time
+}
+
+// Config is what a Controller works with. Spans may be nil.
+type Config struct {
+	History interface {
 		Active(id string) (journal.Active, bool)
 		Offers() []journal.Active  // new since the last call
 		Offered() []journal.Active // all
@@ -36,69 +46,66 @@ type offers struct {
 		Spec(ctx context.Context, id string) (run.Spec, error)
 		Own(ctx context.Context) error
 	}
-	words interface {
+	Words interface {
 		Moot(a journal.Active) (bool, error)
 		Word(a journal.Active) run.Ended
 		Mark(a journal.Active) string
 		Say(ctx context.Context, a journal.Active, word bus.Entry) error
 	}
-	meter interface {
-		checked(run.Status) // a result, and what its run became
-		mismatch()          // one that its worker should not have offered
+	Meter interface {
+		Checked(run.Status) // a result, and what its run became
+		Mismatch()          // one that its worker should not have offered
 	}
-	spans *trace.Tracer
-	log   *slog.Logger
-
-	pool  *pool.Pool
-	left  []journal.Active // found, and not begun yet: there was no room
-	swept time.Time
+	Idle  func() // told when there is room again
+	Spans *trace.Tracer
+	Log   *slog.Logger
 }
 
-// newCheckers is where results are checked; idle is told when there is room again.
-func newCheckers(idle func()) *pool.Pool {
+// New makes a Controller.
+func New(c Config) *Controller {
 	pause := func(times int) time.Duration { return run.Backoff(times) / 4 }
-	return pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: idle})
+	return &Controller{Config: c, Pool: pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: c.Idle})}
 }
 
 // Reconcile begins to check what is offered: what is new, and once a second all.
-func (o *offers) Reconcile(ctx context.Context) error {
-	o.left = append(o.left, o.history.Offers()...)
-	if time.Since(o.swept) >= control.Sweep {
-		o.swept, o.left = time.Now(), o.history.Offered()
+func (c *Controller) Reconcile(ctx context.Context) error {
+	c.left = append(c.left, c.History.Offers()...)
+	if time.Since(c.swept) >= control.Sweep {
+		c.swept, c.left = time.Now(), c.History.Offered()
 		still := map[string]bool{}
-		for _, a := range o.left {
+		for _, a := range c.left {
 			still[a.Key] = true
 		}
-		o.pool.Keep(func(key string) bool { return still[key] })
+		c.Pool.Keep(func(key string) bool { return still[key] })
 	}
-	for ; len(o.left) > 0 && o.pool.Free("") > 0; o.left = o.left[1:] {
-		a := o.left[0]
-		o.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return o.one(ctx, a) })
+	for ; len(c.left) > 0 && c.Pool.Free("") > 0; c.left = c.left[1:] {
+		a := c.left[0]
+		c.Pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.one(ctx, a) })
 	}
 	return nil
 }
 
-func (o *offers) one(ctx context.Context, a journal.Active) error {
-	err := o.decide(ctx, a)
+func (c *Controller) one(ctx context.Context, a journal.Active) error {
+	err := c.decide(ctx, a)
 	switch {
 	case err == nil:
 		wait, cancel := context.WithTimeout(ctx, record.Patience)
 		defer cancel()
-		_ = o.history.Own(wait) // so that no look finds the same offer again
+		_ = c.History.Own(wait) // so that no look finds the same offer again
 	case ctx.Err() == nil:
-		o.log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
+		c.Log.Warn("result not checked yet; trying again", "run", a.Spec.ID, "err", err)
 	}
 	return err
 }
 
 // decide says the last word of an attempt whose result was offered, if nobody has.
-func (o *offers) decide(ctx context.Context, a journal.Active) error {
-	if now, ok := o.history.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
+func (c *Controller) decide(ctx context.Context, a journal.Active) error {
+	if now, ok := c.History.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
 		return nil
 	}
-	ctx, span := o.spans.Begin(trace.With(ctx, a.Spec.Trace), trace.Inside, "check offer")
+	ctx, span := c.Spans.Begin(trace.With(ctx, a.Spec.Trace), trace.Inside, "check offer")
 	defer span.End()
-	word, err := o.checked(ctx, a)
+	word, err := c.checked(ctx, a)
 	if err != nil {
 		span.Went(err)
 		return err
@@ -116,14 +123,14 @@ func (o *offers) decide(ctx context.Context, a journal.Active) error {
 	if err != nil {
 		return err
 	}
-	if moot, err := o.words.Moot(a); moot {
+	if moot, err := c.Words.Moot(a); moot {
 		return err
 	}
-	if err := o.words.Say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+	if err := c.Words.Say(ctx, a, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
 		return err
 	}
-	o.meter.checked(word.Status)
-	o.log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
+	c.Meter.Checked(word.Status)
+	c.Log.Debug("result checked", "run", a.Spec.ID, "status", word.Status)
 	return nil
 }
 
@@ -139,15 +146,15 @@ func oversize(word *run.Ended) *run.Ended {
 }
 
 // checked is the last word on an offer. An error says that it cannot be made yet.
-func (o *offers) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
-	word = o.words.Word(a)
-	offer, res, err := o.history.Offer(ctx, a)
+func (c *Controller) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
+	word = c.Words.Word(a)
+	offer, res, err := c.History.Offer(ctx, a)
 	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
 	unreadable := func(what string, err error) (run.Ended, error) {
 		if !hopeless(err, offer.At) {
 			return word, err
 		}
-		o.log.Error(what+" cannot be read", "run", a.Spec.ID, "err", err)
+		c.Log.Error(what+" cannot be read", "run", a.Spec.ID, "err", err)
 		word.Status, word.Error = run.Failed, fault.New(fault.Internal, "result_unreadable", what+" cannot be read, so that its result cannot be checked")
 		return word, nil
 	}
@@ -166,7 +173,7 @@ func (o *offers) checked(ctx context.Context, a journal.Active) (word run.Ended,
 	}
 	spec := *a.Spec
 	if spec.Body != nil {
-		spec, err = o.history.Spec(ctx, spec.ID)
+		spec, err = c.History.Spec(ctx, spec.ID)
 	}
 	if err == nil && (spec.Input == nil || spec.Output == nil) {
 		err = fmt.Errorf("%w: it has none", journal.ErrUnreadable)
@@ -175,14 +182,14 @@ func (o *offers) checked(ctx context.Context, a journal.Active) (word run.Ended,
 		return unreadable("The output schema of this run", err)
 	}
 	if wrong := mismatch(spec.Output.Schema, res); len(wrong) > 0 {
-		o.meter.mismatch()
-		o.log.Warn("a result that does not match the run's output schema was offered", "run", a.Spec.ID, "runner", a.Claim.RunnerID)
+		c.Meter.Mismatch()
+		c.Log.Warn("a result that does not match the run's output schema was offered", "run", a.Spec.ID, "runner", a.Claim.RunnerID)
 		v := validation(spec.Output, res)
 		v.Valid = false
 		word.Status, word.Error, word.Result = run.Failed, run.OutputInvalid(wrong, v.Retries, last(res)), evidence(res, v)
 		return word, nil
 	}
-	word.Checked, word.Result, word.Body = o.words.Mark(a), offer.Result, offer.Body
+	word.Checked, word.Result, word.Body = c.Words.Mark(a), offer.Result, offer.Body
 	if word.Result != nil {
 		if v := validation(spec.Output, res); !v.said || !v.Valid {
 			v.Valid = true
