@@ -9,6 +9,7 @@ import (
 	"ao/coordinator/control/completion"
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
+	"ao/coordinator/control/webhook"
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
 	"ao/nats/subject"
@@ -68,21 +69,20 @@ func newCallback(c *Coordinator) *callback.Controller {
 	})
 }
 
-func newHooks(c *Coordinator) *hooks {
+func newWebhook(c *Coordinator) *webhook.Controller {
 	records := struct {
 		*record.Writer
 		*record.Reads
 	}{c.records, c.reads}
-	return &hooks{
-		history: c.Journal, records: records, tried: c.bus.Bucket(subject.Idempotency), runs: c, receivers: c.Webhooks,
-		version: c.versions.Now, insist: c.insist, posted: c.meters.posted, spans: c.Trace, log: c.log,
-		self: record.Nonce(), pool: newTries(func() { c.scheduler.Wake(webhookDue) }), holds: map[string]hold{},
-	}
+	return webhook.NewController(webhook.ControllerConfig{
+		History: c.Journal, Records: records, Tried: c.bus.Bucket(subject.Idempotency), Runs: c.runsService, Receivers: c.Webhooks,
+		Version: c.versions.Now, Insist: c.insist, Posted: c.meters.posted, Idle: func() { c.scheduler.Wake(webhookDue) }, Spans: c.Trace, Log: c.log,
+	})
 }
 
 // Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.
 func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error) {
-	return c.hooks.Redeliver(ctx, id)
+	return c.Posting.Redeliver(ctx, id)
 }
 
 // Callbacks lists the runs that call back.

@@ -20,13 +20,13 @@ import (
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
+	"ao/coordinator/control/webhook"
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
 	"ao/coordinator/sessions"
-	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -109,6 +109,7 @@ type Coordinator struct {
 	Lanes      *queues.Controller
 	Telling    *callback.Controller
 	Checking   *resultcheck.Controller
+	Posting    *webhook.Controller
 	Expiry     *expiry.Controller
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
@@ -126,7 +127,6 @@ type Coordinator struct {
 	leases     *leases
 	beats      *beats
 	turns      *turns
-	hooks      *hooks
 	versions   *versions.Versions
 	news       *queues.Announcer
 	retained   *retention.Controller
@@ -169,7 +169,7 @@ func New(cfg Config) *Coordinator {
 	wireQueues(c)
 	c.submitting()
 	c.turns = newTurns(c)
-	c.hooks, c.Telling = newHooks(c), newCallback(c)
+	c.Posting, c.Telling = newWebhook(c), newCallback(c)
 	c.Checking = newResultCheck(c)
 	wireRunners(c)
 	c.beats = newBeats(c)

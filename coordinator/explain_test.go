@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"ao/coordinator/control/webhook"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -107,16 +111,25 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 // TestExplainCallbacks: who told a parent, what a turn tells, and how the tries of an HTTP callback went.
 func TestExplainCallbacks(t *testing.T) {
 	t.Parallel()
-	to := receive(t)
-	to.answers(503)
-	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
+	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
+	t.Cleanup(to.Close)
+	receivers, err := webhook.New(webhook.Config{Policy: webhook.Policy{
+		Hosts: []string{"127.0.0.1"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, natstest.Bus(t), Config{Webhooks: receivers})
 	f := newFamily(t, c)
 	parent := f.start("")
 	f.ends(parent.RunID, said("well"))
-	child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `","callback_url":"` + to.url + `"`)
+	child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `","callback_url":"` + to.URL + `"`)
 	f.ends(child.RunID, said("done"))
 	turn, _ := f.turn(parent.SessionID)
-	natstest.Until(t, "a try was made", func() bool { return hook(t, c, child.RunID).Tries > 0 })
+	natstest.Until(t, "a try was made", func() bool {
+		r, err := c.Show(t.Context(), child.RunID)
+		return err == nil && r.HTTPCallback != nil && r.HTTPCallback.Tries > 0
+	})
 	e := explain(t, c, child.RunID)
 	words, last := story(e)
 	if strings.Count(words, " webhook") == 2 { // the next try is made 5 s later: a slow machine sees it
@@ -128,7 +141,7 @@ func TestExplainCallbacks(t *testing.T) {
 	if last[StepCallback] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last[StepWebhook], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last[StepWebhook], "; tried again at 20") {
 		t.Errorf("the child: %v", last)
 	}
-	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.url) {
+	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.URL) {
 		t.Errorf("where to is shown: %s", raw)
 	}
 	words, last = story(explain(t, c, turn.Spec.ID))

@@ -32,7 +32,7 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "dispatch", Do: c.turns, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
 		{Name: "result check", Do: c.Checking, Wakes: offered | certain, Every: time.Second, Sure: sure},
 		{Name: "callbacks", Do: c.Telling, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
-		{Name: "webhooks", Do: c.hooks, Wakes: webhookDue | certain, Every: c.hooks.pace(), Sure: sure},
+		{Name: "webhooks", Do: c.Posting, Wakes: webhookDue | certain, Every: c.Posting.Pace(), Sure: sure},
 		{Name: "stopping", Do: newStopping(c), Wakes: halted | certain, Every: time.Second, Sure: sure},
 		{Name: "completion", Do: newCompletion(c), Every: completion.Every, Sure: sure},
 		{Name: "expiry", Do: c.Expiry, Every: time.Second},
@@ -50,7 +50,7 @@ func (c *Coordinator) reconcile(ctx context.Context) error {
 	c.Lanes.Begin()
 	c.hearing.restart("start")
 	c.scheduler.Run(ctx)
-	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.hooks.pool, c.leases.pool} {
+	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.Posting, c.leases.pool} {
 		p.Wait()
 	}
 	return nil

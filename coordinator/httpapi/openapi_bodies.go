@@ -6,6 +6,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/checkup"
+	"ao/coordinator/control/webhook"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
 	"ao/coordinator/runners"
@@ -74,7 +75,7 @@ type (
 )
 
 // hook is what an HTTP callback brings.
-var hook = coordinator.Told{}
+var hook = webhook.Told{}
 
 // bodies has a row for each route.
 var bodies = map[string]body{
@@ -152,7 +153,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[agent.Bad]():              "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():          "Ledger",
 	reflect.TypeFor[checkup.Report]():         "Checkup",
-	reflect.TypeFor[coordinator.Told]():       "WebhookBody",
+	reflect.TypeFor[webhook.Told]():           "WebhookBody",
 }
 
 // enums are the types whose values are words.

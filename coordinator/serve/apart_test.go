@@ -11,7 +11,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/serve"
-	"ao/coordinator/webhook"
+	"ao/coordinator/control/webhook"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"

@@ -20,7 +20,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/natsapi"
-	"ao/coordinator/webhook"
+	"ao/coordinator/control/webhook"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/httpserver"

@@ -13,7 +13,7 @@ import (
 
 	"ao/coordinator"
 	"ao/coordinator/httpapi"
-	"ao/coordinator/webhook"
+	"ao/coordinator/control/webhook"
 	"ao/nats/bus"
 	"ao/shared/metric"
 	"ao/shared/setting"

@@ -1,4 +1,4 @@
-package coordinator
+package webhook_test
 
 import (
 	"context"
@@ -15,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator"
+	"ao/coordinator/control/webhook"
+	"ao/coordinator/coordinatortest"
 	"ao/coordinator/journal"
-	"ao/coordinator/webhook"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -77,17 +79,17 @@ func local(t *testing.T) *webhook.Client {
 func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	c := begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
 	for range 2 {
-		begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
+		coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
 	}
-	r := runner("one", echo("a"))
-	register(t, c, r)
-	id := submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
 	if got := hook(t, c, id); got.Status != run.CallWaiting {
 		t.Errorf("before the end: %+v", got)
 	}
-	finish(t, c, claim(t, c, id, r))
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
 	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
 	var told struct {
 		Type string
@@ -99,13 +101,13 @@ func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
 	if h := to.got[0].Header; h.Get("webhook-id") != "msg_"+strings.TrimPrefix(id, "run_") || h.Get("webhook-signature") == "" || h.Get("webhook-timestamp") == "" {
 		t.Errorf("headers %v", h)
 	}
-	records, err := c.bus.Records(t.Context(), subject.Notified(subject.Partition(to.session(t, c, id)), id, 1), 0, 10)
+	records, err := c.Bus.Records(t.Context(), subject.Notified(subject.Partition(to.session(t, c, id)), id, 1), 0, 10)
 	if err != nil || len(records) != 1 || to.count() != 1 {
 		t.Errorf("%d records, %d requests, %v", len(records), to.count(), err)
 	}
 }
 
-func (r *receiver) session(t *testing.T, c *Coordinator, id string) string {
+func (r *receiver) session(t *testing.T, c *coordinator.Coordinator, id string) string {
 	t.Helper()
 	got, err := c.Show(t.Context(), id)
 	if err != nil {
@@ -114,7 +116,7 @@ func (r *receiver) session(t *testing.T, c *Coordinator, id string) string {
 	return got.SessionID
 }
 
-func hook(t *testing.T, c *Coordinator, id string) run.Call {
+func hook(t *testing.T, c *coordinator.Coordinator, id string) run.Call {
 	t.Helper()
 	r, err := c.Show(t.Context(), id)
 	if err != nil || r.HTTPCallback == nil {
@@ -128,11 +130,11 @@ func TestAReceiverThatFails(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	to.answers(503)
-	c := begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
-	r := runner("one", echo("a"))
-	register(t, c, r)
-	id := submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
-	finish(t, c, claim(t, c, id, r))
+	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
 	natstest.Until(t, "the first try has failed", func() bool { return hook(t, c, id).Tries > 0 })
 	over, err := c.Show(t.Context(), id)
 	if err != nil {
@@ -143,7 +145,7 @@ func TestAReceiverThatFails(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	slow := func() bool { return !time.Now().Before(*got.Next) } // then another try may have been made
-	c = begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
+	c = coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
 	if other := hook(t, c, id); (other.Tries != 1 || other.Next == nil || !other.Next.Equal(*got.Next)) && !slow() {
 		t.Errorf("another coordinator says %+v, want %+v", other, got)
 	}
@@ -170,13 +172,13 @@ func TestAReceiverThatFails(t *testing.T) {
 }
 
 // many has n runs end that a receiver wants to hear of.
-func many(t *testing.T, c *Coordinator, r fleet.Runner, n int, url string) (ids []string) {
+func many(t *testing.T, c *coordinator.Coordinator, r fleet.Runner, n int, url string) (ids []string) {
 	t.Helper()
 	for range n {
-		ids = append(ids, submit(t, c, `{"agent_name":"a","callback_url":"`+url+`"}`, "").RunID)
+		ids = append(ids, coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+url+`"}`, "").RunID)
 	}
 	for _, id := range ids {
-		finish(t, c, claim(t, c, id, r))
+		coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
 	}
 	return ids
 }
@@ -184,10 +186,10 @@ func many(t *testing.T, c *Coordinator, r fleet.Runner, n int, url string) (ids 
 func TestManyRunsAreToldOnce(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	c := begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
-	begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
-	r := runner("one", echo("a"))
-	register(t, c, r)
+	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
 	ids := many(t, c, r, 60, to.url)
 	for _, id := range ids {
 		natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
@@ -196,18 +198,16 @@ func TestManyRunsAreToldOnce(t *testing.T) {
 		t.Errorf("%d runs, %d requests", len(ids), to.count())
 	}
 	natstest.Until(t, "all holds are forgotten", func() bool {
-		c.hooks.mu.Lock()
-		defer c.hooks.mu.Unlock()
-		return len(c.hooks.pool.Busy())+len(c.hooks.holds) == 0
+		return c.Posting.Rests()
 	})
 }
 
 // seize makes a try another coordinator's, whose clock goes wrong by a day.
-func seize(t *testing.T, c *Coordinator, id string, n int) {
+func seize(t *testing.T, c *coordinator.Coordinator, id string, n int) {
 	t.Helper()
-	mine, err := json.Marshal(taken{"another", time.Now().Add(-24 * time.Hour)})
+	mine, err := json.Marshal(webhook.Taken{By: "another", At: time.Now().Add(-24 * time.Hour)})
 	if err == nil {
-		_, err = c.bus.Bucket(subject.Idempotency).Put(t.Context(), subject.TryKey(id, n), mine)
+		_, err = c.Bus.Bucket(subject.Idempotency).Put(t.Context(), subject.TryKey(id, n), mine)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -215,35 +215,24 @@ func seize(t *testing.T, c *Coordinator, id string, n int) {
 }
 
 // age lets the time go by after which a try of another is overdue, once that try was seen.
-func age(t *testing.T, c *Coordinator, id string) {
+func age(t *testing.T, c *coordinator.Coordinator, id string) {
 	t.Helper()
-	natstest.Until(t, "another's try is seen", func() bool {
-		c.hooks.mu.Lock()
-		defer c.hooks.mu.Unlock()
-		held, ok := c.hooks.holds[id]
-		if ok && held.rev != 0 {
-			held.since, held.until = held.since.Add(-overdue), held.until.Add(-overdue)
-			c.hooks.holds[id] = held
-		}
-		return ok && held.rev != 0
-	})
+	natstest.Until(t, "another's try is seen", func() bool { return c.Posting.Age(id) })
 }
 
 // Whose clock says what does not matter: a try of another is made here when it has been seen, and not made, for a minute.
 func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 	to := receive(t)
-	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
-	r := runner("one", echo("a"))
-	register(t, c, r)
-	id := submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
 	seize(t, c, id, 1)
-	finish(t, c, claim(t, c, id, r))
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
 	natstest.Until(t, "the try is left to another", func() bool {
-		c.hooks.mu.Lock()
-		defer c.hooks.mu.Unlock()
-		return c.hooks.holds[id].rev != 0
+		return c.Posting.Theirs(id)
 	})
-	if due := c.hooks.look(time.Now()); len(due) != 0 || to.count() != 0 {
+	if due := c.Posting.Look(time.Now()); len(due) != 0 || to.count() != 0 {
 		t.Errorf("%d requests, to be made: %v", to.count(), due)
 	}
 	age(t, c, id)
@@ -256,9 +245,9 @@ func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 // A look may be old when a try is taken: what the stream says counts.
 func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 	to := receive(t)
-	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
-	r := runner("one", echo("a"))
-	register(t, c, r)
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
 	id := many(t, c, r, 1, to.url)[0]
 	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallDelivered })
 	session := to.session(t, c, id)
@@ -266,15 +255,13 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 		if wasSeized {
 			seize(t, c, id, 1)
 		}
-		_, rev, err := c.bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(id, 1))
+		_, rev, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(id, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		old := journal.Hook{RunID: id, SessionID: session}
-		c.hooks.mu.Lock() // it was seen a minute ago
-		c.hooks.holds[id] = hold{rev: rev, since: time.Now().Add(-overdue)}
-		c.hooks.mu.Unlock()
-		if err := c.hooks.try(t.Context(), old); err != nil || to.count() != 1 {
+		c.Posting.SeenLongAgo(id, rev)
+		if err := c.Posting.Try(t.Context(), old); err != nil || to.count() != 1 {
 			t.Errorf("%d requests, %v", to.count(), err)
 		}
 	}
@@ -282,12 +269,12 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 
 // A try that cannot be read yet is not taken: it waits for nobody.
 func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
 	unknown := journal.Hook{RunID: run.NewID(), SessionID: run.NewID()}
-	if err := c.hooks.try(t.Context(), unknown); err == nil {
+	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}
-	if _, _, err := c.bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(unknown.RunID, 1)); !errors.Is(err, bus.ErrNone) {
+	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.TryKey(unknown.RunID, 1)); !errors.Is(err, bus.ErrNone) {
 		t.Errorf("taken all the same: %v", err)
 	}
 }
@@ -308,15 +295,15 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := begin(t, natstest.Bus(t), Config{Webhooks: patient})
-	r := runner("one", echo("a"))
-	register(t, c, r)
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: patient})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
 	many(t, c, r, 40, silent.URL)
-	natstest.Until(t, "the silent one has its share", func() bool { return hangs.Load() >= hostTries })
+	natstest.Until(t, "the silent one has its share", func() bool { return hangs.Load() >= webhook.HostTries })
 	for _, id := range many(t, c, r, 5, to.url) {
 		natstest.Until(t, "the other is told", func() bool { return hook(t, c, id).Status == run.CallDelivered })
 	}
-	if n := hangs.Load(); n != hostTries {
+	if n := hangs.Load(); n != webhook.HostTries {
 		t.Errorf("%d tries at once to one receiver", n)
 	}
 }
@@ -325,25 +312,25 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	mute := begin(t, natstest.Open(t, s), Config{})
-	r := runner("one", echo("a"))
-	register(t, mute, r)
-	spec := *active(t, mute, submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", isQueued).Spec
+	mute := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, mute, r)
+	spec := *coordinatortest.Active(t, mute, coordinatortest.Submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", coordinatortest.IsQueued).Spec
 	spec.ID, spec.SessionID, spec.CallbackTo = run.NewID(), run.NewSessionID(), to.url // as another accepted it
-	put(t, mute.bus, subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), run.Accepted{V: run.Version, Spec: spec})
-	finish(t, mute, claim(t, mute, spec.ID, r))
+	coordinatortest.Put(t, mute.Bus, subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), run.Accepted{V: run.Version, Spec: spec})
+	coordinatortest.Finish(t, mute, coordinatortest.Claim(t, mute, spec.ID, r))
 	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallOwed })
-	c := begin(t, natstest.Open(t, s), Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
 	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallDelivered })
-	m, err := c.bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))
+	m, err := c.Bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))
 	if err != nil || !strings.Contains(string(m.Body), `"delivered"`) {
 		t.Errorf("the first try: %s %v", m.Body, err)
 	}
 }
 
 func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
-	register(t, c, runner("one", echo("a")))
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 	for _, body := range []string{`{"agent_name":"a","callback_url":"https://example.com/x"}`, `{"agent_name":"a","callback_url":"nonsense"}`} {
 		_, err := c.Submit(t.Context(), []byte(body), "", "")
 		if f := fault.Of(err); f.Kind != fault.Invalid || !strings.Contains(f.Message, "AO_CALLBACK_HOSTS") {
@@ -358,34 +345,34 @@ func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
 // TestATryThatCameToNothingRests from its very end on, whoever looks at that moment.
 func TestATryThatCameToNothingRests(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{Webhooks: local(t)})
-	r := runner("one", echo("a"))
-	register(t, c, r)
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
 	const host = "127.0.0.1:9"
 	done := make(chan struct{})
 	defer close(done)
-	for n := range hostTries { // it leaves this receiver to us
-		c.hooks.pool.Go(t.Context(), fmt.Sprint("held ", n), host, func(context.Context) error { <-done; return nil })
+	for n := range webhook.HostTries { // it leaves this receiver to us
+		c.Posting.Pool().Go(t.Context(), fmt.Sprint("held ", n), host, func(context.Context) error { <-done; return nil })
 	}
-	id := submit(t, c, `{"agent_name":"a","callback_url":"http://`+host+`/"}`, "").RunID
-	finish(t, c, claim(t, c, id, r))
-	h := newHooks(c)
-	due := h.look(time.Now())
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"http://`+host+`/"}`, "").RunID
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
+	h := webhook.NewController(c.Posting.ControllerConfig)
+	due := h.Look(time.Now())
 	if len(due) != 1 {
 		t.Fatalf("due: %+v", due)
 	}
 	for n := range 500 {
 		end := make(chan struct{})
-		if !h.pool.Go(t.Context(), id, host, func(context.Context) error { <-end; h.rest(due[0], time.Hour); return nil }) {
+		if !h.Pool().Go(t.Context(), id, host, func(context.Context) error { <-end; h.Rest(due[0], time.Hour); return nil }) {
 			t.Fatal("it is not tried")
 		}
 		close(end)
-		for len(h.pool.Busy()) > 0 {
-			if again := h.look(time.Now()); len(again) > 0 {
+		for len(h.Pool().Busy()) > 0 {
+			if again := h.Look(time.Now()); len(again) > 0 {
 				t.Fatalf("found again, at once, in turn %d: %+v", n, again)
 			}
 		}
-		h.pool.Wait()
-		clear(h.holds)
+		h.Pool().Wait()
+		h.Forget()
 	}
 }

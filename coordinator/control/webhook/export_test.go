@@ -1,0 +1,60 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/control/pool"
+	"ao/coordinator/journal"
+)
+
+// What the tests of the controller see of it, and do to its clock.
+
+const HostTries = hostTries
+
+type Taken = taken
+
+func (c *Controller) Pool() *pool.Pool                              { return c.pool }
+func (c *Controller) Look(now time.Time) []journal.Hook             { return c.look(now) }
+func (c *Controller) Try(ctx context.Context, d journal.Hook) error { return c.try(ctx, d) }
+func (c *Controller) Rest(d journal.Hook, pause time.Duration)      { c.rest(d, pause) }
+
+// Rests tells whether nothing is tried or held.
+func (c *Controller) Rests() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pool.Busy())+len(c.holds) == 0
+}
+
+// Theirs tells whether a try is left to another.
+func (c *Controller) Theirs(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.holds[id].rev != 0
+}
+
+// Age lets the time go by after which a try of another is overdue, once it was seen.
+func (c *Controller) Age(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	held, ok := c.holds[id]
+	if ok && held.rev != 0 {
+		held.since, held.until = held.since.Add(-overdue), held.until.Add(-overdue)
+		c.holds[id] = held
+	}
+	return ok && held.rev != 0
+}
+
+// SeenLongAgo has a try of another be overdue.
+func (c *Controller) SeenLongAgo(id string, rev uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds[id] = hold{rev: rev, since: time.Now().Add(-overdue)}
+}
+
+// Forget forgets what is held.
+func (c *Controller) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.holds)
+}
