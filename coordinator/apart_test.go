@@ -18,7 +18,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour, Patience: fleet.Patience{Remove: 4 * time.Second}})
 	hangs := make(chan struct{})
-	c.turns.renew = func(ctx context.Context, s run.Spec, _ agents.Resolved) (run.Spec, error) {
+	c.Dispatch.Renew = func(ctx context.Context, s run.Spec, _ agents.Resolved) (run.Spec, error) {
 		close(hangs) // once: nobody looks at what waits before this is over
 		<-ctx.Done()
 		return s, ctx.Err()

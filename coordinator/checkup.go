@@ -42,7 +42,7 @@ type doctor struct {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.Bad
 	}
-	waits   interface{ lonely() map[string]time.Time }
+	waits   interface{ Lonely() map[string]time.Time }
 	ready   func() error
 	noMatch time.Duration // after so long a run fails that no online runner matches
 	most    int           // runs that may wait
@@ -221,7 +221,7 @@ func some(all []string) string {
 // checkLanes judges whether somebody takes what waits.
 func (d *doctor) checkLanes() checkup.Finding {
 	var lonely []string
-	for lane, since := range d.waits.lonely() {
+	for lane, since := range d.waits.Lonely() {
 		lonely = append(lonely, fmt.Sprintf("%s for %v", lane, time.Since(since).Round(time.Second)))
 	}
 	if len(lonely) > 0 {

@@ -2,11 +2,11 @@ package coordinator
 
 import (
 	"context"
-	"time"
 
 	"ao/coordinator/agents"
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/completion"
+	"ao/coordinator/control/dispatch"
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
@@ -18,7 +18,7 @@ import (
 
 // What the controllers are made of. None of them knows the Coordinator.
 
-func newTurns(c *Coordinator) *turns {
+func newDispatch(c *Coordinator) *dispatch.Controller {
 	records := struct {
 		*record.Writer
 		*record.Ender
@@ -26,9 +26,9 @@ func newTurns(c *Coordinator) *turns {
 	renew := func(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
 		return c.runsService.Renewed(ctx, s, k)
 	}
-	return &turns{
-		history: c.Journal, records: records, runners: c.Registry, queues: c.Queues, changes: c.Registry.Changes, agent: c.Agents.Find,
-		renew: renew, noMatch: c.NoMatch, log: c.log, waits: map[string]*wait{}, unmatch: map[string]time.Time{},
+	return &dispatch.Controller{
+		History: c.Journal, Records: records, Runners: c.Registry, Queues: c.Queues, Changes: c.Registry.Changes, Agent: c.Agents.Find,
+		Renew: renew, NoMatch: c.NoMatch, Log: c.log,
 	}
 }
 

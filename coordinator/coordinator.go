@@ -15,6 +15,7 @@ import (
 	"ao/coordinator/audit"
 	"ao/coordinator/control"
 	"ao/coordinator/control/callback"
+	"ao/coordinator/control/dispatch"
 	"ao/coordinator/control/expiry"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/resultcheck"
@@ -107,6 +108,7 @@ type Coordinator struct {
 	Registry   *runners.Registry
 	Queues     *queues.Table
 	Lanes      *queues.Controller
+	Dispatch   *dispatch.Controller
 	Telling    *callback.Controller
 	Checking   *resultcheck.Controller
 	Posting    *webhook.Controller
@@ -126,7 +128,6 @@ type Coordinator struct {
 	hearing    *hearing
 	leases     *leases
 	beats      *beats
-	turns      *turns
 	versions   *versions.Versions
 	news       *queues.Announcer
 	retained   *retention.Controller
@@ -168,7 +169,7 @@ func New(cfg Config) *Coordinator {
 	c.leases = newLeases(c)
 	wireQueues(c)
 	c.submitting()
-	c.turns = newTurns(c)
+	c.Dispatch = newDispatch(c)
 	c.Posting, c.Telling = newWebhook(c), newCallback(c)
 	c.Checking = newResultCheck(c)
 	wireRunners(c)

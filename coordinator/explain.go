@@ -78,8 +78,8 @@ type explainer struct {
 		HasRoom(w fleet.Want, caller string) bool
 	}
 	waits interface {
-		want(a journal.Active) fleet.Want
-		unmatchedSince(id, lane string) (time.Time, bool)
+		Want(a journal.Active) fleet.Want
+		UnmatchedSince(id, lane string) (time.Time, bool)
 	}
 	heard interface {
 		of(key string) (heard, ends time.Time, ok bool)

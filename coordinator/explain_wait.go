@@ -83,7 +83,7 @@ func (x *explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obsta
 		until := a.NotBefore.UTC()
 		return &Obstacle{Reason: WaitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
 	}
-	w := x.waits.want(a)
+	w := x.waits.Want(a)
 	if !x.runners.Matches(w) {
 		return x.unmatched(r, a, w, now, inside)
 	}
@@ -155,7 +155,7 @@ func (x *explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now tim
 		}
 	}
 	say += x.parted(a.Spec)
-	if since, ok := x.waits.unmatchedSince(r.ID, w.Lane()); ok {
+	if since, ok := x.waits.UnmatchedSince(r.ID, w.Lane()); ok {
 		until := since.Add(x.noMatch).UTC()
 		since = since.UTC()
 		o.Since, o.Until = &since, &until
@@ -225,7 +225,7 @@ func (x *explainer) waitingFor(r run.Run) string {
 	if a.NotBefore.After(time.Now()) {
 		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
-	if w := x.waits.want(a); !x.runners.Matches(w) {
+	if w := x.waits.Want(a); !x.runners.Matches(w) {
 		why := x.parted(a.Spec)
 		if home := x.history.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
 			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)

@@ -13,12 +13,12 @@ func (c *Coordinator) insight() {
 	members := c.Registry.Members
 	c.explainer = &explainer{
 		source:  source{records: c.bus, key: c.keys.Of, told: func(m bus.Message) []run.Event { return c.Journal.Told(journal.Record(m)) }},
-		history: c.Journal, past: c.reads, runners: c.Registry, queues: c.Queues, waits: c.turns, heard: c.hearing,
+		history: c.Journal, past: c.reads, runners: c.Registry, queues: c.Queues, waits: c.Dispatch, heard: c.hearing,
 		members: members, parting: c.announced.Parting, ready: c.Ready, noMatch: c.NoMatch, most: c.MaxQueues,
 	}
 	c.overview = &overview{history: c.Journal, past: c.reads, runners: c.Registry, members: members, queues: c.Queues, began: c.Registry.Departed.Began, most: c.MaxPending}
 	c.doctor = &doctor{
-		nats: c.bus, history: c.Journal, past: c.reads, members: members, agents: c.Agents, waits: c.turns,
+		nats: c.bus, history: c.Journal, past: c.reads, members: members, agents: c.Agents, waits: c.Dispatch,
 		ready: c.Ready, noMatch: c.NoMatch, most: c.MaxPending,
 	}
 	c.auditor = &auditor{stream: c.bus, rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked, Version: c.RecordVersion}}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"sync"
 
+	"ao/coordinator/control/dispatch"
 	"ao/coordinator/journal"
 	"ao/shared/metric"
 	"ao/shared/run"
@@ -17,7 +18,7 @@ const (
 )
 
 // watchedReasons are codes that alerts look for: they are counted from 0.
-var watchedReasons = []string{codeUnmatched, run.CodeDisconnected}
+var watchedReasons = []string{dispatch.CodeUnmatched, run.CodeDisconnected}
 
 // same ends the help of what every coordinator counts from the stream.
 const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."

@@ -29,7 +29,7 @@ func (c *Coordinator) plans() []control.Plan {
 	sure := func() bool { return c.Journal.Sure() }
 	return []control.Plan{
 		{Name: "leases", Do: c.leases, Every: lookAtLeases}, // also where nothing is sure: it begins to listen anew then
-		{Name: "dispatch", Do: c.turns, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
+		{Name: "dispatch", Do: c.Dispatch, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
 		{Name: "result check", Do: c.Checking, Wakes: offered | certain, Every: time.Second, Sure: sure},
 		{Name: "callbacks", Do: c.Telling, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
 		{Name: "webhooks", Do: c.Posting, Wakes: webhookDue | certain, Every: c.Posting.Pace(), Sure: sure},

@@ -443,7 +443,7 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 			a := p.start(`,"additional_demands":{"hostname":"late"}`)
 			waits := active(t, p.c, a.RunID, "waits", func(a journal.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
-			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.turns.want(waits).Lane(), *waits.Spec, 1)
+			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).Lane(), *waits.Spec, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,7 @@ import (
 	"ao/coordinator/journal"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fleet"
 	"ao/shared/run"
 )
 
@@ -18,7 +19,7 @@ func TestALookDecidesNothing(t *testing.T) {
 	f := newFamily(t, c)
 	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
 	a := active(t, c, acc.RunID, "waits", func(journal.Active) bool { return true })
-	gone := c.turns.exactly(a.Spec)
+	gone := fleet.WantOf(a.Spec.AgentType, a.Spec.Demands, nil)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
 	active(t, c, acc.RunID, "is queued", isQueued)
 	for range 20 { // between two looks at what is silent

@@ -1,4 +1,4 @@
-package coordinator
+package dispatch
 
 import (
 	"ao/coordinator/agents"
@@ -10,35 +10,35 @@ import (
 // A runner-owned agent may come back with another definition while runs of it wait (decision 0032). Those that nobody has begun go on with
 // the new one where they fit it.
 
-// want is what a run wants now: the owner of its agent may be another runner than when it was accepted, and where nobody is online who has
+// Want is what a run wants now: the owner of its agent may be another runner than when it was accepted, and where nobody is online who has
 // the definition that it was accepted with, another definition counts that the same profile has now.
-func (t *turns) want(a journal.Active) fleet.Want {
-	if k, changed := t.successor(a); changed {
-		return k.Want(k.Demanded(t.demands(a.Spec)))
+func (c *Controller) Want(a journal.Active) fleet.Want {
+	if k, changed := c.successor(a); changed {
+		return k.Want(k.Demanded(c.demands(a.Spec)))
 	}
-	return t.exactly(a.Spec)
+	return c.exactly(a.Spec)
 }
 
 // exactly is what a run wants with the definition that it was accepted with.
-func (t *turns) exactly(s *run.Spec) fleet.Want {
+func (c *Controller) exactly(s *run.Spec) fleet.Want {
 	var set map[string]string
 	if s.Owner != "" {
 		set = map[string]string{s.Agent: s.Owner}
-		if k, ok := t.agent(s.Agent); ok && k.OwnerHash() == s.Owner {
+		if k, ok := c.Agent(s.Agent); ok && k.OwnerHash() == s.Owner {
 			set = k.Owners
 		}
 	}
-	return fleet.WantOf(s.AgentType, t.demands(s), set)
+	return fleet.WantOf(s.AgentType, c.demands(s), set)
 }
 
 // successor is the definition with which a run that nobody has begun is to go on: that of an online runner of the same profile, where
 // none is online that has the run's.
-func (t *turns) successor(a journal.Active) (k agents.Resolved, ok bool) {
+func (c *Controller) successor(a journal.Active) (k agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
 		return k, false
 	}
-	k, ok = t.agent(s.Agent)
+	k, ok = c.Agent(s.Agent)
 	changed := ok && k.Online && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
-	return k, changed && !t.runners.Matches(t.exactly(s))
+	return k, changed && !c.Runners.Matches(c.exactly(s))
 }

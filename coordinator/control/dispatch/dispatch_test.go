@@ -1,0 +1,68 @@
+package dispatch_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ao/coordinator"
+	"ao/coordinator/control/dispatch"
+	"ao/coordinator/coordinatortest"
+	"ao/coordinator/journal"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+)
+
+// "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody looked there is no row.
+func TestNoRunExpiresForAPause(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{NoMatch: time.Minute})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
+	natstest.Until(t, "it is seen to wait", func() bool { return c.Dispatch.Paused(id, time.Hour) })
+	var first time.Time
+	natstest.Until(t, "the next look and one more", func() bool {
+		last := c.Dispatch.Swept()
+		if first.IsZero() && time.Since(last) < time.Minute {
+			first = last
+		}
+		return !first.IsZero() && last.After(first)
+	})
+	if c.Journal.Ended(id) {
+		t.Error("it was expired")
+	}
+}
+
+// A look at what waits may be old when it comes to a run: what has been begun is not queued once more.
+func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	both := coordinatortest.Runner("one", coordinatortest.Echo("a"), coordinatortest.Echo("b"))
+	coordinatortest.Register(t, c, both)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
+	before := coordinatortest.Active(t, c, id, "is queued", coordinatortest.IsQueued)
+	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, both))
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: both.ID(), Instance: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("a")))
+	c.Dispatch.Queue(t.Context(), []journal.Active{before})
+	records, err := c.Bus.Records(t.Context(), subject.QueuedOf(subject.Partition(before.Spec.SessionID), id), 0, 10)
+	if err != nil || len(records) != 1 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
+}
+
+// A run that was in its lane before, and waits in another one, is not queued there again, whatever pokes: it is looked at ever more seldom.
+func TestARunThatMovesBackIsLookedAtEverMoreSeldom(t *testing.T) {
+	var w dispatch.Wait
+	now, looks := time.Unix(0, 0), []int(nil)
+	for ms := 0; ms < 60_000; ms += 100 { // a runner comes ten times a second
+		if w.Move(now.Add(time.Duration(ms) * time.Millisecond)) {
+			looks = append(looks, ms/1000)
+		}
+	}
+	if want := []int{0, 1, 3, 7, 15, 25, 35, 45, 55}; !slices.Equal(looks, want) {
+		t.Errorf("it was looked at after %v s, want %v", looks, want)
+	}
+}

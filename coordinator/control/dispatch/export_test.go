@@ -1,0 +1,36 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/journal"
+)
+
+// What the tests of the controller see of it, and do to its clock.
+
+type Wait = wait
+
+func (w *wait) Move(now time.Time) bool { return w.move(now) }
+
+func (c *Controller) Queue(ctx context.Context, due []journal.Active) { c.queue(ctx, due) }
+
+// Swept is when all that waits was looked at last.
+func (c *Controller) Swept() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.swept
+}
+
+// Paused has a run that was seen to wait have waited for so long, without a look since then.
+func (c *Controller) Paused(run string, d time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.waits[run]
+	if w == nil || c.unmatch[w.lane].IsZero() {
+		return false
+	}
+	long := time.Now().Add(-d)
+	w.since, c.unmatch[w.lane], c.swept = long, long, long
+	return true
+}
