@@ -20,7 +20,7 @@ type beats struct {
 		Sure() bool
 	}
 	hearing interface {
-		heard(key string, at time.Time, early bool)
+		Heard(key string, at time.Time, early bool)
 	}
 	runner    func(ctx context.Context, b fleet.Beat) (r fleet.Runner, known, superseded bool, err error) // that it was heard is noted
 	tick      func(runner string, at time.Time)                                                           // what its clock says
@@ -80,7 +80,7 @@ func (b *beats) beat(ctx context.Context, said fleet.Beat) (fleet.BeatReply, err
 			reply.GivenUp = append(reply.GivenUp, at.Key)
 		case n == 0: // a key that nobody was handed: nothing is kept of it
 		default:
-			b.hearing.heard(at.Key, now, a.Claim == nil)
+			b.hearing.Heard(at.Key, now, a.Claim == nil)
 			if at.StartedAt != nil {
 				b.history.Started(at.RunID, at.Key, *at.StartedAt)
 			}

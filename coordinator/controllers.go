@@ -7,6 +7,7 @@ import (
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/completion"
 	"ao/coordinator/control/dispatch"
+	"ao/coordinator/control/lease"
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
@@ -32,9 +33,13 @@ func newDispatch(c *Coordinator) *dispatch.Controller {
 	}
 }
 
+func newLease(c *Coordinator) *lease.Controller {
+	return lease.New(lease.Config{History: c.Journal, Ends: c.ends, Commands: c.commands, Proven: c.Registry.Proven, Hearing: c.Hearing})
+}
+
 func newBeats(c *Coordinator) *beats {
 	return &beats{
-		history: c.Journal, hearing: c.hearing, runner: c.Registry.Beat, tick: c.Registry.Tick, refresh: c.registered.Refresh, queues: c.Queues.Of,
+		history: c.Journal, hearing: c.Hearing, runner: c.Registry.Beat, tick: c.Registry.Tick, refresh: c.registered.Refresh, queues: c.Queues.Of,
 		attemptOf: c.ends.AttemptOf, caughtUp: c.reads.CaughtUp,
 		versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, apiURL: c.PublicURL,
 	}

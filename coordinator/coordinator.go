@@ -17,6 +17,7 @@ import (
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/dispatch"
 	"ao/coordinator/control/expiry"
+	"ao/coordinator/control/lease"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/retention"
@@ -108,6 +109,8 @@ type Coordinator struct {
 	Registry   *runners.Registry
 	Queues     *queues.Table
 	Lanes      *queues.Controller
+	Hearing    *lease.Hearing
+	Leases     *lease.Controller
 	Dispatch   *dispatch.Controller
 	Telling    *callback.Controller
 	Checking   *resultcheck.Controller
@@ -125,8 +128,6 @@ type Coordinator struct {
 	commands   *runners.Commander
 	registered *runners.Registrations
 	announced  *runners.Announced
-	hearing    *hearing
-	leases     *leases
 	beats      *beats
 	versions   *versions.Versions
 	news       *queues.Announcer
@@ -166,7 +167,7 @@ func New(cfg Config) *Coordinator {
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
 	c.recording()
 	wireRetention(c)
-	c.leases = newLeases(c)
+	c.Leases = newLease(c)
 	wireQueues(c)
 	c.submitting()
 	c.Dispatch = newDispatch(c)
@@ -190,11 +191,11 @@ func wireHistory(c *Coordinator, p journal.Parts) {
 func (c *Coordinator) recording() {
 	c.reads = record.NewReads(c.bus, c.Journal)
 	c.records = record.NewWriter(c.bus, c.Journal, c.keys, c.versions)
-	c.hearing = newHearing(c.bus, c.Lease, c.log)
-	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.hearing.listening}
+	c.Hearing = lease.NewHearing(c.bus, c.Lease, c.log)
+	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.Hearing.Listening}
 	c.torn = record.NewTorn(c.bus, c.Journal, c.reads, c.log)
 	c.ends = record.NewEnder(record.Needs{
-		Records: c.records, Stream: c.bus, History: c.Journal, Past: c.reads, Heard: c.hearing, Stopper: c.commands, Spans: c.Trace, Log: c.log,
+		Records: c.records, Stream: c.bus, History: c.Journal, Past: c.reads, Heard: c.Hearing, Stopper: c.commands, Spans: c.Trace, Log: c.log,
 	})
 }
 
@@ -223,7 +224,6 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return err
 	}
 	defer c.scrapes.begin()()
-	defer c.leases.end()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })

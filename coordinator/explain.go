@@ -82,7 +82,7 @@ type explainer struct {
 		UnmatchedSince(id, lane string) (time.Time, bool)
 	}
 	heard interface {
-		of(key string) (heard, ends time.Time, ok bool)
+		Of(key string) (heard, ends time.Time, ok bool)
 	}
 	members func() []runners.Member
 	parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent

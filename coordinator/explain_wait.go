@@ -93,7 +93,7 @@ func (x *explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obsta
 // underway is a run that a runner has.
 func (x *explainer) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
-	if heard, lease, ok := x.heard.of(a.Key); ok {
+	if heard, lease, ok := x.heard.Of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
 	}
 	began := a.Claim.At

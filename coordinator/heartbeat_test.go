@@ -27,26 +27,21 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	for _, who := range []string{id, "rnr_unknown"} {
 		c.beats.beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
 	}
-	c.hearing.mu.Lock()
-	kept := len(c.hearing.early)
+	c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
 	for _, at := range made {
-		if _, ok := c.hearing.seen[at.Key]; ok {
-			kept++
+		if _, _, ok := c.Hearing.Of(at.Key); ok || !c.Hearing.Silent(at.Key) {
+			t.Errorf("the made-up key %q is kept", at.Key)
 		}
 	}
-	c.hearing.mu.Unlock()
-	if kept != 0 {
-		t.Errorf("%d made-up keys are kept", kept)
+	if !c.Hearing.Silent(waits.Key) {
+		t.Error("a key counts that nobody has named")
 	}
 	sent := time.Now()
 	c.beats.beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
 		{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
 	}})
-	c.hearing.mu.Lock()
-	early, seen := c.hearing.early[waits.Key], c.leases.hearing.seen[begun.Key]
-	c.hearing.mu.Unlock()
-	if early.Before(sent) || seen.Before(sent) {
-		t.Errorf("the right keys do not count: %v, %v", early, seen)
+	if seen, _, _ := c.Hearing.Of(begun.Key); c.Hearing.Silent(waits.Key) || seen.Before(sent) {
+		t.Errorf("the right keys do not count: %v, %t", seen, c.Hearing.Silent(waits.Key))
 	}
 
 	finish(t, c, begun)

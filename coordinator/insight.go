@@ -13,7 +13,7 @@ func (c *Coordinator) insight() {
 	members := c.Registry.Members
 	c.explainer = &explainer{
 		source:  source{records: c.bus, key: c.keys.Of, told: func(m bus.Message) []run.Event { return c.Journal.Told(journal.Record(m)) }},
-		history: c.Journal, past: c.reads, runners: c.Registry, queues: c.Queues, waits: c.Dispatch, heard: c.hearing,
+		history: c.Journal, past: c.reads, runners: c.Registry, queues: c.Queues, waits: c.Dispatch, heard: c.Hearing,
 		members: members, parting: c.announced.Parting, ready: c.Ready, noMatch: c.NoMatch, most: c.MaxQueues,
 	}
 	c.overview = &overview{history: c.Journal, past: c.reads, runners: c.Registry, members: members, queues: c.Queues, began: c.Registry.Departed.Began, most: c.MaxPending}

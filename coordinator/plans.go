@@ -6,6 +6,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/completion"
+	"ao/coordinator/control/lease"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
@@ -28,7 +29,7 @@ const (
 func (c *Coordinator) plans() []control.Plan {
 	sure := func() bool { return c.Journal.Sure() }
 	return []control.Plan{
-		{Name: "leases", Do: c.leases, Every: lookAtLeases}, // also where nothing is sure: it begins to listen anew then
+		{Name: "leases", Do: c.Leases, Every: lease.Every}, // also where nothing is sure: it begins to listen anew then
 		{Name: "dispatch", Do: c.Dispatch, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
 		{Name: "result check", Do: c.Checking, Wakes: offered | certain, Every: time.Second, Sure: sure},
 		{Name: "callbacks", Do: c.Telling, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
@@ -48,9 +49,10 @@ func (c *Coordinator) plans() []control.Plan {
 // reconcile runs the controllers until ctx ends, and what they have begun is over.
 func (c *Coordinator) reconcile(ctx context.Context) error {
 	c.Lanes.Begin()
-	c.hearing.restart("start")
+	c.Hearing.Restart("start", time.Now())
 	c.scheduler.Run(ctx)
-	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.Posting, c.leases.pool} {
+	c.Leases.End()
+	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.Posting} {
 		p.Wait()
 	}
 	return nil

@@ -113,7 +113,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	}
 	heardForLong(c)
 	register(t, c, after)
-	c.leases.wg.Wait()
+	c.Leases.Wait()
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +124,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 
 // heardForLong makes a coordinator sure that who does not listen is not there.
 func heardForLong(c *Coordinator) {
-	c.hearing.mu.Lock()
-	defer c.hearing.mu.Unlock()
-	c.hearing.since = time.Now().Add(-time.Hour)
+	c.Hearing.Restart("long ago", time.Now().Add(-time.Hour))
 }
 
 // Also where it is so busy that it does not answer in time.
@@ -148,7 +146,7 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	}
 	heardForLong(c)
 	register(t, c, runner("two", echo("a")))
-	c.leases.wg.Wait()
+	c.Leases.Wait()
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -51,11 +51,11 @@ func wireRunners(c *Coordinator) {
 		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.beatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
 		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.Queues,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
-		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal.Lives) }, Abandon: c.leases.giveUp,
+		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal.Lives) }, Abandon: c.Leases.Abandon,
 	}
 	c.Expiry = expiry.New(expiry.Config{
 		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Leaving,
-		Attempts: attempts, Abandon: c.leases.outright,
+		Attempts: attempts, Abandon: c.Leases.Outright,
 		Removed: func(runner string) {
 			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
 		},
@@ -87,7 +87,7 @@ func wireQueues(c *Coordinator) {
 	c.Lanes = queues.NewController(queues.ControllerConfig{
 		Log: c.log, Table: c.Queues, Consumers: c.bus, History: c.Journal, Runners: c.Registry, CaughtUp: c.reads.CaughtUp,
 		Past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} },
-		Silent: c.hearing.Silent, Judge: c.leases.judge,
+		Silent: c.Hearing.Silent, Judge: c.Leases.Judge,
 	})
 }
 

@@ -205,9 +205,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			}
 			look := func(unheard time.Duration) (has bool) {
 				t.Helper()
-				c.hearing.mu.Lock()
-				c.hearing.since = time.Now().Add(-unheard)
-				c.hearing.mu.Unlock()
+				c.Hearing.Restart("the test says so", time.Now().Add(-unheard))
 				has, err := c.Lanes.Mend(t.Context(), second)
 				if err != nil {
 					t.Error(err)

@@ -17,7 +17,7 @@ import (
 	"ao/shared/fault"
 )
 
-// Keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex (design section 3). Two
+// Keys makes the keys of attempts: HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex. Two
 // dispatches of one attempt have the same key, and so share one claim; who never received a run cannot claim or end it.
 type Keys struct {
 	spare atomic.Pointer[sync.Pool] // of hash.Hash: the secret is worked in once

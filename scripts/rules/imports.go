@@ -66,6 +66,7 @@ var rooms = []struct {
 	{"ao/coordinator/control/resultcheck", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/control", "ao/coordinator/control/pool", "ao/coordinator/journal", "ao/coordinator/record"}},
 	{"ao/coordinator/control/webhook", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/control", "ao/coordinator/control/pool", "ao/coordinator/journal", "ao/coordinator/record", "ao/coordinator/runs"}},
 	{"ao/coordinator/control/dispatch", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/control", "ao/coordinator/journal"}},
+	{"ao/coordinator/control/lease", []string{"ao/shared/...", "ao/coordinator/control/pool", "ao/coordinator/journal"}},
 	{"ao/coordinator/control/versions", []string{"ao/shared/...", "ao/nats/subject", "ao/coordinator/journal"}},
 	{"ao/coordinator/serve", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/embed", "ao/nats/subject", "ao/nats/users", "ao/coordinator", "ao/coordinator/journal", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/httpapi", "ao/coordinator/natsapi", "ao/coordinator/control/webhook"}},
 	{"ao/coordinator/cmd/coordinator", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},

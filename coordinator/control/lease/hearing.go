@@ -1,4 +1,4 @@
-package coordinator
+package lease
 
 import (
 	"log/slog"
@@ -9,8 +9,8 @@ import (
 	"ao/coordinator/journal"
 )
 
-// hearing is when each begun attempt was heard of last, and since when nothing that is said has been missed.
-type hearing struct {
+// Hearing is when each begun attempt was heard of last, and since when nothing that is said has been missed.
+type Hearing struct {
 	connection connection
 	lease      time.Duration
 	log        *slog.Logger
@@ -30,12 +30,13 @@ type connection interface {
 	Dropped() uint64    // messages that nobody took in time
 }
 
-func newHearing(over connection, lease time.Duration, log *slog.Logger) *hearing {
-	return &hearing{connection: over, lease: lease, log: log, seen: map[string]time.Time{}, early: map[string]time.Time{}}
+// NewHearing makes one that has heard nothing yet.
+func NewHearing(over connection, lease time.Duration, log *slog.Logger) *Hearing {
+	return &Hearing{connection: over, lease: lease, log: log, seen: map[string]time.Time{}, early: map[string]time.Time{}}
 }
 
-// heard notes that an attempt is alive; early: its claim is not known.
-func (h *hearing) heard(key string, at time.Time, early bool) {
+// Heard notes that an attempt is alive; early: its claim is not known.
+func (h *Hearing) Heard(key string, at time.Time, early bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seen[key] = at; early {
@@ -43,17 +44,17 @@ func (h *hearing) heard(key string, at time.Time, early bool) {
 	}
 }
 
-// restart begins the wait anew: what happened while nobody listened is no sign of death.
-func (h *hearing) restart(why string) {
+// Restart begins the wait anew, at a time: what happened before, while nobody listened, is no sign of death.
+func (h *Hearing) Restart(why string, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.since, h.last = time.Now(), time.Now()
+	h.since, h.last = at, time.Now()
 	h.gen, h.drops = h.connection.Generation(), h.connection.Dropped()
 	h.log.Debug("leases: listening anew", "why", why)
 }
 
 // interrupted says why something may have been missed since the look before; empty: nothing was.
-func (h *hearing) interrupted() string {
+func (h *Hearing) interrupted() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	late := time.Since(h.last) > lateLook
@@ -68,12 +69,12 @@ func (h *hearing) interrupted() string {
 }
 
 // moved tells whether the connection was renewed, or dropped something. The caller holds mu.
-func (h *hearing) moved() bool {
+func (h *Hearing) moved() bool {
 	return h.gen != h.connection.Generation() || h.drops != h.connection.Dropped()
 }
 
-// listening is how long everything that is said has been heard without interruption.
-func (h *hearing) listening() time.Duration {
+// Listening is how long everything that is said has been heard without interruption.
+func (h *Hearing) Listening() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.since.IsZero() || h.moved() {
@@ -83,7 +84,7 @@ func (h *hearing) listening() time.Duration {
 }
 
 // lost are those of the attempts under way of which nobody has heard for a lease. What is known of others is forgotten.
-func (h *hearing) lost(underway []journal.Active) (lost []journal.Active) {
+func (h *Hearing) lost(underway []journal.Active) (lost []journal.Active) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,7 +108,7 @@ func (h *hearing) lost(underway []journal.Active) (lost []journal.Active) {
 }
 
 // Silent tells whether nobody was heard, for a lease of listening, to have an attempt that nobody has begun by the history.
-func (h *hearing) Silent(key string) bool {
+func (h *Hearing) Silent(key string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.since
@@ -117,8 +118,8 @@ func (h *hearing) Silent(key string) bool {
 	return time.Since(at) >= h.lease
 }
 
-// of is when a runner named an attempt last, as far as this coordinator heard, and when its lease ends if it stays silent.
-func (h *hearing) of(key string) (heard, ends time.Time, ok bool) {
+// Of is when a runner named an attempt last, as far as this coordinator heard, and when its lease ends if it stays silent.
+func (h *Hearing) Of(key string) (heard, ends time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	heard, ok = h.seen[key]

@@ -1,0 +1,158 @@
+// Package lease gives up the attempts that are silent for a lease, and knows of whom something was heard.
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ao/coordinator/control/pool"
+	"ao/coordinator/journal"
+	"ao/shared/fleet"
+)
+
+// Controller judges only after one uninterrupted lease of listening.
+type Controller struct {
+	Config
+
+	told map[string]time.Time // stop commands sent, by key: Reconcile's alone
+	pool *pool.Pool           // of judges, by key: however many attempts a runner had, none waits for another
+
+	mu   sync.Mutex
+	life context.Context // of what Abandon began
+	die  context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// Config is what a Controller works with.
+type Config struct {
+	History interface {
+		Active(id string) (journal.Active, bool)
+		Begun(func(journal.Active) bool)
+		Silent(lease time.Duration)
+		Sure() bool
+	}
+	Ends interface {
+		Lose(ctx context.Context, a journal.Active, why string) error
+		GoesOn(a journal.Active) bool
+	}
+	Commands interface {
+		Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
+		TellStop(ctx context.Context, a journal.Active)
+	}
+	Proven  func(runner string, reply fleet.CommandReply) bool // the answer is of the process that registered
+	Hearing *Hearing
+}
+
+// New makes a Controller.
+func New(cfg Config) *Controller {
+	c := &Controller{Config: cfg, told: map[string]time.Time{}, pool: pool.New(pool.Config{})}
+	c.life, c.die = context.WithCancel(context.Background())
+	return c
+}
+
+// Every is how often the leases are looked at.
+const Every = 250 * time.Millisecond
+
+// lateLook is how long after the one before a look has been late.
+const lateLook = Every + time.Second
+
+// Wait waits until all that was to be judged is.
+func (c *Controller) Wait() {
+	c.pool.Wait()
+	c.wg.Wait()
+}
+
+// Reconcile gives up what was silent for a lease, and repeats to runners what they are to stop. It waits for nothing: a look that comes
+// late counts as an interruption.
+func (c *Controller) Reconcile(ctx context.Context) error {
+	why := c.Hearing.interrupted()
+	if why == "" && !c.History.Sure() {
+		why = "not connected, or the fold lags"
+	}
+	if why != "" {
+		c.Hearing.Restart(why, time.Now())
+	}
+	c.History.Silent(c.Hearing.lease)
+	var underway []journal.Active
+	c.History.Begun(func(a journal.Active) bool {
+		if a.OfferSeq == 0 && a.EndSeq == 0 { // else its worker has done its part, or has none any more
+			underway = append(underway, a)
+		}
+		return true
+	})
+	lost := c.Hearing.lost(underway)
+	for _, a := range c.stopping(underway) {
+		go c.Commands.TellStop(ctx, a)
+	}
+	for _, a := range lost {
+		c.pool.Go(ctx, a.Key, "", func(ctx context.Context) error { return c.Judge(ctx, a, "no heartbeat within the lease") })
+	}
+	return nil
+}
+
+// stopping are those of the attempts under way whose runner is to be told again that they are to be stopped.
+func (c *Controller) stopping(underway []journal.Active) (all []journal.Active) {
+	told := map[string]time.Time{}
+	for _, a := range underway {
+		if !a.Stopping {
+			continue
+		}
+		if told[a.Key] = c.told[a.Key]; time.Since(told[a.Key]) > 2*time.Second {
+			told[a.Key] = time.Now()
+			all = append(all, a)
+		}
+	}
+	c.told = told
+	return all
+}
+
+// Judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
+func (c *Controller) Judge(ctx context.Context, a journal.Active, why string) error {
+	c.Hearing.Heard(a.Key, time.Now().Add(2*time.Second-c.Hearing.lease), false) // not twice at once; again soon if this fails
+	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
+	if ctx.Err() != nil { // who asks is ending
+		return ctx.Err()
+	}
+	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && c.Proven(a.Claim.RunnerID, reply) {
+		c.Hearing.Heard(a.Key, time.Now(), false)
+		return nil
+	}
+	return c.Ends.Lose(ctx, a, why)
+}
+
+// Outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.
+func (c *Controller) Outright(ctx context.Context, a journal.Active, why string) {
+	for c.Judge(ctx, a, why) != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if !c.Ends.GoesOn(a) {
+			return
+		}
+	}
+}
+
+// Abandon judges attempts outright, one after the other, beside who asks for it.
+func (c *Controller) Abandon(all []journal.Active, why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil {
+		return
+	}
+	c.wg.Go(func() {
+		for _, a := range all {
+			c.Outright(c.life, a, why)
+		}
+	})
+}
+
+// End ends what Abandon began.
+func (c *Controller) End() {
+	c.mu.Lock()
+	c.die()
+	c.mu.Unlock()
+	c.Wait()
+}
