@@ -11,6 +11,7 @@ import (
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/fleetapi"
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
 	"ao/nats/subject"
@@ -37,11 +38,20 @@ func newLease(c *Coordinator) *lease.Controller {
 	return lease.New(lease.Config{History: c.Journal, Ends: c.ends, Commands: c.commands, Proven: c.Registry.Proven, Hearing: c.Hearing})
 }
 
-func newBeats(c *Coordinator) *beats {
-	return &beats{
-		history: c.Journal, hearing: c.Hearing, runner: c.Registry.Beat, tick: c.Registry.Tick, refresh: c.registered.Refresh, queues: c.Queues.Of,
-		attemptOf: c.ends.AttemptOf, caughtUp: c.reads.CaughtUp,
-		versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, apiURL: c.PublicURL,
+func newFleet(c *Coordinator) *fleetapi.Service {
+	payloads := &fleetapi.Payloads{
+		Store: c.bus, History: c.Journal, Keys: c.keys, UnderWay: c.sessionsService.UnderWay, CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
+	}
+	return &fleetapi.Service{
+		Doors: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads, Audit: c.Audit,
+	}
+}
+
+func newBeats(c *Coordinator) *fleetapi.Beats {
+	return &fleetapi.Beats{
+		History: c.Journal, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick, Refresh: c.registered.Refresh, Queues: c.Queues.Of,
+		AttemptOf: c.ends.AttemptOf, CaughtUp: c.reads.CaughtUp,
+		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, APIURL: c.PublicURL,
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/fleetapi"
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -95,6 +96,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// BeatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.
+func (c Config) BeatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
+
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
@@ -106,6 +110,7 @@ type Coordinator struct {
 	*sessionsService
 	Registrar  *runners.Registrar
 	Leaving    *runners.Leaving
+	Fleet      *fleetapi.Service
 	Registry   *runners.Registry
 	Queues     *queues.Table
 	Lanes      *queues.Controller
@@ -128,7 +133,6 @@ type Coordinator struct {
 	commands   *runners.Commander
 	registered *runners.Registrations
 	announced  *runners.Announced
-	beats      *beats
 	versions   *versions.Versions
 	news       *queues.Announcer
 	retained   *retention.Controller
@@ -174,7 +178,7 @@ func New(cfg Config) *Coordinator {
 	c.Posting, c.Telling = newWebhook(c), newCallback(c)
 	c.Checking = newResultCheck(c)
 	wireRunners(c)
-	c.beats = newBeats(c)
+	c.Fleet = newFleet(c)
 	c.insight()
 	c.scheduler = control.New(cfg.Log, c.plans()...)
 	return c
@@ -210,7 +214,7 @@ func (c *Coordinator) submitting() {
 	})
 	c.sessionsService = sessions.New(sessions.Needs{
 		History: c.Journal, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
-		Version: c.versions.Now, RunOf: runOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
+		Version: c.versions.Now, RunOf: fleet.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
 	})
 }
 
@@ -233,7 +237,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		if err := c.settled(ctx); err != nil {
 			return nil // ctx ended
 		}
-		serve, err := c.openFleet()
+		serve, err := c.Fleet.Open()
 		if err != nil {
 			return err
 		}

@@ -131,12 +131,12 @@ func TestAnOldWorkerDrainsAfterItsFarewell(t *testing.T) {
 	register(t, c, one)
 	bye(t, c, one)
 	beat := fleet.Beat{RunnerID: one.ID(), Instance: "one", Draining: true}
-	if r, err := c.beats.beat(t.Context(), beat); err != nil || !r.Known || r.Superseded || shownAs(c) != fleet.Draining {
+	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || !r.Known || r.Superseded || shownAs(c) != fleet.Draining {
 		t.Errorf("answered %+v, it is shown as %q", r, shownAs(c))
 	}
 	natstest.Until(t, "it is gone", func() bool { return shownAs(c) == "" })
 	beat.Draining = false // no farewell of its own: it was taken for gone, and is to register again
-	if r, err := c.beats.beat(t.Context(), beat); err != nil || r.Known || r.Superseded {
+	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || r.Known || r.Superseded {
 		t.Errorf("answered %+v", r)
 	}
 	submit(t, c, `{"agent_name":"a"}`, "")

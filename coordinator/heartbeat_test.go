@@ -25,7 +25,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	}
 	made[0].Key = ""
 	for _, who := range []string{id, "rnr_unknown"} {
-		c.beats.beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
+		c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
 	}
 	c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
 	for _, at := range made {
@@ -37,7 +37,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		t.Error("a key counts that nobody has named")
 	}
 	sent := time.Now()
-	c.beats.beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
+	c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
 		{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
 	}})
 	if seen, _, _ := c.Hearing.Of(begun.Key); c.Hearing.Silent(waits.Key) || seen.Before(sent) {
@@ -57,7 +57,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		if instance == "" {
 			instance = "one"
 		}
-		c.beats.beat(t.Context(), fleet.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
+		c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
 		var idle []string
 		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {
 			if s, err := c.Journal.Session(t.Context(), session); err == nil && s.Status == "idle" {

@@ -115,7 +115,7 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	for what, ask := range map[string]func() error{
 		"a session token": func() error { _, err := b.SessionOf(ctx, token); return err },
 		"a state": func() error {
-			_, err := b.putPart(ctx, fleet.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name, Body: []byte("x")})
+			_, err := b.Fleet.Payloads.Put(ctx, fleet.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name, Body: []byte("x")})
 			return err
 		},
 		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID, false); return err },

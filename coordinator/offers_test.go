@@ -214,7 +214,7 @@ func TestAnOfferEndsTheLease(t *testing.T) {
 		t.Fatalf("the witness: %s %v", o.Status, o.Error)
 	}
 	f.c.ends.Lose(t.Context(), before, "who had not seen the offer judges") // as another coordinator might
-	for _, still := range begunBy(f.c.Journal, f.r.ID()) {
+	for _, still := range f.c.Journal.BegunBy(f.r.ID()) {
 		t.Errorf("%s counts as the runner's", still.Spec.ID)
 	}
 	if r, err := f.c.Show(t.Context(), a.RunID); err != nil || r.Status != run.Running {

@@ -8,7 +8,6 @@ import (
 	"ao/coordinator/control/expiry"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
-	"ao/coordinator/journal"
 	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
 	"ao/nats/subject"
@@ -45,17 +44,16 @@ func (c *Coordinator) defining() {
 
 // wireRunners makes how runners come and go.
 func wireRunners(c *Coordinator) {
-	attempts := func(runner string) []journal.Active { return begunBy(c.Journal.Lives, runner) }
 	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands}
 	c.Registrar = &runners.Registrar{
-		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.beatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
+		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
 		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.Queues,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
-		Attempts: attempts, Running: func() map[string]int { return begunCounts(c.Journal.Lives) }, Abandon: c.Leases.Abandon,
+		Attempts: c.Journal.BegunBy, Running: c.Journal.BegunCounts, Abandon: c.Leases.Abandon,
 	}
 	c.Expiry = expiry.New(expiry.Config{
 		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Leaving,
-		Attempts: attempts, Abandon: c.Leases.Outright,
+		Attempts: c.Journal.BegunBy, Abandon: c.Leases.Outright,
 		Removed: func(runner string) {
 			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
 		},
@@ -65,7 +63,7 @@ func wireRunners(c *Coordinator) {
 // wireRetention makes who lets go of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
-		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runOf, Stream: c.bus, History: c.Journal,
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: fleet.RunOf, Stream: c.bus, History: c.Journal,
 	}
 	c.room = &retention.Room{Log: c.log, Stream: c.bus}
 }

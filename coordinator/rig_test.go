@@ -164,7 +164,7 @@ func claim(t testing.TB, c *Coordinator, id string, r fleet.Runner) journal.Acti
 // heartbeat is one that is not refused.
 func heartbeat(t testing.TB, c *Coordinator, b fleet.Beat) fleet.BeatReply {
 	t.Helper()
-	reply, err := c.beats.beat(t.Context(), b)
+	reply, err := c.Fleet.Beats.Beat(t.Context(), b)
 	if err != nil {
 		t.Errorf("heartbeat: %v", err)
 	}

@@ -76,7 +76,7 @@ func payloads(t testing.TB, b *bus.Bus) map[string]bus.Payload {
 	}
 	byRun := map[string]bus.Payload{}
 	for name, p := range all {
-		byRun[runOf(name)] = p
+		byRun[fleet.RunOf(name)] = p
 	}
 	return byRun
 }

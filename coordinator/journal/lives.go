@@ -42,6 +42,29 @@ func (x *Lives) Begun(f func(Active) bool) {
 	}), f)
 }
 
+// BegunBy are the attempts that a runner has begun, and not done its part of.
+func (x *Lives) BegunBy(runner string) (all []Active) {
+	x.Begun(func(a Active) bool {
+		if a.Claim.RunnerID == runner && a.OfferSeq == 0 {
+			all = append(all, a)
+		}
+		return true
+	})
+	return all
+}
+
+// BegunCounts is how many such attempts each runner has.
+func (x *Lives) BegunCounts() map[string]int {
+	n := map[string]int{}
+	x.Begun(func(a Active) bool {
+		if a.OfferSeq == 0 {
+			n[a.Claim.RunnerID]++
+		}
+		return true
+	})
+	return n
+}
+
 func each(p *Projection, want func(*row) bool, f func(Active) bool) {
 	tell(read(p, func(f *fold) (all []*Active) {
 		for r := f.head; r != nil; r = r.live.next {

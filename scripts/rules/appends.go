@@ -11,13 +11,13 @@ import (
 // cutIn is every function that writes several records as one batch, with the test that cuts what it writes behind each
 // of them (decision 0033).
 var cutIn = map[string]string{
-	"coordinator/runs/submit.go:store":        "coordinator.TestAPrefixOfASessionAndItsRun",
-	"coordinator/callbacks.go:write":          "coordinator.TestAPrefixOfACallback",
-	"coordinator/turns.go:write":              "coordinator.TestAPrefixOfQueuedRuns",
-	"coordinator/ender_waiting.go:EndWaiting": "coordinator.TestAPrefixOfTheEndOfAWaitingRun",
-	"coordinator/ender.go:endUnoffered":       "coordinator.TestAPrefixOfTheEndOfAnAttemptWithASchema",
-	"coordinator/writer.go:AppendAll":         "", // those above call it, or the next
-	"coordinator/writer.go:AppendEither":      "",
+	"coordinator/runs/submit.go:store":               "coordinator.TestAPrefixOfASessionAndItsRun",
+	"coordinator/control/callback/callback.go:Tell":  "coordinator.TestAPrefixOfACallback",
+	"coordinator/control/dispatch/dispatch.go:write": "coordinator.TestAPrefixOfQueuedRuns",
+	"coordinator/record/waiting.go:EndWaiting":       "coordinator.TestAPrefixOfTheEndOfAWaitingRun",
+	"coordinator/record/ender.go:endUnoffered":       "coordinator.TestAPrefixOfTheEndOfAnAttemptWithASchema",
+	"coordinator/record/writer.go:AppendAll":         "", // those above call it, or the next
+	"coordinator/record/writer.go:AppendEither":      "",
 }
 
 // cutAppends wants a row for each function outside of tests and scripts that writes a batch, the row's test, and no row

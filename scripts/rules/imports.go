@@ -39,7 +39,7 @@ var rooms = []struct {
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
 	{"ao/nats/backup", []string{"ao/shared/fault", "ao/nats/bus", "ao/nats/subject"}},
 
-	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/record"}},
+	{"ao/coordinator", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/record", "ao/coordinator/fleetapi"}},
 	{"ao/coordinator/coordinatortest", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/budget", []string{"ao/shared/fault"}},
 	{"ao/coordinator/agents", []string{"ao/shared/...", "ao/nats/bus"}},
@@ -55,7 +55,8 @@ var rooms = []struct {
 	{"ao/coordinator/checkup", []string{"ao/shared/fault"}},
 	{"ao/coordinator/audit", []string{"ao/shared/...", "ao/coordinator/access"}},
 	{"ao/coordinator/mcpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/journal", "ao/coordinator/schemas"}},
-	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/mcpapi", "ao/coordinator/runners", "ao/coordinator/schemas", "ao/coordinator/control/webhook"}},
+	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/mcpapi", "ao/coordinator/runners", "ao/coordinator/schemas", "ao/coordinator/control/webhook", "ao/coordinator/fleetapi"}},
+	{"ao/coordinator/fleetapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit", "ao/coordinator/journal", "ao/coordinator/runners"}},
 	{"ao/coordinator/natsapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/journal"}},
 	{"ao/coordinator/control/expiry", []string{"ao/shared/...", "ao/coordinator/journal"}},
 	{"ao/coordinator/control/queues", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/share"}},

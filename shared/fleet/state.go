@@ -42,3 +42,9 @@ func StateOf(name string) (pointer string, ok bool) {
 	}
 	return statePrefix + parts[0] + "." + parts[1], true
 }
+
+// RunOf is the run that a payload belongs to: <run>.<hash>.in, <run>.<attempt>.out, and states (StateName).
+func RunOf(payload string) string {
+	id, _, _ := strings.Cut(payload, ".")
+	return id
+}

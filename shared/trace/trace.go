@@ -144,7 +144,8 @@ func (s Span) Fail(code string) {
 // Failed says why a run failed.
 func (s Span) Failed(why *fault.Fault) {
 	if why == nil {
-		why = fault.New(fault.Internal, "failed", "")
+		s.Fail("failed")
+		return
 	}
 	s.Fail(why.Code)
 }

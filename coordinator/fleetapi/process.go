@@ -1,4 +1,4 @@
-package coordinator
+package fleetapi
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 )
 
 // hearBeat answers a heartbeat. A runner's subject is for that runner alone.
-func (c *Coordinator) hearBeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
+func (s *Service) hearBeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
 	b, err := fleet.ReadBeat(body)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.beatAt(ctx, subj, b)
+	reply, err := s.beatAt(ctx, subj, b)
 	if fault.KindOf(err) == fault.Forbidden {
-		c.record(ctx, audit.Heartbeat, "", claimed{runner: b.RunnerID}, err)
+		s.record(ctx, audit.Heartbeat, "", claimed{runner: b.RunnerID}, err)
 	}
 	if err != nil {
 		return nil, err
@@ -26,12 +26,12 @@ func (c *Coordinator) hearBeat(ctx context.Context, subj string, body []byte) ([
 	return json.Marshal(reply)
 }
 
-func (c *Coordinator) beatAt(ctx context.Context, subj string, b fleet.Beat) (fleet.BeatReply, error) {
+func (s *Service) beatAt(ctx context.Context, subj string, b fleet.Beat) (fleet.BeatReply, error) {
 	if err := fleet.CheckID(b.RunnerID); err != nil {
 		return fleet.BeatReply{}, err
 	}
 	if subj != subject.Beats(b.RunnerID) {
 		return fleet.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s", subject.Beats(b.RunnerID))
 	}
-	return c.beats.beat(ctx, b)
+	return s.Beats.Beat(ctx, b)
 }

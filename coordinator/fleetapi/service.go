@@ -1,11 +1,11 @@
-package coordinator
+// Package fleetapi is the wall towards workers: what they ask over NATS is read, refused or handed on, and written down.
+package fleetapi
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"ao/coordinator/audit"
 	"ao/coordinator/runners"
@@ -15,47 +15,63 @@ import (
 	"ao/shared/fleet"
 )
 
-// beatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.
-func (c *Coordinator) beatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
+// Service is what workers ask over NATS. Its Audit may be nil.
+type Service struct {
+	Doors interface {
+		Open(subj, queue string) (*bus.Door, error)
+	}
+	Stream interface {
+		Last(ctx context.Context, subj string) (bus.Message, error)
+	}
+	Runners interface {
+		Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error)
+	}
+	Leaving interface {
+		Deregister(ctx context.Context, f fleet.Farewell) error
+	}
+	Beats    *Beats
+	Payloads *Payloads
+	Audit    *audit.Log
+}
 
-// openFleet makes workers find us; what it returns answers them.
-func (c *Coordinator) openFleet() (serve func(context.Context) error, err error) {
-	beats, err := c.bus.Open(subject.AllBeats, "") // every coordinator hears every beat
+// Open makes workers find us; what it returns answers them.
+func (s *Service) Open() (serve func(context.Context) error, err error) {
+	beats, err := s.Doors.Open(subject.AllBeats, "") // every coordinator hears every beat
 	if err != nil {
 		return nil, err
 	}
-	asks, err := c.bus.Open(subject.AllFleet, subject.Coordinators)
-	return func(ctx context.Context) error { return c.serveFleet(ctx, beats, asks) }, err
+	asks, err := s.Doors.Open(subject.AllFleet, subject.Coordinators)
+	return func(ctx context.Context) error { return s.serve(ctx, beats, asks) }, err
 }
 
-func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) error {
+func (s *Service) serve(ctx context.Context, beats, asks *bus.Door) error {
 	ops := map[string]func(context.Context, []byte) ([]byte, error){
 		fleet.OpRegister: answer(func(ctx context.Context, r fleet.Registration) (any, error) {
 			runner, err := r.Admitted()
 			var done fleet.Registered
 			if err == nil {
-				done, err = c.Register(ctx, runner)
+				done, err = s.Runners.Register(ctx, runner)
 			}
-			c.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
+			s.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
 			return done, err
 		}),
 		fleet.OpDeregister: answer(func(ctx context.Context, f fleet.Farewell) (any, error) {
-			err := c.Deregister(ctx, f)
+			err := s.Leaving.Deregister(ctx, f)
 			proven := ""
 			if f.Secret != "" && err == nil {
 				proven = f.RunnerID
 			}
-			c.record(ctx, audit.Deregister, proven, claimed{runner: f.RunnerID}, err)
+			s.record(ctx, audit.Deregister, proven, claimed{runner: f.RunnerID}, err)
 			return struct{}{}, err
 		}),
-		fleet.OpGetPart:   bytesOf(c.getPart),
-		fleet.OpPutPart:   bytesOf(c.putPart),
-		fleet.OpDropState: bytesOf(c.dropState),
-		subject.OpRecord:  answer(c.recordOf),
+		fleet.OpGetPart:   bytesOf(s.Payloads.Get),
+		fleet.OpPutPart:   bytesOf(s.Payloads.Put),
+		fleet.OpDropState: bytesOf(s.Payloads.Drop),
+		subject.OpRecord:  answer(s.recordOf),
 	}
 	heard := make(chan error, 1)
 	go func() {
-		heard <- beats.Serve(ctx, c.hearBeat)
+		heard <- beats.Serve(ctx, s.hearBeat)
 	}()
 	err := asks.Serve(ctx, func(ctx context.Context, subj string, body []byte) ([]byte, error) {
 		name, as, _ := strings.Cut(strings.TrimPrefix(subj, subject.Fleet("")), ".")
@@ -70,13 +86,13 @@ func (c *Coordinator) serveFleet(ctx context.Context, beats, asks *bus.Door) err
 		}
 		if as != "" {
 			if r, err := registersAs(as, body); err != nil {
-				c.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
+				s.record(ctx, audit.Register, "", claimed{r.ID(), r.Hostname}, err)
 				return nil, err
 			}
 		}
 		answer, err := op(ctx, body)
 		if name != fleet.OpRegister && name != fleet.OpDeregister {
-			c.recordRefusal(ctx, name, err)
+			s.recordRefusal(ctx, name, err)
 		}
 		return answer, err
 	})

@@ -1,4 +1,4 @@
-package coordinator
+package fleetapi
 
 import (
 	"context"
@@ -15,8 +15,8 @@ type claimed struct{ runner, host string }
 
 // record writes the line of what a worker asked over NATS. Who did it is the credential that the server names, and the runner
 // whose process proved to be it; the rest is only claimed.
-func (c *Coordinator) record(ctx context.Context, action, proven string, as claimed, err error) {
-	if c.Audit == nil {
+func (s *Service) record(ctx context.Context, action, proven string, as claimed, err error) {
+	if s.Audit == nil {
 		return
 	}
 	as = claimed{as.runner[:min(len(as.runner), 80)], as.host[:min(len(as.host), 255)]}
@@ -29,11 +29,11 @@ func (c *Coordinator) record(ctx context.Context, action, proven string, as clai
 	}
 	e := audit.Entry{Door: audit.Fleet, Actor: who, Action: action, Targets: audit.Targets{Runner: as.runner}}
 	e.Status, e.Error = audit.Outcome(200, err)
-	c.Audit.Note(e)
+	s.Audit.Note(e)
 }
 
 // recordRefusal writes the line of a worker that asked for what is not its own; which worker it is, nobody knows then.
-func (c *Coordinator) recordRefusal(ctx context.Context, op string, err error) {
+func (s *Service) recordRefusal(ctx context.Context, op string, err error) {
 	if kind := fault.KindOf(err); err == nil || kind != fault.Forbidden && kind != fault.Unauthorized {
 		return
 	}
@@ -41,5 +41,5 @@ func (c *Coordinator) recordRefusal(ctx context.Context, op string, err error) {
 	if op == fleet.OpGetPart || op == subject.OpRecord {
 		action = audit.Read
 	}
-	c.record(ctx, action, "", claimed{}, err)
+	s.record(ctx, action, "", claimed{}, err)
 }

@@ -1,4 +1,4 @@
-package coordinator
+package fleetapi
 
 import (
 	"context"
@@ -24,20 +24,20 @@ func registersAs(as string, body []byte) (r fleet.Registration, err error) {
 
 // recordOf tells a worker, which may not read the history, what stands under a subject of its own attempt. The subject holds the
 // attempt's key, which nobody finds by trying; one with wildcards is none.
-func (c *Coordinator) recordOf(ctx context.Context, r bus.RecordRequest) (any, error) {
-	s, err := subject.Parse(r.Subject)
+func (s *Service) recordOf(ctx context.Context, r bus.RecordRequest) (any, error) {
+	at, err := subject.Parse(r.Subject)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "", "The subject is not that of a record", err)
 	}
-	if !s.Kind.Keyed() {
+	if !at.Kind.Keyed() {
 		return nil, fault.New(fault.Forbidden, "", "Only what an attempt's own key leads to is told")
 	}
-	for _, token := range []string{s.Partition, s.Run, s.Key} {
+	for _, token := range []string{at.Partition, at.Run, at.Key} {
 		if subject.Check(token) != nil {
 			return nil, fault.New(fault.Forbidden, "", "Only what an attempt's own key leads to is told")
 		}
 	}
-	m, err := c.bus.Last(ctx, r.Subject)
+	m, err := s.Stream.Last(ctx, r.Subject)
 	if errors.Is(err, bus.ErrNone) {
 		return nil, fault.New(fault.NotFound, "", "There is no such record")
 	}

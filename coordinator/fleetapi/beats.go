@@ -1,0 +1,103 @@
+package fleetapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/shared/fleet"
+)
+
+// Beats answers the heartbeats of workers.
+type Beats struct {
+	History interface {
+		Active(id string) (journal.Active, bool)
+		Ended(id string) bool
+		Gone(session string) bool
+		Idle(runner string, sessions []string)
+		Started(run, key string, at time.Time)
+		Sure() bool
+	}
+	Hearing interface {
+		Heard(key string, at time.Time, early bool)
+	}
+	Runner    func(ctx context.Context, b fleet.Beat) (r fleet.Runner, known, superseded bool, err error) // that it was heard is noted
+	Tick      func(runner string, at time.Time)                                                           // what its clock says
+	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)                            // reads a registration anew
+	Queues    func(r fleet.Runner) []string
+	AttemptOf func(a journal.Active, key string) int
+	CaughtUp  func(ctx context.Context) error // waits until the fold has what NATS has
+	Versions  func() (records, events int)    // that workers may write
+	APIURL    string
+}
+
+// Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is refused.
+func (b *Beats) Beat(ctx context.Context, said fleet.Beat) (fleet.BeatReply, error) {
+	now := time.Now()
+	r, known, superseded, err := b.Runner(ctx, said)
+	if superseded { // or it is the successor, and that is not known here yet: who is sent away wrongly ends
+		if _, unread := b.Refresh(ctx, said.RunnerID); unread == nil {
+			r, known, superseded, err = b.Runner(ctx, said)
+		} else {
+			superseded = false
+		}
+	}
+	if err != nil {
+		return fleet.BeatReply{}, err
+	}
+	if known && !superseded {
+		b.Tick(said.RunnerID, said.At)
+	}
+	records, events := b.Versions()
+	reply := fleet.BeatReply{
+		Known: known || said.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL, RecordVersion: records, EventVersion: events,
+	}
+	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
+		reply.Lanes = b.Queues(r)
+		b.History.Idle(said.RunnerID, said.Idle)
+		for _, session := range said.Idle {
+			if b.History.Gone(session) {
+				reply.Forget = append(reply.Forget, session)
+			}
+		}
+	}
+	current := sync.OnceValue(func() bool { // has the fold what NATS has?
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return b.CaughtUp(ctx) == nil
+	})
+	for _, at := range said.Attempts {
+		a, ok := b.History.Active(at.RunID)
+		if !ok {
+			if b.History.Ended(at.RunID) {
+				reply.GivenUp = append(reply.GivenUp, at.Key)
+			}
+			continue
+		}
+		switch n := b.AttemptOf(a, at.Key); {
+		case n > 0 && n < a.Next(), b.another(at, said.Instance, current):
+			reply.GivenUp = append(reply.GivenUp, at.Key)
+		case n == 0: // a key that nobody was handed: nothing is kept of it
+		default:
+			b.Hearing.Heard(at.Key, now, a.Claim == nil)
+			if at.StartedAt != nil {
+				b.History.Started(at.RunID, at.Key, *at.StartedAt)
+			}
+			if a.Stopping && a.OfferSeq == 0 {
+				reply.Stop = append(reply.Stop, at.Key)
+			}
+		}
+	}
+	return reply, nil
+}
+
+// another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is
+// behind may not have read yet what a worker has begun.
+func (b *Beats) another(at fleet.Attempt, instance string, current func() bool) bool {
+	is := func() bool {
+		a, ok := b.History.Active(at.RunID)
+		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)
+	}
+	return is() && current() && is() && b.History.Sure()
+}
