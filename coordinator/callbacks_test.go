@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -38,13 +39,13 @@ func newFamily(t *testing.T, c *Coordinator) family {
 }
 
 // start starts a run of the agent, with more members of the request.
-func (f family) start(more string) Accepted {
+func (f family) start(more string) runs.Accepted {
 	f.Helper()
 	return submit(f.T, f.c, `{"agent_name":"thinker","prompt":"think"`+more+`}`, "")
 }
 
 // child starts a run whose end a parent is to be told of.
-func (f family) child(parent string) Accepted {
+func (f family) child(parent string) runs.Accepted {
 	f.Helper()
 	return f.start(`,"mode":"async_callback","parent_session_id":"` + parent + `"`)
 }
@@ -186,15 +187,15 @@ func TestEveryEndOfAChildIsTold(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
 	for _, tt := range []struct {
 		name, want string
-		end        func(a Accepted)
+		end        func(a runs.Accepted)
 	}{
-		{"stopped before it began", `status="stopped"`, func(a Accepted) {
+		{"stopped before it began", `status="stopped"`, func(a runs.Accepted) {
 			if _, err := f.c.Stop(f.Context(), a.RunID); err != nil {
 				f.Fatal(err)
 			}
 		}},
-		{"lost", "Runner disconnected during execution", func(a Accepted) { f.claim(a.RunID) }},
-		{"never taken", "No matching runner available within timeout", func(Accepted) {}},
+		{"lost", "Runner disconnected during execution", func(a runs.Accepted) { f.claim(a.RunID) }},
+		{"never taken", "No matching runner available within timeout", func(runs.Accepted) {}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f.T = t
@@ -401,7 +402,7 @@ func TestAHundredChildren(t *testing.T) {
 	}
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))
-	var children []Accepted
+	var children []runs.Accepted
 	var begun []journal.Active
 	for range 100 {
 		children = append(children, f.child(parent.SessionID))
@@ -465,7 +466,7 @@ func TestLargeResults(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
 	parent := f.start("")
 	turn := f.claim(parent.RunID)
-	var children []Accepted
+	var children []runs.Accepted
 	for i := range 3 {
 		a := f.child(parent.SessionID)
 		children = append(children, a)

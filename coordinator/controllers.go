@@ -91,7 +91,7 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 	}{c.records, c.reads}
 	return webhook.NewController(webhook.ControllerConfig{
 		History: c.Journal, Records: records, Tried: c.bus.Bucket(subject.Idempotency), Runs: c.runsService, Receivers: c.Webhooks,
-		Version: c.versions.Now, Insist: c.insist, Posted: c.meters.posted, Idle: func() { c.scheduler.Wake(webhookDue) }, Spans: c.Trace, Log: c.log,
+		Version: c.versions.Now, Insist: c.insist, Posted: c.meters.Posted, Idle: func() { c.scheduler.Wake(webhookDue) }, Spans: c.Trace, Log: c.log,
 	})
 }
 

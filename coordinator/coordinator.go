@@ -24,7 +24,12 @@ import (
 	"ao/coordinator/control/versions"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/fleetapi"
+	"ao/coordinator/insight/doctor"
+	"ao/coordinator/insight/explain"
+	"ao/coordinator/insight/metrics"
+	"ao/coordinator/insight/status"
 	"ao/coordinator/journal"
+	"ao/coordinator/ledger"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -102,12 +107,12 @@ func (c Config) BeatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
 // Coordinator is one of any number side by side.
 type Coordinator struct {
 	Config
-	*explainer
-	*overview
-	*doctor
-	*auditor
 	*runsService
 	*sessionsService
+	Explainer  *explain.Explainer
+	Overview   *status.Overview
+	Doctor     *doctor.Doctor
+	Auditor    *ledger.Auditor
 	Registrar  *runners.Registrar
 	Leaving    *runners.Leaving
 	Fleet      *fleetapi.Service
@@ -137,8 +142,8 @@ type Coordinator struct {
 	news       *queues.Announcer
 	retained   *retention.Controller
 	room       *retention.Room
-	scrapes    *scrapes
-	meters     meters
+	scrapes    *metrics.Scrapes
+	meters     metrics.Meters
 	started    atomic.Bool // keys and registries are read
 
 	scheduler *control.Scheduler
@@ -209,7 +214,7 @@ func (c *Coordinator) submitting() {
 		Limits:  runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries, WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
 		History: c.Journal, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads, Keys: c.bus.Bucket(subject.Idempotency),
 		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
-		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: func(r run.Run) string { return c.explainer.waitingFor(r) },
+		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
 		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
 	})
 	c.sessionsService = sessions.New(sessions.Needs{
@@ -227,7 +232,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.scrapes.begin()()
+	defer c.scrapes.Begin()()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.Journal.Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })

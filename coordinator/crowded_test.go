@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/nats/natstest"
@@ -77,7 +78,7 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 	f.ends(parent.RunID, said("ok"))
 	child, lost := f.claim(f.child(parent.SessionID).RunID), f.claim(f.start(mustBe).RunID)
 	waits := f.start(`,"additional_demands":{"hostname":"nowhere"}`)
-	var late []Accepted
+	var late []runs.Accepted
 	for range 3 {
 		late = append(late, f.start(`,"additional_demands":{"tags":["late"]}`))
 	}
@@ -106,7 +107,7 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 		}
 	})
 	within("a session with an id of its caller's", func() {
-		var a Accepted
+		var a runs.Accepted
 		done(func() (err error) {
 			a, err = c.Submit(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think","session_id":"ses_my-own"}`), "test", "key")
 			return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -28,7 +29,7 @@ func noRequestWaits(t *testing.T, other int) {
 	p := natstest.Proc(t)
 	c, end := ending(t, p.Bus(t))
 	r := talker(t, c)
-	start := func() Accepted { return submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "") }
+	start := func() runs.Accepted { return submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "") }
 	waits, cancelled, deleted, begun := start(), start(), start(), start()
 	finish(t, c, claim(t, c, deleted.RunID, r))
 	claim(t, c, begun.RunID, r)

@@ -1,10 +1,10 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/insight/explain"
 	"ao/coordinator/journal"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -22,51 +23,9 @@ import (
 	"ao/shared/run"
 )
 
-// TestMismatchesSayWhatSatisfiesDecides: a runner may take a run exactly where nothing is wrong with it.
-func TestMismatchesSayWhatSatisfiesDecides(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
-	tags := func() (all []string) {
-		for _, tag := range []string{"eu", "gpu"} {
-			if rng.IntN(2) == 0 {
-				all = append(all, tag)
-			}
-		}
-		return all
-	}
-	agents := func() map[string]string {
-		all := map[string]string{}
-		for _, name := range []string{"a", "b"} {
-			if hash := pick("", "1", "2"); hash != "" {
-				all[name] = hash
-			}
-		}
-		return all
-	}
-	fits := 0
-	for range 20_000 {
-		r := fleet.Runner{Identity: fleet.Identity{Hostname: pick("h", "i"), ProjectDir: pick("/p", "/q"), ExecutorProfile: pick("x", "y"), ExecutorType: pick("autonomous", "procedural")},
-			Tags: tags(), RequireMatchingTags: rng.IntN(2) == 0, Set: agents()}
-		w := fleet.Want{Type: pick("autonomous", "procedural"), Profile: pick("", "x"), Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
-		if rng.IntN(3) == 0 {
-			w.Agents = agents()
-		}
-		wrong := mismatches(r, w)
-		if r.Satisfies(w) != (len(wrong) == 0) {
-			t.Fatalf("%+v and %+v: satisfies %t, but %+v", r, w, r.Satisfies(w), wrong)
-		}
-		if len(wrong) == 0 {
-			fits++
-		}
-	}
-	if fits < 100 {
-		t.Errorf("only %d fitted", fits)
-	}
-}
-
-func explain(t *testing.T, c *Coordinator, id string) Explanation {
+func explained(t *testing.T, c *Coordinator, id string) explain.Explanation {
 	t.Helper()
-	e, err := c.Explain(t.Context(), id, false)
+	e, err := c.Explainer.Explain(t.Context(), id, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +33,7 @@ func explain(t *testing.T, c *Coordinator, id string) Explanation {
 }
 
 // story is what happened, in words, and the detail of the last step of a kind.
-func story(e Explanation) (words string, last map[string]string) {
+func story(e explain.Explanation) (words string, last map[string]string) {
 	last = map[string]string{}
 	for _, s := range e.Story {
 		words += " " + s.What
@@ -94,16 +53,16 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, a.Key), run.Bound{V: run.Version, SessionID: first.SessionID,
 		RunnerID: f.r.ID(), Attempt: 1, Model: "private", Hostname: "here", Profile: "mind", At: time.Now()})
 	f.end(a, said("one"))
-	words, last := story(explain(t, c, first.RunID))
-	if words != "accepted queued claimed bound completed" || last[StepBound] != "the model side of its session is on host here alone, profile mind" {
-		t.Errorf("%s: %q", words, last[StepBound])
+	words, last := story(explained(t, c, first.RunID))
+	if words != "accepted queued claimed bound completed" || last[explain.StepBound] != "the model side of its session is on host here alone, profile mind" {
+		t.Errorf("%s: %q", words, last[explain.StepBound])
 	}
 	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")
-	e := explain(t, c, waits.RunID)
-	if e.WaitsFor.Reason != WaitsForHost || e.WaitsFor.Wants.Hostname != "here" || !strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone (profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
+	e := explained(t, c, waits.RunID)
+	if e.WaitsFor.Reason != explain.WaitsForHost || e.WaitsFor.Wants.Hostname != "here" || !strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone (profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
 		t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 	}
 }
@@ -130,7 +89,7 @@ func TestExplainCallbacks(t *testing.T) {
 		r, err := c.Show(t.Context(), child.RunID)
 		return err == nil && r.HTTPCallback != nil && r.HTTPCallback.Tries > 0
 	})
-	e := explain(t, c, child.RunID)
+	e := explained(t, c, child.RunID)
 	words, last := story(e)
 	if strings.Count(words, " webhook") == 2 { // the next try is made 5 s later: a slow machine sees it
 		words = strings.TrimSuffix(words, " webhook")
@@ -138,14 +97,14 @@ func TestExplainCallbacks(t *testing.T) {
 	if words != "accepted queued claimed completed callback webhook" && words != "accepted queued claimed completed webhook callback" {
 		t.Errorf("the child: %s", words)
 	}
-	if last[StepCallback] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last[StepWebhook], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last[StepWebhook], "; tried again at 20") {
+	if last[explain.StepCallback] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last[explain.StepWebhook], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last[explain.StepWebhook], "; tried again at 20") {
 		t.Errorf("the child: %v", last)
 	}
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.URL) {
 		t.Errorf("where to is shown: %s", raw)
 	}
-	words, last = story(explain(t, c, turn.Spec.ID))
-	if !strings.HasPrefix(words, "accepted callback") || last[StepCallback] != "this turn tells its session of the end of 1 run" {
+	words, last = story(explained(t, c, turn.Spec.ID))
+	if !strings.HasPrefix(words, "accepted callback") || last[explain.StepCallback] != "this turn tells its session of the end of 1 run" {
 		t.Errorf("the turn: %s %v", words, last)
 	}
 }
@@ -180,18 +139,18 @@ func TestExplainManyAttempts(t *testing.T) {
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e := explain(t, c, acc.RunID)
+	e := explained(t, c, acc.RunID)
 	failed := map[string]bool{}
 	for _, s := range e.Story {
-		if s.What == StepAttemptFailed {
+		if s.What == explain.StepAttemptFailed {
 			failed[s.Detail[:len("try 1")+1]] = true
 		}
 	}
 	words, last := story(e)
-	if len(failed) != storyAttempts || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] || !failed["try 30"] {
+	if len(failed) != 20 || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] || !failed["try 30"] {
 		t.Errorf("told of: %v", failed)
 	}
-	if strings.Count(words, StepLeftOut) != 1 || last[StepLeftOut] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != WaitsForRetry {
+	if strings.Count(words, explain.StepLeftOut) != 1 || last[explain.StepLeftOut] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != explain.WaitsForRetry {
 		t.Errorf("%s: %v", words, last)
 	}
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") || strings.Contains(string(raw), c.keys.Of(acc.RunID, attempts)) {
@@ -214,12 +173,12 @@ func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 		if err := c.reads.CaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		words, last := story(explain(t, c, acc.RunID))
-		if why := last[StepAttemptFailed]; !strings.Contains(why, "in a newer version") || !strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") || strings.Count(words, StepAttemptFailed) != 1 {
+		words, last := story(explained(t, c, acc.RunID))
+		if why := last[explain.StepAttemptFailed]; !strings.Contains(why, "in a newer version") || !strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") || strings.Count(words, explain.StepAttemptFailed) != 1 {
 			t.Errorf("claimed in version %d: %s: %q", claims, words, why)
 		}
-		if claims != run.Version && last[StepClaimed] != "" {
-			t.Errorf("a record that is not read is told: %q", last[StepClaimed])
+		if claims != run.Version && last[explain.StepClaimed] != "" {
+			t.Errorf("a record that is not read is told: %q", last[explain.StepClaimed])
 		}
 	}
 }
@@ -233,8 +192,8 @@ func TestExplainAMovedRun(t *testing.T) {
 	a := active(t, c, acc.RunID, "is queued", isQueued)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
 	active(t, c, acc.RunID, "has moved", func(a journal.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
-	words, last := story(explain(t, c, acc.RunID))
-	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[StepMoved], "in lane autonomous.") {
+	words, last := story(explained(t, c, acc.RunID))
+	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[explain.StepMoved], "in lane autonomous.") {
 		t.Errorf("%s: %v", words, last)
 	}
 }
@@ -250,11 +209,11 @@ func TestExplainWithoutNATS(t *testing.T) {
 	p.Kill()
 	natstest.Until(t, "that is noticed", func() bool { return !c.bus.Connected() })
 	for id, want := range map[string]string{begun.RunID: "accepted claimed", waits.RunID: "accepted"} {
-		e := explain(t, c, id)
+		e := explained(t, c, id)
 		if words, _ := story(e); words != want || !strings.Contains(e.Incomplete, "NATS does not answer") {
 			t.Errorf("%s, want %s; %q", words, want, e.Incomplete)
 		}
-		if e.WaitsFor.Reason != WaitsForCoordinator || e.WaitsFor.Message == "" || !strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
+		if e.WaitsFor.Reason != explain.WaitsForCoordinator || e.WaitsFor.Message == "" || !strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
 			t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 		}
 	}
@@ -274,11 +233,23 @@ func TestExplainWhatHasJustHappened(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.end(a, said("one"))
-	e, whole, err := c.account(t.Context(), before, known, false)
-	if words, _ := story(e); err != nil || whole || words != "accepted queued claimed" {
-		t.Errorf("%v, whole %t: %s", err, whole, words)
+	behind := *c.Explainer
+	behind.History = stale{behind.History, before, known}
+	e, err := behind.Explain(t.Context(), acc.RunID, false)
+	if words, _ := story(e); err != nil || words != "accepted queued claimed" {
+		t.Errorf("%v: %s", err, words)
 	}
-	if e = explain(t, c, acc.RunID); !strings.HasPrefix(e.Summary, "It completed, ") || e.WaitsFor != nil {
+	if e = explained(t, c, acc.RunID); !strings.HasPrefix(e.Summary, "It completed, ") || e.WaitsFor != nil {
 		t.Errorf("%q", e.Summary)
 	}
 }
+
+// stale is an index that does not have what has just been written.
+type stale struct {
+	explain.History
+	trace journal.Trace
+	seq   uint64
+}
+
+func (s stale) Trace(context.Context, string) (journal.Trace, error) { return s.trace, nil }
+func (s stale) Seq() uint64                                          { return s.seq }

@@ -78,7 +78,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	if a, err := c.Agents.Agent(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil || *a.Runners != 0 {
 		t.Errorf("the agent: %+v %v", a, err)
 	}
-	e, err := c.Explain(t.Context(), ids[0], false)
+	e, err := c.Explainer.Explain(t.Context(), ids[0], false)
 	if err != nil || !strings.Contains(e.Summary, `the last runner of agent "a" left`) {
 		t.Errorf("explained as %q, %v", e.Summary, err)
 	}
@@ -99,7 +99,7 @@ func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	farewell(t, c, one, true)
-	if got := shownAs(c); got != fleet.Draining || c.Status(t.Context()).Runners[fleet.Draining] != 1 {
+	if got := shownAs(c); got != fleet.Draining || c.Overview.Status(t.Context()).Runners[fleet.Draining] != 1 {
 		t.Errorf("it is shown as %q", got)
 	}
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -24,7 +25,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	there.Identity.Hostname, there.Instance = "there", "i2"
 	register(t, c, there)
 	answers(t, b, there)
-	bind := func(first Accepted) {
+	bind := func(first runs.Accepted) {
 		turn := f.claim(first.RunID)
 		put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, turn.Key), run.Bound{V: run.Version, SessionID: first.SessionID,
 			RunnerID: there.ID(), Attempt: 1, Model: "m", Hostname: "there", Profile: there.ExecutorProfile, At: time.Now()})

@@ -1,6 +1,10 @@
 package coordinator
 
 import (
+	"ao/coordinator/insight/doctor"
+	"ao/coordinator/insight/explain"
+	"ao/coordinator/insight/metrics"
+	"ao/coordinator/insight/status"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
 	"ao/nats/bus"
@@ -11,21 +15,21 @@ import (
 // insight wires what tells how things stand, and why. Nothing of it writes.
 func (c *Coordinator) insight() {
 	members := c.Registry.Members
-	c.explainer = &explainer{
-		source:  source{records: c.bus, key: c.keys.Of, told: func(m bus.Message) []run.Event { return c.Journal.Told(journal.Record(m)) }},
-		history: c.Journal, past: c.reads, runners: c.Registry, queues: c.Queues, waits: c.Dispatch, heard: c.Hearing,
-		members: members, parting: c.announced.Parting, ready: c.Ready, noMatch: c.NoMatch, most: c.MaxQueues,
+	c.Explainer = &explain.Explainer{
+		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: func(m bus.Message) []run.Event { return c.Journal.Told(journal.Record(m)) }},
+		History: c.Journal, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
+		Members: members, Parting: c.announced.Parting, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
 	}
-	c.overview = &overview{history: c.Journal, past: c.reads, runners: c.Registry, members: members, queues: c.Queues, began: c.Registry.Departed.Began, most: c.MaxPending}
-	c.doctor = &doctor{
-		nats: c.bus, history: c.Journal, past: c.reads, members: members, agents: c.Agents, waits: c.Dispatch,
-		ready: c.Ready, noMatch: c.NoMatch, most: c.MaxPending,
+	c.Overview = &status.Overview{History: c.Journal, Past: c.reads, Runners: c.Registry, Members: members, Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
+	c.Doctor = &doctor.Doctor{
+		NATS: c.bus, History: c.Journal, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
+		Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxPending,
 	}
-	c.auditor = &auditor{stream: c.bus, rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked, Version: c.RecordVersion}}
-	c.scrapes = &scrapes{
-		metrics: c.Metrics, stream: c.bus, backups: c.bus.Bucket(subject.Secrets), history: c.Journal, status: c.overview.Status,
-		members: members, views: c.Runners, agents: c.Agents, profileOf: c.Agents.ProfileOf,
-		ready: c.Ready, lanes: c.Queues, pending: c.MaxPending, most: c.MaxQueues, tally: c.meters.tally,
+	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked, Version: c.RecordVersion}}
+	c.scrapes = &metrics.Scrapes{
+		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.Journal, Status: c.Overview.Status,
+		Members: members, Views: c.Runners, Agents: c.Agents, ProfileOf: c.Agents.ProfileOf,
+		Ready: c.Ready, Lanes: c.Queues, Pending: c.MaxPending, Most: c.MaxQueues, Tally: c.meters,
 	}
 }
 
@@ -34,9 +38,9 @@ func (c *Coordinator) metered() func(journal.Step) {
 	if c.Metrics == nil {
 		return nil
 	}
-	c.meters = newMeters(c.Metrics, func(runner string) string { // its profile; empty: it is not registered
+	c.meters = metrics.New(c.Metrics, func(runner string) string { // its profile; empty: it is not registered
 		m, _ := c.Registry.Of(runner)
 		return m.ExecutorProfile
 	})
-	return c.meters.step
+	return c.meters.Step
 }

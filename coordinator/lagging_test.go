@@ -15,6 +15,7 @@ import (
 
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -35,7 +36,7 @@ func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
 	}
 	sum := sha256.Sum256(raw)
 	// family is a parent that waits, and its child with a result whose payload nobody finds.
-	family := func(ended time.Time) (parent, child Accepted) {
+	family := func(ended time.Time) (parent, child runs.Accepted) {
 		parent = f.start("")
 		f.ends(parent.RunID, said("ok"))
 		child = f.child(parent.SessionID)

@@ -11,6 +11,7 @@ import (
 
 	"ao/coordinator/journal"
 	"ao/coordinator/record"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -40,7 +41,7 @@ func isOffered(a journal.Active) bool { return a.OfferSeq != 0 }
 func holdChecks(t *testing.T, c *Coordinator) (release func()) { return holdAll(t, c, c.Checking.Pool) }
 
 // ended waits for a run's end, and gives it with its result.
-func ended(t *testing.T, c *Coordinator, id string) Outcome {
+func ended(t *testing.T, c *Coordinator, id string) runs.Outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -54,7 +55,7 @@ func ended(t *testing.T, c *Coordinator, id string) Outcome {
 // sound checks that every promise was kept.
 func sound(t *testing.T, c *Coordinator, completed, failed, stopped int) {
 	t.Helper()
-	r, err := c.Ledger(t.Context())
+	r, err := c.Auditor.Ledger(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +334,7 @@ func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
 	b := natstest.Bus(t)
 	f := newFamily(t, begin(t, b, Config{}))
 	other := begin(t, b, Config{})
-	var all []Accepted
+	var all []runs.Accepted
 	for n := range 20 {
 		a := f.start(mustBe)
 		f.offer(f.claim(a.RunID), data(fmt.Sprintf(`{"n":%d}`, n)))

@@ -86,7 +86,7 @@ func (p *prefix) records(filter string, want int) []bus.Message {
 
 func (p *prefix) inOrder() {
 	p.Helper()
-	r, err := p.c.Ledger(p.Context())
+	r, err := p.c.Auditor.Ledger(p.Context())
 	if err != nil || !r.OK {
 		p.Errorf("ledger: %+v %v", r.Wrong, err)
 	}
@@ -299,7 +299,7 @@ func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 }
 
 // told is a parent whose child has ended, and what tells it of that, which nobody has written.
-func (p *prefix) told() (parent, child Accepted, together, apart []bus.Entry) {
+func (p *prefix) told() (parent, child runs.Accepted, together, apart []bus.Entry) {
 	p.Helper()
 	release := p.holdTellings()
 	parent = p.start("")

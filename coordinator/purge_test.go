@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -91,11 +92,11 @@ func TestADeletionInVainLeavesNoRecord(t *testing.T) {
 	f.ends(first.RunID, said("done"))
 	part := subject.Partition(first.SessionID)
 	for range 200 { // until a run comes in between the look and the record
-		resumed := make(chan Accepted, 1)
+		resumed := make(chan runs.Accepted, 1)
 		go func() {
 			a, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+first.SessionID+`","type":"resume_session","prompt":"more"}`), "test", "")
 			if err != nil {
-				a = Accepted{}
+				a = runs.Accepted{}
 			}
 			resumed <- a
 		}()

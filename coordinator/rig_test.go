@@ -11,6 +11,7 @@ import (
 
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -130,7 +131,7 @@ func replies(t testing.TB, b *bus.Bus, r fleet.Runner, reply fleet.CommandReply)
 	})
 }
 
-func submit(t testing.TB, c *Coordinator, body, key string) Accepted {
+func submit(t testing.TB, c *Coordinator, body, key string) runs.Accepted {
 	t.Helper()
 	a, err := c.Submit(t.Context(), []byte(body), "test", key)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"ao/coordinator/insight/status"
 	"ao/coordinator/journal"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -23,8 +24,8 @@ func TestALookDecidesNothing(t *testing.T) {
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
 	active(t, c, acc.RunID, "is queued", isQueued)
 	for range 20 { // between two looks at what is silent
-		s := c.Status(t.Context())
-		i := slices.IndexFunc(s.Lanes, func(l LaneStatus) bool { return l.Lane == gone.Lane() && l.Runs == 1 })
+		s := c.Overview.Status(t.Context())
+		i := slices.IndexFunc(s.Lanes, func(l status.LaneStatus) bool { return l.Lane == gone.Lane() && l.Runs == 1 })
 		if i < 0 || s.Lanes[i].Served || c.Registry.Matches(gone) {
 			t.Fatalf("%+v; a runner matches: %t", s.Lanes, c.Registry.Matches(gone))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"ao/coordinator/control/retention"
 	"ao/coordinator/record"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -132,7 +133,7 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	other := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	var want uint64
-	say := func(a Accepted) {
+	say := func(a runs.Accepted) {
 		e := c.bus.Emitter()
 		if err := e.Emit(t.Context(), subject.Event(subject.Partition(a.SessionID), a.SessionID, a.RunID, run.EventMessage), []byte(`{}`)); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ func TestTraceInTheRecord(t *testing.T) {
 		return trace.Arrived(t.Context(), map[string][]string{"Traceparent": {parent}, "Tracestate": {state}})
 	}
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	record := func(ctx context.Context, body, key string) (Accepted, string) {
+	record := func(ctx context.Context, body, key string) (runs.Accepted, string) {
 		t.Helper()
 		a, err := c.Submit(ctx, []byte(body), "test", key)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -23,7 +24,7 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	f.claim(top.RunID)
 	child := f.start(`,"parent_session_id":"` + top.SessionID + `"`)
 	f.ends(child.RunID, said("ok"))
-	turn := func(parent string) Accepted {
+	turn := func(parent string) runs.Accepted {
 		t.Helper()
 		return submit(t, f.c, `{"session_id":"`+child.SessionID+`","prompt":"x","mode":"async_callback","parent_session_id":"`+parent+`"}`, "")
 	}
@@ -34,7 +35,7 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	}
 	later := turn(outside.SessionID)
 	f.end(a, run.Outcome{Status: run.Stopped})
-	for r, want := range map[Accepted]string{begun: run.CallOwed, waits: run.CallOwed, later: run.CallOwed, inside: run.CallSuppressed} {
+	for r, want := range map[runs.Accepted]string{begun: run.CallOwed, waits: run.CallOwed, later: run.CallOwed, inside: run.CallSuppressed} {
 		natstest.Until(t, "it ends", func() bool { return f.c.Journal.Ended(r.RunID) })
 		shown, err := f.c.Show(t.Context(), r.RunID)
 		if err == nil && shown.Callback.Status == run.CallDelivered { // by the one turn that tells of some of them

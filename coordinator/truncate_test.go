@@ -9,6 +9,7 @@ import (
 
 	"ao/coordinator/control/retention"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -106,7 +107,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 }
 
 // passes begins and ends a run as a worker does; it may be truncated before anybody looks.
-func (f family) passes(a Accepted) {
+func (f family) passes(a runs.Accepted) {
 	var at journal.Active
 	natstest.Until(f.T, a.RunID+" is queued", func() (ok bool) {
 		at, ok = f.c.Journal.Active(a.RunID)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -61,7 +62,7 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFamily(t, c)
-	resume := func(s Accepted) string {
+	resume := func(s runs.Accepted) string {
 		return `{"type":"resume_session","session_id":"` + s.SessionID + `","prompt":"go on"}`
 	}
 	begun, ended := f.start(""), f.start("")

@@ -13,6 +13,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -132,7 +133,7 @@ func Replies(t testing.TB, b *bus.Bus, r fleet.Runner, reply fleet.CommandReply)
 	})
 }
 
-func Submit(t testing.TB, c *coordinator.Coordinator, body, key string) coordinator.Accepted {
+func Submit(t testing.TB, c *coordinator.Coordinator, body, key string) runs.Accepted {
 	t.Helper()
 	a, err := c.Submit(t.Context(), []byte(body), "test", key)
 	if err != nil {

@@ -3,11 +3,14 @@ package httpapi
 import (
 	"context"
 
-	"ao/coordinator"
+	"ao/coordinator/insight/explain"
+	insight "ao/coordinator/insight/status"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
 	"ao/coordinator/runners"
+	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
+	"ao/coordinator/sessions"
 	"ao/shared/agent"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -15,15 +18,15 @@ import (
 
 // Runs starts and stops runs, and tells of them.
 type Runs interface {
-	Submit(ctx context.Context, body []byte, scope, key string) (coordinator.Accepted, error)
-	Validate(ctx context.Context, body []byte) (coordinator.Validation, error)
+	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
+	Validate(ctx context.Context, body []byte) (runs.Validation, error)
 	Runs(ctx context.Context, q journal.Query) (journal.Page, error)
 	Show(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
-	Finish(ctx context.Context, a coordinator.Accepted) (o coordinator.Outcome, ended bool, err error)
-	Await(ctx context.Context, id string) (o coordinator.Outcome, ended bool, err error)
-	Outcome(ctx context.Context, id string) (coordinator.Outcome, error)
-	StopRun(ctx context.Context, id string, tree bool) (coordinator.StoppedRun, error)
+	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
+	Await(ctx context.Context, id string) (o runs.Outcome, ended bool, err error)
+	Outcome(ctx context.Context, id string) (runs.Outcome, error)
+	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
 }
 
 // Callbacks tells which runs call back, and has an HTTP callback tried again.
@@ -38,7 +41,7 @@ type Sessions interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
-	StopSession(ctx context.Context, id string, tree bool) (coordinator.StoppedSession, error)
+	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
 	DeleteSession(ctx context.Context, id string) error
 	SessionOf(ctx context.Context, token string) (session string, err error)
 	Within(ctx context.Context, session, own string, itself bool) error
@@ -72,8 +75,8 @@ type Runners interface {
 
 // Insight tells how everything stands, why a run waits or ended, and whether every promise was kept.
 type Insight interface {
-	Status(ctx context.Context) coordinator.Status
-	Explain(ctx context.Context, id string, inside bool) (coordinator.Explanation, error)
+	Status(ctx context.Context) insight.Status
+	Explain(ctx context.Context, id string, inside bool) (explain.Explanation, error)
 	Ledger(ctx context.Context) (ledger.Report, error)
 }
 

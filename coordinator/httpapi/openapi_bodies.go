@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"reflect"
 
-	"ao/coordinator"
 	"ao/coordinator/checkup"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/insight/explain"
+	insight "ao/coordinator/insight/status"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
 	"ao/coordinator/runners"
+	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
+	"ao/coordinator/sessions"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -83,26 +86,26 @@ var bodies = map[string]body{
 	"GET /openapi.json": {out: anything{}},
 	"GET /health":       {out: state{}},
 	"GET /ready":        {out: state{}},
-	"GET /status":       {out: coordinator.Status{}},
+	"GET /status":       {out: insight.Status{}},
 	"GET /doctor":       {out: checkup.Report{}},
 	"GET /metrics":      {out: mediaType("text/plain")},
 	"GET /ledger":       {out: ledger.Report{}},
 
-	"POST /runs":            {in: run.Request{}, out: coordinator.Accepted{}, also: map[int]any{200: coordinator.Outcome{}, 202: either{coordinator.Late{}, coordinator.Accepted{}}}, stream: true},
-	"POST /runs/validate":   {in: run.Request{}, out: coordinator.Validation{}},
+	"POST /runs":            {in: run.Request{}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.Late{}, runs.Accepted{}}}, stream: true},
+	"POST /runs/validate":   {in: run.Request{}, out: runs.Validation{}},
 	"GET /runs":             {out: journal.Page{}},
 	"GET /runs/:id":         {out: run.Run{}},
-	"GET /runs/:id/explain": {out: coordinator.Explanation{}},
+	"GET /runs/:id/explain": {out: explain.Explanation{}},
 	"GET /runs/:id/result":  {out: run.Result{}},
-	"GET /runs/:id/wait":    {out: coordinator.Outcome{}, also: map[int]any{202: run.Run{}}},
-	"POST /runs/:id/stop":   {in: stop{}, may: true, out: coordinator.StoppedRun{}},
+	"GET /runs/:id/wait":    {out: runs.Outcome{}, also: map[int]any{202: run.Run{}}},
+	"POST /runs/:id/stop":   {in: stop{}, may: true, out: runs.StoppedRun{}},
 
 	"GET /sessions":                 {out: journal.SessionPage{}},
 	"GET /sessions/:id":             {out: run.Session{}},
 	"GET /sessions/:id/status":      {out: statusOf{}},
 	"GET /sessions/:id/result":      {out: run.Result{}},
 	"GET /sessions/:id/events":      {out: eventList{}},
-	"POST /sessions/:id/stop":       {in: stop{}, may: true, out: coordinator.StoppedSession{}},
+	"POST /sessions/:id/stop":       {in: stop{}, may: true, out: sessions.StoppedSession{}},
 	"DELETE /sessions/:id":          {},
 	"GET /sse/sessions":             {stream: true},
 	"GET /callbacks":                {out: journal.CallbackPage{}},
@@ -133,27 +136,27 @@ var agentAliases = obj{
 
 // names are the schemas that have a name in the document.
 var names = map[reflect.Type]string{
-	reflect.TypeFor[fault.Fault]():            "Error",
-	reflect.TypeFor[run.Run]():                "Run",
-	reflect.TypeFor[coordinator.Outcome]():    "RunWithResult",
-	reflect.TypeFor[run.Result]():             "Result",
-	reflect.TypeFor[run.Session]():            "Session",
-	reflect.TypeFor[run.Event]():              "Event",
-	reflect.TypeFor[run.Demands]():            "Demands",
-	reflect.TypeFor[run.Call]():               "Callback",
-	reflect.TypeFor[run.Output]():             "Output",
-	reflect.TypeFor[run.OutputOptions]():      "OutputOptions",
-	reflect.TypeFor[coordinator.Accepted]():   "Accepted",
-	reflect.TypeFor[coordinator.Below]():      "OpenBelow",
-	reflect.TypeFor[coordinator.Late]():       "Late",
-	reflect.TypeFor[coordinator.Validation](): "Validation",
-	reflect.TypeFor[runners.View]():           "Runner",
-	reflect.TypeFor[schemas.Schema]():         "OutputSchema",
-	reflect.TypeFor[agent.Blueprint]():        "Agent",
-	reflect.TypeFor[agent.Bad]():              "BrokenAgent",
-	reflect.TypeFor[ledger.Report]():          "Ledger",
-	reflect.TypeFor[checkup.Report]():         "Checkup",
-	reflect.TypeFor[webhook.Told]():           "WebhookBody",
+	reflect.TypeFor[fault.Fault]():       "Error",
+	reflect.TypeFor[run.Run]():           "Run",
+	reflect.TypeFor[runs.Outcome]():      "RunWithResult",
+	reflect.TypeFor[run.Result]():        "Result",
+	reflect.TypeFor[run.Session]():       "Session",
+	reflect.TypeFor[run.Event]():         "Event",
+	reflect.TypeFor[run.Demands]():       "Demands",
+	reflect.TypeFor[run.Call]():          "Callback",
+	reflect.TypeFor[run.Output]():        "Output",
+	reflect.TypeFor[run.OutputOptions](): "OutputOptions",
+	reflect.TypeFor[runs.Accepted]():     "Accepted",
+	reflect.TypeFor[runs.Below]():        "OpenBelow",
+	reflect.TypeFor[runs.Late]():         "Late",
+	reflect.TypeFor[runs.Validation]():   "Validation",
+	reflect.TypeFor[runners.View]():      "Runner",
+	reflect.TypeFor[schemas.Schema]():    "OutputSchema",
+	reflect.TypeFor[agent.Blueprint]():   "Agent",
+	reflect.TypeFor[agent.Bad]():         "BrokenAgent",
+	reflect.TypeFor[ledger.Report]():     "Ledger",
+	reflect.TypeFor[checkup.Report]():    "Checkup",
+	reflect.TypeFor[webhook.Told]():      "WebhookBody",
 }
 
 // enums are the types whose values are words.

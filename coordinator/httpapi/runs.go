@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/audit"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -70,7 +70,7 @@ func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 	if streaming {
 		return a.streams.run(g, acc, wait)
 	}
-	out, ended, err := a.await(g, wait, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.runs.Finish(ctx, acc) })
+	out, ended, err := a.await(g, wait, func(ctx context.Context) (runs.Outcome, bool, error) { return a.runs.Finish(ctx, acc) })
 	switch {
 	case err != nil:
 		return nil, err
@@ -83,7 +83,7 @@ func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 }
 
 // await waits for a run's end, at most so long, and no longer than we are there.
-func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
+func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Context) (runs.Outcome, bool, error)) (runs.Outcome, bool, error) {
 	began := time.Now()
 	defer func() { of(g).waited = time.Since(began) }()
 	waiting, cancel := context.WithTimeout(g.Request.Context(), most)
@@ -185,7 +185,7 @@ func (a *runsAPI) wait(g *gin.Context, q query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.runs.Await(ctx, id) })
+	out, ended, err := a.await(g, time.Duration(seconds)*time.Second, func(ctx context.Context) (runs.Outcome, bool, error) { return a.runs.Await(ctx, id) })
 	switch {
 	case err != nil:
 		return nil, err

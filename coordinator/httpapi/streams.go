@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/budget"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
 
@@ -118,7 +118,7 @@ const (
 var errEnded = errors.New("the run has ended")
 
 // run is POST /runs with mode sync for a reader of event streams.
-func (a *streamsAPI) run(g *gin.Context, acc coordinator.Accepted, wait time.Duration) (any, error) {
+func (a *streamsAPI) run(g *gin.Context, acc runs.Accepted, wait time.Duration) (any, error) {
 	g.Writer.Header().Set("Location", "/runs/"+acc.RunID)
 	began := time.Now()
 	defer func() { of(g).waited = time.Since(began) }()
@@ -149,7 +149,7 @@ func (a *streamsAPI) run(g *gin.Context, acc coordinator.Accepted, wait time.Dur
 }
 
 // follow tells the events of a run until it has ended.
-func (a *streamsAPI) follow(ctx context.Context, acc coordinator.Accepted, s *sse) error {
+func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) error {
 	tell := func(id string, e run.Event) error {
 		defer budget.Sent(ctx)
 		if e.RunID != acc.RunID {

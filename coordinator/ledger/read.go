@@ -17,6 +17,15 @@ const tries = 3
 // errEnough ends the reading.
 var errEnough = errors.New("enough")
 
+// Auditor reads the stream anew, whatever a coordinator's own fold says.
+type Auditor struct {
+	Stream *bus.Bus
+	Rules  Rules
+}
+
+// Ledger audits the stream (GET /ledger).
+func (a *Auditor) Ledger(ctx context.Context) (Report, error) { return Read(ctx, a.Stream, a.Rules) }
+
 // Read audits RUNS by these rules: from its first record to the one that is its last now. What is written meanwhile does not count; what is
 // taken away meanwhile (sessions that are deleted, history that is truncated) would seem missing, so then it reads again.
 func Read(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {

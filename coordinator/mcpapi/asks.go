@@ -3,20 +3,21 @@ package mcpapi
 import (
 	"context"
 
-	"ao/coordinator"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
+	"ao/coordinator/sessions"
 	"ao/shared/agent"
 	"ao/shared/run"
 )
 
 // Runs starts runs and waits for their end.
 type Runs interface {
-	Submit(ctx context.Context, body []byte, scope, key string) (coordinator.Accepted, error)
+	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
 	Show(ctx context.Context, id string) (run.Run, error)
-	Finish(ctx context.Context, a coordinator.Accepted) (o coordinator.Outcome, ended bool, err error)
-	Await(ctx context.Context, id string) (o coordinator.Outcome, ended bool, err error)
-	Outcome(ctx context.Context, id string) (coordinator.Outcome, error)
+	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
+	Await(ctx context.Context, id string) (o runs.Outcome, ended bool, err error)
+	Outcome(ctx context.Context, id string) (runs.Outcome, error)
 }
 
 // Sessions tells of sessions and stops them, and knows what one session may do with another.
@@ -24,7 +25,7 @@ type Sessions interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
-	StopSession(ctx context.Context, id string, tree bool) (coordinator.StoppedSession, error)
+	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
 	Within(ctx context.Context, session, own string, itself bool) error
 	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
 }

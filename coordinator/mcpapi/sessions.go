@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -102,7 +102,7 @@ func (a *API) resultOf(x *call) (any, error) {
 		return nil, err
 	}
 	if wait > 0 && s.ID != x.who.Session { // whoever waits for its own run waits for ever
-		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.cfg.Runs.Await(ctx, s.LastRun) })
+		out, ended, err := a.end(x, s.ID, s.LastRun, time.Duration(wait)*time.Second, func(ctx context.Context) (runs.Outcome, bool, error) { return a.cfg.Runs.Await(ctx, s.LastRun) })
 		switch {
 		case err != nil:
 			return nil, err

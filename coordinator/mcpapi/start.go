@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/audit"
+	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
@@ -196,8 +196,8 @@ func later(session string) string {
 }
 
 // await waits for a run's end, at most so long, saying meanwhile what it does. Whoever does not wait any longer ends no run.
-func (a *API) await(x *call, acc coordinator.Accepted, most time.Duration) (any, error) {
-	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (coordinator.Outcome, bool, error) { return a.cfg.Runs.Finish(ctx, acc) })
+func (a *API) await(x *call, acc runs.Accepted, most time.Duration) (any, error) {
+	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (runs.Outcome, bool, error) { return a.cfg.Runs.Finish(ctx, acc) })
 	switch {
 	case err != nil && fault.KindOf(err) != fault.Unavailable: // what was accepted goes on, whether NATS can be read or not
 		return nil, err
@@ -208,7 +208,7 @@ func (a *API) await(x *call, acc coordinator.Accepted, most time.Duration) (any,
 }
 
 // end waits as one of the coordinator's ways to wait does; the run as it is then where it has not ended.
-func (a *API) end(x *call, session, id string, most time.Duration, wait func(context.Context) (coordinator.Outcome, bool, error)) (coordinator.Outcome, bool, error) {
+func (a *API) end(x *call, session, id string, most time.Duration, wait func(context.Context) (runs.Outcome, bool, error)) (runs.Outcome, bool, error) {
 	began := time.Now()
 	defer func() { x.waited.Add(int64(time.Since(began))) }()
 	x.w.alive(a.cfg.Beat)
@@ -242,7 +242,7 @@ type result struct {
 }
 
 // told is the document of an ended run; one that did not complete is an error to the model, with all that is known.
-func told(o coordinator.Outcome) any {
+func told(o runs.Outcome) any {
 	doc := result{RunID: o.ID, SessionID: o.SessionID, Agent: o.Agent, Status: o.Status, Result: o.Result, Error: o.Error}
 	if o.Status != run.Completed {
 		return failed{doc}

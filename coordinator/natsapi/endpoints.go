@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/audit"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -39,7 +39,7 @@ func key(h nats.Header) (string, error) {
 // create takes a run. Mode sync waits for its end and answers the run with its result; past wait_seconds the ids.
 func (s *service) create(ctx context.Context, r *request) (reply, error) {
 	own, err := key(r.header)
-	var acc coordinator.Accepted
+	var acc runs.Accepted
 	if err == nil {
 		acc, err = s.cfg.Runs.Submit(ctx, r.body, "nats", own)
 	}
@@ -172,22 +172,22 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 
 // leave submits an inbox message under the publisher's idempotency key, else under the message's own: however often it is
 // delivered, one run comes of it.
-func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc coordinator.Accepted, err error) {
+func (s *service) leave(ctx context.Context, h nats.Header, m bus.InboxMessage) (acc runs.Accepted, err error) {
 	ctx, span := s.cfg.Trace.Begin(trace.Arrived(ctx, h), trace.Consumer, subject.InboxRuns)
 	defer func() { answered(span, reply{status: 201}, err) }()
 	if m.Subject != subject.InboxRuns {
-		return coordinator.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject, subject.InboxRuns)
+		return runs.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject, subject.InboxRuns)
 	}
 	req, err := run.ReadRequest(m.Body)
 	if err != nil {
-		return coordinator.Accepted{}, err
+		return runs.Accepted{}, err
 	}
 	if req.Mode == run.Sync {
-		return coordinator.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or request "+subject.APIRunsCreate).With("field", "mode")
+		return runs.Accepted{}, fault.New(fault.Invalid, "", "Nobody waits at the inbox: use mode async_poll, or request "+subject.APIRunsCreate).With("field", "mode")
 	}
 	own, err := key(h)
 	if err != nil {
-		return coordinator.Accepted{}, err
+		return runs.Accepted{}, err
 	}
 	if own != "" {
 		return s.cfg.Runs.Submit(ctx, m.Body, "nats", own)

@@ -37,7 +37,7 @@ func (a *Announced) Serving(name, hash string) int {
 	return serving(a.Runners.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)
 }
 
-func serving(all []Member, name, hash string) (n int) {
+func serving(all []fleet.Member, name, hash string) (n int) {
 	for i := range all {
 		if all[i].Status == fleet.Online && all[i].Set[name] == hash {
 			n++
@@ -73,16 +73,16 @@ func (a *Announced) Parting(name string) (left, until time.Time, ok bool) {
 	if len(all) == 0 || all[0].Status != fleet.Left {
 		return left, until, false
 	}
-	return all[0].Left, all[0].Until, !all[0].over()
+	return all[0].Left, all[0].Until, !all[0].Over()
 }
 
 // ownedBy are the agents of these runners.
-func ownedBy(all []Member) map[string]agents.Resolved {
+func ownedBy(all []fleet.Member) map[string]agents.Resolved {
 	owned := map[string]agents.Resolved{}
 	byAge(all)
 	for i := range all {
 		m := &all[i]
-		if m.over() {
+		if m.Over() {
 			continue
 		}
 		for _, a := range m.Agents {

@@ -8,23 +8,9 @@ import (
 	"ao/shared/fleet"
 )
 
-// Member is a registered runner as it stands at one moment: a copy, which asks for no lock.
-type Member struct {
-	fleet.Runner
-	ID      string
-	Status  string
-	Heard   time.Time
-	Left    time.Time     // when it left, by this process; zero: it did not
-	Until   time.Time     // how long its agents' names are held; zero: it did not leave
-	Unnamed bool          // its last heartbeat came from a NATS that does not say with whose credential
-	Ahead   time.Duration // by how much its clock is before ours
-	Ticked  bool          // that is known
-	Size    int           // of its registration, in bytes
-}
-
 // now is how a member stands. The caller holds mu.
-func (m *member) now(r *Registry) Member {
-	at := Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
+func (m *member) now(r *Registry) fleet.Member {
+	at := fleet.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
 	if !m.LeftAt.IsZero() {
 		at.Left, at.Until = m.left, m.until(r.cfg.NoMatch)
 	}
@@ -32,10 +18,10 @@ func (m *member) now(r *Registry) Member {
 }
 
 // Members are all registered runners, in the order in which they speak for an agent.
-func (r *Registry) Members() []Member { return r.list(nil) }
+func (r *Registry) Members() []fleet.Member { return r.list(nil) }
 
 // list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask for no lock.
-func (r *Registry) list(want func(*member) bool) []Member {
+func (r *Registry) list(want func(*member) bool) []fleet.Member {
 	r.mu.RLock()
 	all := r.listed(want)
 	r.mu.RUnlock()
@@ -44,7 +30,7 @@ func (r *Registry) list(want func(*member) bool) []Member {
 }
 
 // listed is list in no order. The caller holds mu.
-func (r *Registry) listed(want func(*member) bool) (all []Member) {
+func (r *Registry) listed(want func(*member) bool) (all []fleet.Member) {
 	for _, m := range r.members {
 		if want == nil || want(m) {
 			all = append(all, m.now(r))
@@ -54,12 +40,12 @@ func (r *Registry) listed(want func(*member) bool) (all []Member) {
 }
 
 // Of is a registered runner.
-func (r *Registry) Of(id string) (Member, bool) {
+func (r *Registry) Of(id string) (fleet.Member, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m, ok := r.members[id]
 	if !ok {
-		return Member{}, false
+		return fleet.Member{}, false
 	}
 	return m.now(r), true
 }
@@ -69,8 +55,8 @@ var voice = []string{fleet.Online, fleet.Draining, fleet.Left, fleet.Stale, flee
 
 // byAge puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then the others, the
 // youngest first.
-func byAge(all []Member) {
-	slices.SortFunc(all, func(a, b Member) int {
+func byAge(all []fleet.Member) {
+	slices.SortFunc(all, func(a, b fleet.Member) int {
 		if c := cmp.Compare(slices.Index(voice, a.Status), slices.Index(voice, b.Status)); c != 0 {
 			return c
 		}
@@ -89,20 +75,6 @@ func (m *member) until(grace time.Duration) time.Time {
 		from = m.heard
 	}
 	return from.Add(grace)
-}
-
-// over tells whether a runner left and its grace is over.
-func (m *Member) over() bool { return !m.Until.IsZero() && !time.Now().Before(m.Until) }
-
-// holds tells whether a runner keeps its agents' names from another one with other definitions, of this profile.
-func (m *Member) holds(profile string) bool {
-	switch m.Status {
-	case fleet.Online:
-		return true
-	case fleet.Draining, fleet.Left:
-		return m.ExecutorProfile != profile && !m.over()
-	}
-	return false
 }
 
 // Own are the queues of registered runners' own agents.

@@ -72,7 +72,7 @@ func (n *Names) rival(name string, o owner, id, profile string) string {
 		return o.Runner
 	}
 	for _, m := range n.Runners.list(func(m *member) bool { return m.id != id && m.Set[name] != "" && m.ExecutorProfile == o.Profile }) {
-		if m.holds(profile) {
+		if m.Holds(profile) {
 			return m.ID
 		}
 	}

@@ -20,7 +20,7 @@ func (l *Leaving) Silent() (all []fleet.Runner) {
 func (l *Leaving) Parted(lease time.Duration) (ended, over []fleet.Runner) {
 	for _, m := range l.Runners.list(func(m *member) bool { return m.Leaving || !m.LeftAt.IsZero() }) {
 		switch {
-		case m.over():
+		case m.Over():
 			over = append(over, m.Runner)
 		case m.Leaving && m.LeftAt.IsZero() && time.Since(m.Heard) >= lease:
 			ended = append(ended, m.Runner)

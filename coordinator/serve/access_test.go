@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/access"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/fault"
@@ -363,7 +363,7 @@ func TestSessionTokens(t *testing.T) {
 }
 
 func sessionTokens(t *testing.T, m *minds, admin []string) {
-	hold := func(headers ...string) coordinator.Accepted {
+	hold := func(headers ...string) runs.Accepted {
 		t.Helper()
 		return m.submit(`{"agent_name":"mind","prompt":"hold"}`, headers...)
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
-	"ao/coordinator/serve"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/runs"
+	"ao/coordinator/serve"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -69,7 +69,7 @@ func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 }
 
 // waiting appends so many more runs like one that waits for its runner.
-func (s *stack) waiting(like coordinator.Accepted, n int) {
+func (s *stack) waiting(like runs.Accepted, n int) {
 	s.t.Helper()
 	m, err := s.bus.Last(s.t.Context(), subject.Accepted(subject.Partition(like.SessionID), like.SessionID, like.RunID))
 	if err != nil {

@@ -39,7 +39,7 @@ func (p process) look(ctx context.Context, c *coordinator.Coordinator) checkup.R
 		r.Checks = append(r.Checks, p.elsewhere(ctx)...)
 	}
 	r.Checks = append(r.Checks, p.files()...)
-	r.Checks = append(r.Checks, c.Checkup(ctx)...)
+	r.Checks = append(r.Checks, c.Doctor.Checkup(ctx)...)
 	return r
 }
 

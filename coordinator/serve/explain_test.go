@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/insight/explain"
+	"ao/coordinator/insight/status"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/fault"
@@ -34,10 +35,10 @@ func (s *secrets) noting(do func(run.Queued) run.Outcome) func(run.Queued) run.O
 }
 
 // explain asks for an explanation, and holds it against what must be so of every one.
-func (s *stack) explain(id string, secret *secrets, headers ...string) coordinator.Explanation {
+func (s *stack) explain(id string, secret *secrets, headers ...string) explain.Explanation {
 	s.t.Helper()
 	g := s.get("/runs/"+id+"/explain", headers...)
-	e := into[coordinator.Explanation](g, 200)
+	e := into[explain.Explanation](g, 200)
 	secret.mu.Lock()
 	defer secret.mu.Unlock()
 	for _, key := range secret.keys {
@@ -45,7 +46,7 @@ func (s *stack) explain(id string, secret *secrets, headers ...string) coordinat
 			s.t.Errorf("the explanation of %s shows an attempt's key: %s", id, g.body)
 		}
 	}
-	if e.RunID != id || e.Summary == "" || (e.WaitsFor == nil) != e.Status.Final() || e.Incomplete != "" || len(e.Story) == 0 || e.Story[0].What != coordinator.StepAccepted {
+	if e.RunID != id || e.Summary == "" || (e.WaitsFor == nil) != e.Status.Final() || e.Incomplete != "" || len(e.Story) == 0 || e.Story[0].What != explain.StepAccepted {
 		s.t.Errorf("%s", g.body)
 	}
 	for i, step := range e.Story {
@@ -57,7 +58,7 @@ func (s *stack) explain(id string, secret *secrets, headers ...string) coordinat
 }
 
 // steps is a story in a few words: what happened, of which attempt.
-func steps(e coordinator.Explanation) string {
+func steps(e explain.Explanation) string {
 	var all []string
 	for _, s := range e.Story {
 		word := s.What
@@ -124,7 +125,7 @@ func TestExplainTheEnd(t *testing.T) {
 	lost := s.submit(`{"agent_name":"tool","parameters":{"p":"hold"}}`)
 	s.until(lost.RunID, run.Running)
 	e = s.explain(lost.RunID, &secret)
-	if o := e.WaitsFor; o.Reason != coordinator.WaitsForRunner || o.Runner != w.id || o.Until == nil || o.Heard == nil || !o.Lease.After(*o.Heard) || !strings.HasPrefix(e.Summary, "It runs on runner "+w.id+", for ") {
+	if o := e.WaitsFor; o.Reason != explain.WaitsForRunner || o.Runner != w.id || o.Until == nil || o.Heard == nil || !o.Lease.After(*o.Heard) || !strings.HasPrefix(e.Summary, "It runs on runner "+w.id+", for ") {
 		t.Errorf("running: %+v %q", o, e.Summary)
 	}
 	w.silence()
@@ -172,7 +173,7 @@ func TestExplainTheWait(t *testing.T) {
 	natstest.Until(t, "it waits for its next attempt", func() bool {
 		e := s.explain(retried.RunID, &secret)
 		o := e.WaitsFor
-		return o.Reason == coordinator.WaitsForRetry && o.Until.After(time.Now().Add(-time.Minute)) && strings.Contains(e.Summary, "of 9 failed; the next one is queued in ")
+		return o.Reason == explain.WaitsForRetry && o.Until.After(time.Now().Add(-time.Minute)) && strings.Contains(e.Summary, "of 9 failed; the next one is queued in ")
 	})
 	s.post("/runs/"+retried.RunID+"/stop", "").want(200)
 	natstest.Until(t, "it has ended", func() bool { return into[run.Run](s.get("/runs/"+retried.RunID), 200).Status.Final() }) // stopped; or failed, where its next attempt was faster
@@ -181,7 +182,7 @@ func TestExplainTheWait(t *testing.T) {
 	s.until(busy.RunID, run.Running)
 	turn := s.submit(`{"session_id":"` + busy.SessionID + `","prompt":"next"}`)
 	e := s.explain(turn.RunID, &secret)
-	if o := e.WaitsFor; o.Reason != coordinator.WaitsForTurn || o.RunID != busy.RunID || *o.Ahead != 1 || e.Summary != "It waits for its turn: 1 run of its session comes first, now "+busy.RunID+", which is running." {
+	if o := e.WaitsFor; o.Reason != explain.WaitsForTurn || o.RunID != busy.RunID || *o.Ahead != 1 || e.Summary != "It waits for its turn: 1 run of its session comes first, now "+busy.RunID+", which is running." {
 		t.Errorf("turn: %+v %q", o, e.Summary)
 	}
 	if got := steps(e); got != "accepted" || !strings.Contains(e.Story[0].Detail, "a further turn of its session; not queued at once") {
@@ -189,10 +190,10 @@ func TestExplainTheWait(t *testing.T) {
 	}
 
 	first, second := s.submit(`{"agent_name":"plain","prompt":"x"}`), s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	natstest.Until(t, "it waits in the lane", func() bool { return s.explain(first.RunID, &secret).WaitsFor.Reason == coordinator.WaitsForSlot })
+	natstest.Until(t, "it waits in the lane", func() bool { return s.explain(first.RunID, &secret).WaitsFor.Reason == explain.WaitsForSlot })
 	e = s.explain(second.RunID, &secret)
 	o := e.WaitsFor
-	if o.Reason != coordinator.WaitsForSlot || *o.Ahead != 1 || o.Lane != "autonomous._._" || *o.Slots != (coordinator.Slots{All: 1, Taken: 1}) || o.Wants.ExecutorType != run.Autonomous {
+	if o.Reason != explain.WaitsForSlot || *o.Ahead != 1 || o.Lane != "autonomous._._" || *o.Slots != (explain.Slots{All: 1, Taken: 1}) || o.Wants.ExecutorType != run.Autonomous {
 		t.Errorf("slot: %+v", o)
 	}
 	if len(o.Runners) != 1 || o.Runners[0].ID != w.id || len(o.Runners[0].Holds) != 1 || o.Runners[0].Holds[0].RunID != busy.RunID || o.Runners[0].Holds[0].Agent != "plain" {
@@ -206,7 +207,7 @@ func TestExplainTheWait(t *testing.T) {
 	natstest.Until(t, "the coordinator has looked", func() bool { return s.explain(alone.RunID, &secret).WaitsFor.Until != nil })
 	e = s.explain(alone.RunID, &secret)
 	o = e.WaitsFor
-	if o.Reason != coordinator.WaitsForMatch || o.Wants.Hostname != "mars" || !slices.Equal(o.Wants.Tags, []string{"gpu", "moon"}) || !o.Until.After(*o.Since) {
+	if o.Reason != explain.WaitsForMatch || o.Wants.Hostname != "mars" || !slices.Equal(o.Wants.Tags, []string{"gpu", "moon"}) || !o.Until.After(*o.Since) {
 		t.Errorf("match: %+v", o)
 	}
 	var wrong []string
@@ -227,11 +228,11 @@ func TestExplainTheWait(t *testing.T) {
 	}
 
 	// Everybody sees why with a run of this size: how everything stands.
-	st := into[coordinator.Status](s.get("/status"), 200)
+	st := into[status.Status](s.get("/status"), 200)
 	if st.Runs.Pending != 4 || st.Runs.Running != 1 || st.Runs.Ended != 1 || st.Totals.Accepted != 6 || st.Totals.Stopped+st.Totals.Failed != 1 || st.Totals.Retried == 0 {
 		t.Errorf("status: %+v", st)
 	}
-	if st.Slots != (coordinator.Slots{All: 5, Taken: 1}) || st.Runners[fleet.Online] != 2 || st.Unqueued.Runs != 2 || st.Unqueued.Oldest == nil {
+	if st.Slots != (explain.Slots{All: 5, Taken: 1}) || st.Runners[fleet.Online] != 2 || st.Unqueued.Runs != 2 || st.Unqueued.Oldest == nil {
 		t.Errorf("status: %+v", st)
 	}
 	if l := st.Lanes[0]; l.Lane != "autonomous._._" || l.Runs != 2 || !l.Served || l.Oldest == nil || len(st.Lanes) < 2 || st.Lanes[1].Runs != 0 {
@@ -240,7 +241,7 @@ func TestExplainTheWait(t *testing.T) {
 	free()
 	s.until(second.RunID, run.Completed)
 	natstest.Until(t, "nothing waits in the lane, nor holds a slot", func() bool { // the next attempt of one may have come meanwhile
-		st := into[coordinator.Status](s.get("/status"), 200)
+		st := into[status.Status](s.get("/status"), 200)
 		return st.Slots.Taken == 0 && st.Lanes[0].Runs == 0 && st.Lanes[0].Oldest == nil
 	})
 }
@@ -256,7 +257,7 @@ func TestExplainToASession(t *testing.T) {
 	child := m.submit(`{"agent_name":"mind","prompt":"x","additional_demands":{"hostname":"mars"}}`, mine)
 	other := m.submit(`{"agent_name":"mind","prompt":"hold"}`, s.admin)
 	e := s.explain(child.RunID, &none, mine)
-	if o := e.WaitsFor; o.Reason != coordinator.WaitsForMatch || o.Wants.Hostname != "mars" || o.Runners != nil || strings.Contains(e.Summary, "rnr_") {
+	if o := e.WaitsFor; o.Reason != explain.WaitsForMatch || o.Wants.Hostname != "mars" || o.Runners != nil || strings.Contains(e.Summary, "rnr_") {
 		t.Errorf("%+v %q", o, e.Summary)
 	}
 	if e := s.explain(child.RunID, &none, s.admin); len(e.WaitsFor.Runners) != 1 || !strings.Contains(e.Summary, "rnr_") {
@@ -269,7 +270,7 @@ func TestExplainToASession(t *testing.T) {
 }
 
 // explainedMind is how a run of an agent with an output schema is explained, once it has ended as do has it. do may write into its session.
-func explainedMind(t *testing.T, do func(*worker, run.Queued) run.Outcome) coordinator.Explanation {
+func explainedMind(t *testing.T, do func(*worker, run.Queued) run.Outcome) explain.Explanation {
 	t.Helper()
 	s := start(t)
 	var secret secrets
@@ -287,9 +288,9 @@ func explainedMind(t *testing.T, do func(*worker, run.Queued) run.Outcome) coord
 }
 
 // rejectedIn are the answers of a story that did not fit.
-func rejectedIn(e coordinator.Explanation) (details []string) {
+func rejectedIn(e explain.Explanation) (details []string) {
 	for _, step := range e.Story {
-		if step.What == coordinator.StepRejected {
+		if step.What == explain.StepRejected {
 			details = append(details, step.Detail)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/runners"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -286,7 +286,7 @@ func TestReplicas(t *testing.T) {
 	if a := s.get("/agents/tool").want(200); a["runner_id"] != second.ID() {
 		t.Errorf("the heir: %v", a)
 	}
-	out := into[coordinator.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
+	out := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
 	if out.Status != run.Completed {
 		t.Errorf("%+v", out)
 	}

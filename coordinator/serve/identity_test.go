@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/audit"
 	"ao/coordinator/checkup"
 	"ao/coordinator/runners"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -305,7 +305,7 @@ func TestWorkersFromBefore(t *testing.T) {
 }
 
 // queuedOf is a run's queue record.
-func queuedOf(t *testing.T, a *admitted, acc coordinator.Accepted) (q run.Queued) {
+func queuedOf(t *testing.T, a *admitted, acc runs.Accepted) (q run.Queued) {
 	t.Helper()
 	natstest.Until(t, "it is queued", func() bool {
 		m, err := a.bus.Last(t.Context(), "ao.runs.*.queued.*.*.*."+acc.RunID+".1")

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -125,22 +125,22 @@ func TestRunsOverNATS(t *testing.T) {
 	s.work(parrot, echo("tool"))
 	const body = `{"agent_name":"tool","parameters":{"a":1}}`
 	first := s.request(subject.APIRunsCreate, body, "Nats-Msg-Id: m1")
-	acc := into[coordinator.Accepted](first, 201)
+	acc := into[runs.Accepted](first, 201)
 	if again := s.request(subject.APIRunsCreate, body, "Idempotency-Key: m1"); again.body != first.body {
 		t.Errorf("one key, two answers: %s %s", first.body, again.body)
 	}
 	s.until(acc.RunID, run.Completed)
-	shown := into[coordinator.Outcome](s.request(subject.APIRunsGet, acc.RunID), 200)
+	shown := into[runs.Outcome](s.request(subject.APIRunsGet, acc.RunID), 200)
 	if shown.Result == nil || string(shown.Result.Data) != `{"a":1}` {
 		t.Errorf("%+v", shown)
 	}
-	out := into[coordinator.Outcome](s.request(subject.APIRunsCreate, `{"agent_name":"tool","mode":"sync"}`), 200)
+	out := into[runs.Outcome](s.request(subject.APIRunsCreate, `{"agent_name":"tool","mode":"sync"}`), 200)
 	if out.Status != run.Completed || string(out.Result.Data) != `{}` {
 		t.Errorf("%+v", out)
 	}
 	s.request(subject.APIRunsStop, `{"run_id":"`+out.ID+`"}`).want(409)
 	s.post("/agents", `{"name":"plain"}`).want(201)
-	waiting := into[coordinator.Accepted](s.request(subject.APIRunsCreate, `{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`), 202)
+	waiting := into[runs.Accepted](s.request(subject.APIRunsCreate, `{"agent_name":"plain","prompt":"x","mode":"sync","wait_seconds":0}`), 202)
 	if m := s.request(subject.APIRunsStop, `{"run_id":"`+waiting.RunID+`"}`).want(200); m["status"] != "stopped" {
 		t.Errorf("%v", m)
 	}
@@ -198,7 +198,7 @@ func TestInbox(t *testing.T) {
 		}
 		told[m.Subject] = answered(t, m)
 	}
-	acc := into[coordinator.Accepted](told["answers.good"], 201)
+	acc := into[runs.Accepted](told["answers.good"], 201)
 	if m := told["answers.bad"].want(400); m["error"] != "parameter_validation_failed" {
 		t.Errorf("%v", m)
 	}

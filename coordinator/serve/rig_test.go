@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ao/coordinator"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -197,9 +198,9 @@ func into[T any](g got, status int) T {
 }
 
 // submit starts a run and gives its ids.
-func (s *stack) submit(body string, headers ...string) coordinator.Accepted {
+func (s *stack) submit(body string, headers ...string) runs.Accepted {
 	s.t.Helper()
-	return into[coordinator.Accepted](s.post("/runs", body, headers...), http.StatusCreated)
+	return into[runs.Accepted](s.post("/runs", body, headers...), http.StatusCreated)
 }
 
 // until polls a run until it has this status.

@@ -18,9 +18,12 @@ import (
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
 	"ao/coordinator/checkup"
-	"ao/coordinator/httpapi"
-	"ao/coordinator/natsapi"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/httpapi"
+	"ao/coordinator/insight/explain"
+	"ao/coordinator/insight/status"
+	"ao/coordinator/ledger"
+	"ao/coordinator/natsapi"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/httpserver"
@@ -183,7 +186,12 @@ func (c *Config) decide(l link, f *front) *coordinator.Coordinator {
 // api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
 func (c *Config) api(co *coordinator.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
-	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.Insight, h.History = co, co, co, co.Agents, co.Schemas, co, co, co.Journal
+	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History = co, co, co, co.Agents, co.Schemas, co, co.Journal
+	h.Insight = struct {
+		*explain.Explainer
+		*status.Overview
+		*ledger.Auditor
+	}{co.Explainer, co.Overview, co.Auditor}
 	h.MaxPayload, h.Registries = co.MaxPayload, co.Registries
 	h.Memory = budget.For(c.BodyMemory, co.MaxPayload+httpapi.Slack)
 	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)

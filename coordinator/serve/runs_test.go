@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/journal"
 	"ao/coordinator/runners"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/fault"
@@ -39,7 +39,7 @@ func TestSyncAnswersWithTheResult(t *testing.T) {
 	s.work(parrot, echo("tool"))
 	const sent = `{"z":1,"a":12345678901234567890.123456789,"b.c":"ü"}`
 	g := s.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":`+sent+`}`)
-	out := into[coordinator.Outcome](g, 200)
+	out := into[runs.Outcome](g, 200)
 	if out.Status != run.Completed || out.Result == nil || string(out.Result.Data) != sent || string(out.Parameters) != sent {
 		t.Fatalf("%s", g.body)
 	}
@@ -64,7 +64,7 @@ func TestAFailedRunKeepsItsResult(t *testing.T) {
 		o.Status, o.Error, o.Result.ExitCode = run.Failed, fault.New(fault.Internal, "command_failed", "no such file"), &three
 		return o
 	}, echo("tool"))
-	out := into[coordinator.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
+	out := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
 	if out.Status != run.Failed || out.Error.Code != "command_failed" || *out.Result.ExitCode != 3 {
 		t.Errorf("%+v", out)
 	}
@@ -80,7 +80,7 @@ func TestWaiting(t *testing.T) {
 	do, free := hold()
 	defer free()
 	s.work(do, echo("tool"))
-	acc := into[coordinator.Accepted](s.post("/runs", `{"agent_name":"tool","mode":"sync","wait_seconds":0}`), 202)
+	acc := into[runs.Accepted](s.post("/runs", `{"agent_name":"tool","mode":"sync","wait_seconds":0}`), 202)
 	s.until(acc.RunID, run.Running)
 	if m := s.get("/runs/" + acc.RunID + "/wait?timeout_seconds=0").want(202); m["status"] != "running" || m["run_id"] != acc.RunID {
 		t.Errorf("%v", m)
@@ -164,7 +164,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("%+v", r.Error)
 	}
 	free()
-	finished := into[coordinator.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
+	finished := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
 	if m := s.post("/runs/"+finished.ID+"/stop", "").want(409); m["status"] != "completed" || m["run_id"] != finished.ID {
 		t.Errorf("%v", m)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/agent"
@@ -183,7 +183,7 @@ func TestACheckedResultComesThrough(t *testing.T) {
 		return o
 	}, echo("tool"))
 	g := s.post("/runs", `{"agent_name":"tool","mode":"sync","output_schema_name":"numbered","parameters":{"give":`+said+`}}`)
-	out := into[coordinator.Outcome](g, 200)
+	out := into[runs.Outcome](g, 200)
 	raw, _ := json.Marshal(said)
 	want := `{"result_type":"procedural","result_text":null,"result_data":` + said + `,"exit_code":0,"schema_validation":` + validation + `,"raw_output":` + string(raw) + `}`
 	if out.Status != run.Completed || !strings.Contains(g.body, `"result":`+want) {
@@ -198,7 +198,7 @@ func TestACheckedResultComesThrough(t *testing.T) {
 		t.Errorf("events: %s", e.body)
 	}
 
-	bad := into[coordinator.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync","output_schema":`+numbered+`,"parameters":{"give":{"n":"one"}}}`), 200)
+	bad := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync","output_schema":`+numbered+`,"parameters":{"give":{"n":"one"}}}`), 200)
 	if bad.Status != run.Failed || bad.Error.Code != "OutputSchemaValidationError" || bad.Error.Message != "Output validation failed after 1 retry" {
 		t.Errorf("%s %v", bad.Status, bad.Error)
 	}
@@ -259,7 +259,7 @@ func TestRunnersAgentsHaveOutputSchemas(t *testing.T) {
 		t.Errorf("%s", got.OutputSchema)
 	}
 	for give, want := range map[string]run.Status{`{"n":1}`: run.Completed, `{}`: run.Failed} {
-		out := into[coordinator.Outcome](s.post("/runs", `{"agent_name":"counter","mode":"sync","parameters":`+give+`}`), 200)
+		out := into[runs.Outcome](s.post("/runs", `{"agent_name":"counter","mode":"sync","parameters":`+give+`}`), 200)
 		if out.Status != want {
 			t.Errorf("%s: %s %v", give, out.Status, out.Error)
 		}

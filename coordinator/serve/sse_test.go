@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/run"
@@ -95,7 +95,7 @@ func TestSyncAsAStream(t *testing.T) {
 	if got, want := strings.Join(story, ", "), "accepted, event run_start, event message, event result, event run_completed, result"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	var out coordinator.Outcome
+	var out runs.Outcome
 	if err := json.Unmarshal([]byte(last.data), &out); err != nil || out.Status != run.Completed || string(out.Result.Data) != `{"ok":true}` {
 		t.Errorf("%v %s", err, last.data)
 	}
@@ -123,7 +123,7 @@ func TestAStreamTellsOfItsOwnRun(t *testing.T) {
 	s.until(before.RunID, run.Running)
 	next, _ := s.listen("POST", "/runs", `{"session_id":"`+before.SessionID+`","prompt":"y","mode":"sync"}`, "Accept: text/event-stream")
 	first, _ := next()
-	var acc coordinator.Accepted
+	var acc runs.Accepted
 	if err := json.Unmarshal([]byte(first.data), &acc); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestLastEventID(t *testing.T) {
 		t.Fatalf("%v", first)
 	}
 	for range 3 {
-		into[coordinator.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
+		into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
 	}
 	enough := func(all []sseEvent) bool {
 		n := 0

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator"
 	"ao/coordinator/ledger"
+	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -41,18 +41,18 @@ func TestATreeIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		stop func(s *stack, top coordinator.Accepted, tree bool) got
+		stop func(s *stack, top runs.Accepted, tree bool) got
 	}{
-		{"a run over HTTP", func(s *stack, top coordinator.Accepted, tree bool) got {
+		{"a run over HTTP", func(s *stack, top runs.Accepted, tree bool) got {
 			return s.post("/runs/"+top.RunID+"/stop", fmt.Sprintf(`{"tree":%t}`, tree))
 		}},
-		{"a session over HTTP", func(s *stack, top coordinator.Accepted, tree bool) got {
+		{"a session over HTTP", func(s *stack, top runs.Accepted, tree bool) got {
 			return s.post("/sessions/"+top.SessionID+"/stop", fmt.Sprintf(`{"tree":%t}`, tree))
 		}},
-		{"a run over NATS", func(s *stack, top coordinator.Accepted, tree bool) got {
+		{"a run over NATS", func(s *stack, top runs.Accepted, tree bool) got {
 			return s.request(subject.APIRunsStop, fmt.Sprintf(`{"run_id":"%s","tree":%t}`, top.RunID, tree))
 		}},
-		{"a session over MCP", func(s *stack, top coordinator.Accepted, tree bool) got {
+		{"a session over MCP", func(s *stack, top runs.Accepted, tree bool) got {
 			body := good[stopped](s.speak(versions[1]), "stop_agent_session", fmt.Sprintf(`{"session_id":"%s","tree":%t}`, top.SessionID, tree))
 			return got{t: s.t, status: 200, body: string(marshal(s.t, body))}
 		}},
@@ -66,7 +66,7 @@ func TestATreeIsStopped(t *testing.T) {
 			grandchild := s.submit(under(child.SessionID, callsBack))
 			waits := s.submit(under(child.SessionID, `,"additional_demands":{"tags":["nowhere"]}`))
 			stranger := s.submit(holds)
-			for _, r := range []coordinator.Accepted{top, child, grandchild, stranger} {
+			for _, r := range []runs.Accepted{top, child, grandchild, stranger} {
 				s.until(r.RunID, run.Running)
 			}
 			other := s.submit(under(stranger.SessionID, ""))
@@ -102,7 +102,7 @@ func TestATreeIsStopped(t *testing.T) {
 			if r := into[run.Run](s.get("/runs/"+waits.RunID), 200); r.Error == nil || r.Error.Code != "stopped" || !strings.Contains(string(marshal(t, r.Error)), `"stopped_with":"`+top.SessionID) {
 				t.Errorf("the error of one that waited: %s", marshal(t, r.Error))
 			}
-			for _, r := range []coordinator.Accepted{stranger, other} {
+			for _, r := range []runs.Accepted{stranger, other} {
 				if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status.Final() || g.Status == run.Stopping {
 					t.Errorf("another tree's run is %s", g.Status)
 				}
@@ -155,15 +155,15 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 	s.until(child.RunID, run.Running)
 	s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`).want(200)
 
-	stopped := func(s *stack, r coordinator.Accepted) {
+	stopped := func(s *stack, r runs.Accepted) {
 		t.Helper()
 		if r := s.until(r.RunID, run.Stopped); r.RunnerID != "" || r.StartedAt != nil || r.Error == nil || r.Error.Code != "stopped" {
 			t.Errorf("%s was begun: %s", r.ID, marshal(t, r))
 		}
 	}
 	another := s.another()
-	all := []coordinator.Accepted{s.submit(under(top.SessionID, "")), s.submit(under(child.SessionID, callsBack)), another.submit(under(top.SessionID, callsBack)),
-		into[coordinator.Accepted](s.request(subject.APIRunsCreate, under(child.SessionID, "")), 201),
+	all := []runs.Accepted{s.submit(under(top.SessionID, "")), s.submit(under(child.SessionID, callsBack)), another.submit(under(top.SessionID, callsBack)),
+		into[runs.Accepted](s.request(subject.APIRunsCreate, under(child.SessionID, "")), 201),
 		s.submit(fmt.Sprintf(`{"type":"resume_session","session_id":"%s","prompt":"hold"}`, child.SessionID))}
 	all = append(all, s.submit(under(all[0].SessionID, ""))) // below what is stopped
 	for _, r := range all {
@@ -192,7 +192,7 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 		t.Errorf("the root has %d runs, want 2: it was told of something", r.Runs)
 	}
 	s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`).want(200) // stopped before; a later run of its session is no business of it
-	for _, r := range []coordinator.Accepted{goesOn, later} {
+	for _, r := range []runs.Accepted{goesOn, later} {
 		if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status != run.Running {
 			t.Errorf("%s is %s", g.ID, g.Status)
 		}
@@ -253,7 +253,7 @@ func TestATreeIsStoppedByItsOwn(t *testing.T) {
 	s.until(grandchild.RunID, run.Running)
 	for _, tt := range []struct {
 		name, token string
-		of          coordinator.Accepted
+		of          runs.Accepted
 		say         string
 	}{
 		{"its own", mine, top, "cannot do that to itself"}, {"its parent's", theirs, top, "was not started by"}, {"a stranger's", mine, stranger, "was not started by"}, {"a stranger", strange, child, "was not started by"},
@@ -265,7 +265,7 @@ func TestATreeIsStoppedByItsOwn(t *testing.T) {
 		}
 		s.speak(versions[1], tt.token).refused("stop_agent_session", `{"session_id":"`+tt.of.SessionID+`","tree":true}`, tt.say)
 	}
-	for _, r := range []coordinator.Accepted{top, child, grandchild, stranger} {
+	for _, r := range []runs.Accepted{top, child, grandchild, stranger} {
 		if g := into[run.Run](s.get("/runs/"+r.RunID), 200); g.Status != run.Running {
 			t.Errorf("%s is %s", g.ID, g.Status)
 		}

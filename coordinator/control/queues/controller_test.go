@@ -12,6 +12,7 @@ import (
 	"ao/coordinator"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/journal"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -28,10 +29,10 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"0", "1", "2", "3", "4"}
 	coordinatortest.Register(t, c, r)
-	ask := func(tag int, caller string) (coordinator.Accepted, error) {
+	ask := func(tag int, caller string) (runs.Accepted, error) {
 		return c.Submit(t.Context(), fmt.Appendf(nil, `{"agent_name":"a","additional_demands":{"tags":["%d"]}}`, tag), caller, "")
 	}
-	var all []coordinator.Accepted
+	var all []runs.Accepted
 	for tag := range 2 {
 		a, err := ask(tag, "x")
 		if err != nil {
@@ -46,7 +47,7 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another caller: %v", err)
 	}
-	lane := func(a coordinator.Accepted) string {
+	lane := func(a runs.Accepted) string {
 		return coordinatortest.Active(t, c, a.RunID, "is queued", coordinatortest.IsQueued).Lane
 	}
 	idle, waiting := lane(all[0]), []string{lane(all[1]), lane(other)}

@@ -1,4 +1,5 @@
-package coordinator
+// Package status tells how everything stands, in little. It writes nothing.
+package status
 
 import (
 	"cmp"
@@ -8,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/insight/explain"
 	"ao/coordinator/journal"
-	"ao/coordinator/runners"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
@@ -25,7 +26,7 @@ type Status struct {
 	Lanes    []LaneStatus   `json:"lanes"`  // the longest first
 	Unqueued Waiting        `json:"not_queued"`
 	Runners  map[string]int `json:"runners"` // by status
-	Slots    Slots          `json:"slots"`   // of runners that are online
+	Slots    explain.Slots  `json:"slots"`   // of runners that are online
 	Pending  int            `json:"max_pending"`
 }
 
@@ -55,39 +56,39 @@ func waitingIn(l journal.Line) Waiting {
 type LaneStatus struct {
 	Lane string `json:"lane"`
 	Waiting
-	Wants  *Wanted `json:"wants"`
-	Served bool    `json:"served"` // an online runner takes from it
+	Wants  *explain.Wanted `json:"wants"`
+	Served bool            `json:"served"` // an online runner takes from it
 }
 
-// overview tells how everything stands. It writes nothing.
-type overview struct {
-	history interface {
+// Overview tells how everything stands.
+type Overview struct {
+	History interface {
 		Seq() uint64
 		Totals() journal.Totals
 		Counts() (waiting, begun, ended int)
 		Begun(f func(journal.Active) bool)
 		Lines() (lanes []journal.Line, apart journal.Line)
 	}
-	past    interface{ Own(ctx context.Context) }
-	runners interface {
+	Past    interface{ Own(ctx context.Context) }
+	Runners interface {
 		Base() map[string]fleet.Want
 		LaneMatches(lane string, w fleet.Want) bool
 	}
-	queues interface {
+	Queues interface {
 		Wants() map[string]fleet.Want
 	}
-	members func() []runners.Member
-	began   time.Time
-	most    int // runs that may wait
+	Members func() []fleet.Member
+	Began   time.Time
+	Most    int // runs that may wait
 }
 
 // Status tells how everything stands.
-func (o *overview) Status(ctx context.Context) Status {
-	o.past.Own(ctx)
-	s := Status{At: time.Now().UTC(), Since: o.began.UTC(), Sequence: o.history.Seq(), Totals: o.history.Totals(), Runners: map[string]int{}, Pending: o.most}
-	s.Runs.Pending, _, s.Runs.Ended = o.history.Counts()
+func (o *Overview) Status(ctx context.Context) Status {
+	o.Past.Own(ctx)
+	s := Status{At: time.Now().UTC(), Since: o.Began.UTC(), Sequence: o.History.Seq(), Totals: o.History.Totals(), Runners: map[string]int{}, Pending: o.Most}
+	s.Runs.Pending, _, s.Runs.Ended = o.History.Counts()
 	busy := map[string]int{}
-	o.history.Begun(func(a journal.Active) bool {
+	o.History.Begun(func(a journal.Active) bool {
 		if a.OfferSeq == 0 {
 			busy[a.Claim.RunnerID]++
 		}
@@ -101,10 +102,10 @@ func (o *overview) Status(ctx context.Context) Status {
 		}
 		return true
 	})
-	lanes, unqueued := o.history.Lines()
+	lanes, unqueued := o.History.Lines()
 	s.Unqueued = waitingIn(unqueued)
-	wants := o.queues.Wants() // in use, or that a runner takes from
-	maps.Copy(wants, o.runners.Base())
+	wants := o.Queues.Wants() // in use, or that a runner takes from
+	maps.Copy(wants, o.Runners.Base())
 	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
 		w, ok := wants[l.Lane]
@@ -112,14 +113,14 @@ func (o *overview) Status(ctx context.Context) Status {
 			w = baseWant(l.Lane)
 		}
 		delete(wants, l.Lane)
-		served := w.Lane() == l.Lane && o.runners.LaneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
-		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), wanted(w), served})
+		served := w.Lane() == l.Lane && o.Runners.LaneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
+		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), explain.WantedOf(w), served})
 	}
 	for lane, w := range wants {
-		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, wanted(w), o.runners.LaneMatches(lane, w)})
+		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.LaneMatches(lane, w)})
 	}
 	slices.SortFunc(s.Lanes, func(a, b LaneStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Lane, b.Lane)) })
-	for _, m := range o.members() {
+	for _, m := range o.Members() {
 		if m.Status == fleet.Left {
 			continue
 		}

@@ -1,4 +1,5 @@
-package coordinator
+// Package metrics counts what happens, and looks at how things stand when somebody asks for metrics. It writes nothing.
+package metrics
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"ao/coordinator/insight/status"
 	"ao/coordinator/journal"
 	"ao/coordinator/runners"
 	"ao/nats/bus"
@@ -23,47 +25,50 @@ const meteredRunners = 500
 // patienceOfLooks is how long NATS is waited for when somebody asks for metrics.
 const patienceOfLooks = time.Second
 
-// scrapes are what is looked at whenever somebody asks for metrics.
-type scrapes struct {
-	metrics *metric.Registry
-	stream  interface {
+// Scrapes are what is looked at whenever somebody asks for metrics.
+type Scrapes struct {
+	Metrics *metric.Registry
+	Stream  interface {
 		Connected() bool
 		StreamState(ctx context.Context, stream string) (bus.State, error)
 	}
-	backups interface {
+	Backups interface {
 		Get(ctx context.Context, key string) (value []byte, rev uint64, err error)
 	}
-	history interface {
+	History interface {
 		Kept() (runs, sessions int)
 		Debts() journal.Debts
 		Seq() uint64
 		Stats() journal.Stats
 		Behind(last uint64) (records uint64, age time.Duration)
 	}
-	status  func(context.Context) Status
-	members func() []runners.Member
-	views   func() []runners.View
-	agents  interface {
+	Status  func(context.Context) status.Status
+	Members func() []fleet.Member
+	Views   func() []runners.View
+	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.Bad
 	}
-	profileOf func(agent string) string // which its runs have; empty: any
-	ready     func() error
-	lanes     interface{ InUse() int }
-	pending   int // runs that may wait
-	most      int // queues that may be in use
-	tally     *tally
+	ProfileOf func(agent string) string // which its runs have; empty: any
+	Ready     func() error
+	Lanes     interface{ InUse() int }
+	Pending   int // runs that may wait
+	Most      int // queues that may be in use
+	Tally     interface {
+		MeetProfiles(all []string)
+		MeetAgent(name, kind string, profiles []string)
+	}
 }
 
-// begin has all of them looked at until end is called.
-func (o *scrapes) begin() (end func()) {
-	if o.metrics == nil {
+// Begin has all of them looked at until end is called.
+func (o *Scrapes) Begin() (end func()) {
+	if o.Metrics == nil {
 		return func() {}
 	}
 	looks := []func() func(*metric.Scrape){o.seeRuns, o.seeRunners, o.seeDebts, o.seeFold, o.seeStreams}
-	ends := []func(){o.metrics.BeforeScrape(o.meet)}
+	ends := []func(){o.Metrics.BeforeScrape(o.meet)}
 	for _, look := range looks {
-		ends = append(ends, o.metrics.AtScrape(look()))
+		ends = append(ends, o.Metrics.AtScrape(look()))
 	}
 	return func() {
 		for _, f := range ends {
@@ -74,29 +79,29 @@ func (o *scrapes) begin() (end func()) {
 
 // meet has the counters of every agent and profile that is known stand at 0 before anything happens to them: a counter that is first seen
 // at 20 has had no increase for who watches it.
-func (o *scrapes) meet() {
-	agents, err := o.agents.Agents("")
+func (o *Scrapes) meet() {
+	agents, err := o.Agents.Agents("")
 	if err != nil { // not read yet
 		return
 	}
 	profiles := map[string][]string{} // by their type
-	for _, m := range o.members() {
+	for _, m := range o.Members() {
 		if of := profiles[m.ExecutorType]; !slices.Contains(of, m.ExecutorProfile) {
 			profiles[m.ExecutorType] = append(of, m.ExecutorProfile)
 		}
 	}
 	for _, all := range profiles {
-		o.tally.meetProfiles(all)
+		o.Tally.MeetProfiles(all)
 	}
 	for _, b := range agents {
 		name, of := b.Name, profiles[b.Type]
 		if len(agents) > meteredAgents { // the places are for those that run
 			name = metric.Other
 		}
-		if one := o.profileOf(b.Name); one != "" {
+		if one := o.ProfileOf(b.Name); one != "" {
 			of = []string{one}
 		}
-		o.tally.meetAgent(name, b.Type, of)
+		o.Tally.MeetAgent(name, b.Type, of)
 	}
 }
 
@@ -117,8 +122,8 @@ func unix(at time.Time) float64 {
 }
 
 // lastBackup is when the last backup was begun, zero: there was none; known: NATS has said so.
-func (o *scrapes) lastBackup(ctx context.Context) (at time.Time, known bool, err error) {
-	text, _, err := o.backups.Get(ctx, subject.LastBackup)
+func (o *Scrapes) lastBackup(ctx context.Context) (at time.Time, known bool, err error) {
+	text, _, err := o.Backups.Get(ctx, subject.LastBackup)
 	if errors.Is(err, bus.ErrNone) {
 		return at, true, nil
 	}
@@ -136,8 +141,8 @@ func number(yes bool) float64 {
 }
 
 // seeRuns shows what runs there are, and where they wait.
-func (o *scrapes) seeRuns() func(*metric.Scrape) {
-	r := o.metrics
+func (o *Scrapes) seeRuns() func(*metric.Scrape) {
+	r := o.Metrics
 	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+same, "state")
 	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); beyond it new ones get 429.")
 	depth := r.Gauge("ao_lane_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+same, "lane")
@@ -152,11 +157,11 @@ func (o *scrapes) seeRuns() func(*metric.Scrape) {
 	at, cancel := context.WithCancel(context.Background())
 	cancel() // a look waits for nothing
 	return func(s *metric.Scrape) {
-		now := o.status(at)
+		now := o.Status(at)
 		for state, n := range map[string]int{"pending": now.Runs.Pending, "claimed": now.Runs.Claimed, "running": now.Runs.Running, "stopping": now.Runs.Stopping, "ended": now.Runs.Ended} {
 			s.Set(runs, float64(n), state)
 		}
-		s.Set(limit, float64(o.pending))
+		s.Set(limit, float64(o.Pending))
 		for _, l := range now.Lanes {
 			s.Set(depth, float64(l.Runs), l.Lane)
 			s.Set(oldest, secondsSince(l.Oldest), l.Lane)
@@ -164,19 +169,19 @@ func (o *scrapes) seeRuns() func(*metric.Scrape) {
 		}
 		s.Set(unqueued, float64(now.Unqueued.Runs))
 		s.Set(apart, secondsSince(now.Unqueued.Oldest))
-		s.Set(lanes, float64(o.lanes.InUse()))
-		s.Set(most, float64(o.most))
+		s.Set(lanes, float64(o.Lanes.InUse()))
+		s.Set(most, float64(o.Most))
 		for _, status := range []string{fleet.Online, fleet.Stale, fleet.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)
 		}
-		_, all := o.history.Kept()
+		_, all := o.History.Kept()
 		s.Set(sessions, float64(all))
 	}
 }
 
 // seeRunners shows the slots of the runners that are there, and what agents there are.
-func (o *scrapes) seeRunners() func(*metric.Scrape) {
-	r := o.metrics
+func (o *Scrapes) seeRunners() func(*metric.Scrape) {
+	r := o.Metrics
 	labels := []string{"runner", "host", "profile"}
 	slots := r.Gauge("ao_runner_slots", "How many runs an online runner may have at once."+same, labels...)
 	busy := r.Gauge("ao_runner_slots_busy", "How many of these slots are taken."+same, labels...)
@@ -184,7 +189,7 @@ func (o *scrapes) seeRunners() func(*metric.Scrape) {
 	agents := r.Gauge("ao_agents", "Agents, by status; broken: files that could not be read, here or at a runner.", "status")
 	return func(s *metric.Scrape) {
 		more, silent := [2]int{}, map[string]float64{}
-		for i, v := range o.views() {
+		for i, v := range o.Views() {
 			silent[v.ExecutorProfile] = max(silent[v.ExecutorProfile], secondsSince(&v.LastHeartbeat))
 			switch {
 			case v.Status != fleet.Online:
@@ -205,8 +210,8 @@ func (o *scrapes) seeRunners() func(*metric.Scrape) {
 				s.Set(heard, v, profile)
 			}
 		}
-		count := map[string]int{"active": 0, "inactive": 0, "broken": len(o.agents.BrokenAgents())}
-		all, _ := o.agents.Agents("")
+		count := map[string]int{"active": 0, "inactive": 0, "broken": len(o.Agents.BrokenAgents())}
+		all, _ := o.Agents.Agents("")
 		for _, a := range all {
 			count[a.Status]++
 		}
@@ -217,15 +222,15 @@ func (o *scrapes) seeRunners() func(*metric.Scrape) {
 }
 
 // seeDebts shows what is owed to parents and to receivers of callbacks.
-func (o *scrapes) seeDebts() func(*metric.Scrape) {
-	r := o.metrics
+func (o *Scrapes) seeDebts() func(*metric.Scrape) {
+	r := o.Metrics
 	owed := r.Gauge("ao_callbacks_owed", "Ended runs that their parent session is yet to be told of."+same)
 	oldest := r.Gauge("ao_callbacks_owed_oldest_seconds", "How long the one that ended first has been owed; it waits as long as its parent has something under way. 0: nothing is owed."+same)
 	hooks := r.Gauge("ao_webhooks_owed", "HTTP callbacks with tries left."+same)
 	overdue := r.Gauge("ao_webhooks_overdue_seconds", "How long the next try of an HTTP callback is overdue; 0 where none is."+same)
 	dead := r.Gauge("ao_webhooks_dead", "HTTP callbacks that were given up; GET /callbacks?status=dead lists them."+same)
 	return func(s *metric.Scrape) {
-		d := o.history.Debts()
+		d := o.History.Debts()
 		s.Set(owed, float64(d.Children))
 		s.Set(oldest, secondsSince(&d.Oldest))
 		s.Set(hooks, float64(d.Webhooks))
@@ -235,15 +240,15 @@ func (o *scrapes) seeDebts() func(*metric.Scrape) {
 }
 
 // seeFold shows what the fold has read, and whether requests can be served.
-func (o *scrapes) seeFold() func(*metric.Scrape) {
-	r := o.metrics
+func (o *Scrapes) seeFold() func(*metric.Scrape) {
+	r := o.Metrics
 	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
 	seq := r.Gauge("ao_fold_sequence", "Sequence of the newest record of the history that this coordinator has read.")
 	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, ignored (late, twice or without a key, which is normal), unknown (of a newer version) or unreadable.", "result")
 	return func(s *metric.Scrape) {
-		s.Set(ready, number(o.ready() == nil))
-		s.Set(seq, float64(o.history.Seq()))
-		n := o.history.Stats()
+		s.Set(ready, number(o.Ready() == nil))
+		s.Set(seq, float64(o.History.Seq()))
+		n := o.History.Stats()
 		for result, v := range map[string]uint64{"applied": n.Applied, "ignored": n.Ignored, "unknown": n.Unknown, "unreadable": n.Unreadable} {
 			s.Set(records, float64(v), result)
 		}
@@ -251,8 +256,8 @@ func (o *scrapes) seeFold() func(*metric.Scrape) {
 }
 
 // seeStreams shows how full the streams are, and how far the fold is behind. Where NATS does not say so at once, nothing is shown.
-func (o *scrapes) seeStreams() func(*metric.Scrape) {
-	r := o.metrics
+func (o *Scrapes) seeStreams() func(*metric.Scrape) {
+	r := o.Metrics
 	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what publishers left and was refused."+same, "stream")
 	size := r.Gauge("ao_stream_bytes", "Bytes in a stream."+same, "stream")
 	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be written to it; EVENTS lets go of its oldest."+same, "stream")
@@ -261,7 +266,7 @@ func (o *scrapes) seeStreams() func(*metric.Scrape) {
 	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix time; 0: never."+same)
 	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected}
 	return func(s *metric.Scrape) {
-		if !o.stream.Connected() {
+		if !o.Stream.Connected() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patienceOfLooks)
@@ -270,7 +275,7 @@ func (o *scrapes) seeStreams() func(*metric.Scrape) {
 		var g errgroup.Group
 		for i, name := range streams {
 			g.Go(func() (err error) {
-				states[i], err = o.stream.StreamState(ctx, name)
+				states[i], err = o.Stream.StreamState(ctx, name)
 				return err
 			})
 		}
@@ -294,7 +299,7 @@ func (o *scrapes) seeStreams() func(*metric.Scrape) {
 			}
 		}
 		if st := states[0]; !st.Created.IsZero() {
-			n, old := o.history.Behind(st.Last)
+			n, old := o.History.Behind(st.Last)
 			s.Set(behind, float64(n))
 			s.Set(lag, old.Seconds())
 		}

@@ -1,4 +1,5 @@
-package coordinator
+// Package explain tells why a run waits, or why it ended so. It writes nothing.
+package explain
 
 import (
 	"context"
@@ -6,7 +7,6 @@ import (
 	"time"
 
 	"ao/coordinator/journal"
-	"ao/coordinator/runners"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -58,49 +58,52 @@ const (
 	StepLeftOut       = "left_out" // the story is too long
 )
 
-// explainer tells why runs wait, and why they ended so. It writes nothing.
-type explainer struct {
-	source
-	history interface {
-		Seq() uint64
-		Trace(ctx context.Context, id string) (journal.Trace, error)
-		Active(id string) (journal.Active, bool)
-		Open(session string) []journal.Active
-		Home(session string) run.Demands
-		Ahead(id string) (n int, since time.Time, ok bool)
-		Begun(f func(journal.Active) bool)
-	}
-	past    interface{ Current(ctx context.Context) }
-	runners interface {
+// History is the fold, as far as explanations go.
+type History interface {
+	Seq() uint64
+	Trace(ctx context.Context, id string) (journal.Trace, error)
+	Active(id string) (journal.Active, bool)
+	Open(session string) []journal.Active
+	Home(session string) run.Demands
+	Ahead(id string) (n int, since time.Time, ok bool)
+	Begun(f func(journal.Active) bool)
+}
+
+// Explainer tells why runs wait, and why they ended so.
+type Explainer struct {
+	Source
+	History History
+	Past    interface{ Current(ctx context.Context) }
+	Runners interface {
 		Matches(w fleet.Want) bool
 	}
-	queues interface {
+	Queues interface {
 		HasRoom(w fleet.Want, caller string) bool
 	}
-	waits interface {
+	Waits interface {
 		Want(a journal.Active) fleet.Want
 		UnmatchedSince(id, lane string) (time.Time, bool)
 	}
-	heard interface {
+	Heard interface {
 		Of(key string) (heard, ends time.Time, ok bool)
 	}
-	members func() []runners.Member
-	parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent
-	ready   func() error
-	noMatch time.Duration // after so long a run fails that no online runner matches
-	most    int           // queues of demands
+	Members func() []fleet.Member
+	Parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent
+	Ready   func() error
+	NoMatch time.Duration // after so long a run fails that no online runner matches
+	Most    int           // queues of demands
 }
 
 // Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are not shown: it may
 // read itself and what is below it, no more. An unknown id is NotFound. While NATS is away it tells what is known here.
-func (x *explainer) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
+func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explanation, error) {
 	for tries := 1; ; tries++ {
-		known := x.history.Seq()
-		t, err := x.history.Trace(ctx, id)
+		known := x.History.Seq()
+		t, err := x.History.Trace(ctx, id)
 		if err == nil && tries == 1 && !t.Run.Status.Final() { // it may be old; an end never changes
-			x.past.Current(ctx)
-			known = x.history.Seq()
-			t, err = x.history.Trace(ctx, id)
+			x.Past.Current(ctx)
+			known = x.History.Seq()
+			t, err = x.History.Trace(ctx, id)
 		}
 		if err != nil {
 			return Explanation{}, err
@@ -113,12 +116,12 @@ func (x *explainer) Explain(ctx context.Context, id string, inside bool) (Explan
 }
 
 // account explains a run by what the index had of it when it had read as far as known. Not whole: the run has ended meanwhile.
-func (x *explainer) account(ctx context.Context, t journal.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
+func (x *Explainer) account(ctx context.Context, t journal.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
 	r := t.Run
 	e = Explanation{
 		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt, MaxAttempts: max(1, r.MaxAttempts),
 	}
-	n := narrator{source: x.source, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
+	n := narrator{Source: x.Source, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
 	e.Story, err = n.tell(ctx)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable || ctx.Err() != nil {
 		return Explanation{}, false, err
@@ -126,7 +129,7 @@ func (x *explainer) account(ctx context.Context, t journal.Trace, known uint64, 
 	if err != nil {
 		e.Incomplete = "NATS does not answer, so records of the run could not be read"
 	}
-	a, live := x.history.Active(r.ID)
+	a, live := x.History.Active(r.ID)
 	if live && !r.Status.Final() {
 		e.WaitsFor, e.Summary = x.obstacle(r, a, inside)
 	} else {

@@ -1,4 +1,4 @@
-package coordinator
+package explain
 
 import (
 	"context"
@@ -28,13 +28,13 @@ func (n *narrator) rejections(ctx context.Context) (steps []Step, err error) {
 func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Step, err error) {
 	told := 0
 	for after, read := uint64(0), 0; read < storyEvents && told < storyEvents; read += storyPage {
-		page, err := n.records.Events(ctx, filter, after, storyPage)
+		page, err := n.Records.Events(ctx, filter, after, storyPage)
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range page {
 			after = m.Seq
-			for _, e := range n.told(m) {
+			for _, e := range n.Told(m) {
 				if e.Type != run.EventMessage {
 					continue
 				}

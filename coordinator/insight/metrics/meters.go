@@ -1,4 +1,4 @@
-package coordinator
+package metrics
 
 import (
 	"regexp"
@@ -23,9 +23,9 @@ var watchedReasons = []string{dispatch.CodeUnmatched, run.CodeDisconnected}
 // same ends the help of what every coordinator counts from the stream.
 const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
 
-// meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the journal is told by one goroutine, in the
+// Meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the journal is told by one goroutine, in the
 // order of the stream.
-type meters struct {
+type Meters struct {
 	*tally
 	*timings
 	*troubles
@@ -65,9 +65,9 @@ type outcome struct {
 // ways are the times that runs of a type take.
 type ways struct{ unqueued, queued, execution, whole *metric.Histogram }
 
-// newMeters makes the meters of a coordinator; profileOf says of which profile a runner is, empty: not known.
-func newMeters(r *metric.Registry, profileOf func(runner string) string) meters {
-	return meters{newTally(r, profileOf), newTimings(r), newTroubles(r)}
+// New makes the meters of a coordinator; profileOf says of which profile a runner is, empty: not known.
+func New(r *metric.Registry, profileOf func(runner string) string) Meters {
+	return Meters{newTally(r, profileOf), newTimings(r), newTroubles(r)}
 }
 
 func newTally(r *metric.Registry, profileOf func(runner string) string) *tally {
@@ -117,8 +117,8 @@ func newTroubles(r *metric.Registry) *troubles {
 	return m
 }
 
-// meetAgent makes the counters of an agent whose runs these profiles may have.
-func (m *tally) meetAgent(name, kind string, profiles []string) {
+// MeetAgent makes the counters of an agent whose runs these profiles may have.
+func (m *tally) MeetAgent(name, kind string, profiles []string) {
 	m.accepted.Of([2]string{name, kind})
 	for _, status := range []run.Status{run.Completed, run.Failed, run.Stopped} {
 		m.ended.Of(outcome{name, none, status})
@@ -128,8 +128,8 @@ func (m *tally) meetAgent(name, kind string, profiles []string) {
 	}
 }
 
-// meetProfiles makes the counters of profiles.
-func (m *tally) meetProfiles(profiles []string) {
+// MeetProfiles makes the counters of profiles.
+func (m *tally) MeetProfiles(profiles []string) {
 	for _, p := range profiles {
 		m.begun.Of(p)
 	}
@@ -165,8 +165,8 @@ func remember(profileOf func(string) string) func(string) string {
 	}
 }
 
-// step counts a step of a run.
-func (m meters) step(s journal.Step) {
+// Step counts a step of a run.
+func (m Meters) Step(s journal.Step) {
 	m.tally.step(s)
 	m.timings.step(s)
 	if s.Kind == journal.Ended && s.Status == run.Failed {
@@ -235,8 +235,8 @@ func (m *troubles) Mismatch() {
 	}
 }
 
-// posted counts a try of an HTTP callback.
-func (m *troubles) posted(status string) {
+// Posted counts a try of an HTTP callback.
+func (m *troubles) Posted(status string) {
 	if m != nil {
 		m.tried.Of(status).Inc()
 	}

@@ -1,4 +1,4 @@
-package coordinator
+package explain
 
 import (
 	"fmt"
@@ -58,12 +58,12 @@ const (
 )
 
 // obstacle is what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
-func (x *explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obstacle, sentence string) {
+func (x *Explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obstacle, sentence string) {
 	if inside {
 		defer func() { o.Runners, o.More = nil, 0 }()
 	}
 	now := time.Now()
-	if err := x.ready(); err != nil {
+	if err := x.Ready(); err != nil {
 		say := fault.Of(err).Message
 		return &Obstacle{Reason: WaitsForCoordinator, Message: say}, fmt.Sprintf("It is %s; this coordinator is not ready: %s.", r.Status, say)
 	}
@@ -73,7 +73,7 @@ func (x *explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obsta
 	if a.Stopping {
 		return &Obstacle{Reason: WaitsForStop}, "It is being stopped: no further attempt follows."
 	}
-	open := x.history.Open(r.SessionID)
+	open := x.History.Open(r.SessionID)
 	if i := slices.IndexFunc(open, func(o journal.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
 		first := open[0]
 		return &Obstacle{Reason: WaitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
@@ -83,17 +83,17 @@ func (x *explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obsta
 		until := a.NotBefore.UTC()
 		return &Obstacle{Reason: WaitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
 	}
-	w := x.waits.Want(a)
-	if !x.runners.Matches(w) {
+	w := x.Waits.Want(a)
+	if !x.Runners.Matches(w) {
 		return x.unmatched(r, a, w, now, inside)
 	}
 	return x.waiting(r, a, w, now)
 }
 
 // underway is a run that a runner has.
-func (x *explainer) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
+func (x *Explainer) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
-	if heard, lease, ok := x.heard.Of(a.Key); ok {
+	if heard, lease, ok := x.Heard.Of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
 	}
 	began := a.Claim.At
@@ -133,11 +133,11 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched is a run that no online runner could take.
-func (x *explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
+func (x *Explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
 	all := x.candidates(w)
-	o := &Obstacle{Reason: WaitsForMatch, Wants: wanted(w), Runners: all.all, More: all.more}
+	o := &Obstacle{Reason: WaitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
-	if home := x.history.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
+	if home := x.History.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
 		return one.Status == fleet.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
 	}) {
 		o.Reason = WaitsForHost
@@ -155,8 +155,8 @@ func (x *explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now tim
 		}
 	}
 	say += x.parted(a.Spec)
-	if since, ok := x.waits.UnmatchedSince(r.ID, w.Lane()); ok {
-		until := since.Add(x.noMatch).UTC()
+	if since, ok := x.Waits.UnmatchedSince(r.ID, w.Lane()); ok {
+		until := since.Add(x.NoMatch).UTC()
 		since = since.UTC()
 		o.Since, o.Until = &since, &until
 		say += fmt.Sprintf(". It fails in %s if that stays so", span(until.Sub(now)))
@@ -165,20 +165,20 @@ func (x *explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now tim
 }
 
 // waiting is a run that some online runner could take.
-func (x *explainer) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
+func (x *Explainer) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
-		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: wanted(w)}
-		if !x.queues.HasRoom(w, a.Spec.Caller) {
+		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: WantedOf(w)}
+		if !x.Queues.HasRoom(w, a.Spec.Caller) {
 			o.Reason = WaitsForLane
-			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", x.most)
+			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", x.Most)
 		}
 		return o, "It is its turn, and a coordinator queues it in a moment."
 	}
 	all := x.candidates(w)
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
-	o := &Obstacle{Reason: WaitsForSlot, Lane: a.Lane, Wants: wanted(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
+	o := &Obstacle{Reason: WaitsForSlot, Lane: a.Lane, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
 	say := ""
-	if n, since, ok := x.history.Ahead(r.ID); ok {
+	if n, since, ok := x.History.Ahead(r.ID); ok {
 		o.Ahead, o.Since = &n, &since
 		say = fmt.Sprintf("; %s before it in lane %s, where it waits for %s", are(n, "run"), a.Lane, span(now.Sub(since)))
 	}
@@ -190,8 +190,8 @@ func (x *explainer) waiting(r run.Run, a journal.Active, w fleet.Want, now time.
 	return o, "It waits for a free slot: " + full + say + "."
 }
 
-// wanted is a want as readers see it: hashes of definitions say nothing to them.
-func wanted(w fleet.Want) *Wanted {
+// WantedOf is a want as readers see it: hashes of definitions say nothing to them.
+func WantedOf(w fleet.Want) *Wanted {
 	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname, ProjectDir: w.ProjectDir, Tags: w.Tags}, fleet.Names(w.Agents)}
 }
 
@@ -213,21 +213,21 @@ func differs(all []Mismatch) string {
 	return say
 }
 
-// waitingFor says why a run waits; nothing for one that doesn't.
-func (x *explainer) waitingFor(r run.Run) string {
-	a, ok := x.history.Active(r.ID)
+// WaitingFor says why a run waits; nothing for one that doesn't.
+func (x *Explainer) WaitingFor(r run.Run) string {
+	a, ok := x.History.Active(r.ID)
 	if r.Status != run.Pending || !ok {
 		return ""
 	}
-	if open := x.history.Open(r.SessionID); len(open) > 0 && open[0].Spec.ID != r.ID {
+	if open := x.History.Open(r.SessionID); len(open) > 0 && open[0].Spec.ID != r.ID {
 		return fmt.Sprintf("its turn: run %s of the session comes first", open[0].Spec.ID)
 	}
 	if a.NotBefore.After(time.Now()) {
 		return fmt.Sprintf("its next attempt: number %d is queued after a pause, at %s", a.Next(), a.NotBefore.UTC().Format(time.RFC3339))
 	}
-	if w := x.waits.Want(a); !x.runners.Matches(w) {
+	if w := x.Waits.Want(a); !x.Runners.Matches(w) {
 		why := x.parted(a.Spec)
-		if home := x.history.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
+		if home := x.History.Home(a.Spec.SessionID); home.Hostname != "" && a.Spec.Type == run.Resume {
 			why = fmt.Sprintf(" (the model side of its session is on host %q alone: start a worker there, or a new session)", home.Hostname)
 		}
 		return fmt.Sprintf("a runner: none online matches %s%s", describe(w), why)
@@ -236,11 +236,11 @@ func (x *explainer) waitingFor(r run.Run) string {
 }
 
 // parted says of a run that waits for its agent's runners that they have all left; nothing where they have not.
-func (x *explainer) parted(s *run.Spec) string {
+func (x *Explainer) parted(s *run.Spec) string {
 	if s.Owner == "" {
 		return ""
 	}
-	left, until, ok := x.parting(s.Agent)
+	left, until, ok := x.Parting(s.Agent)
 	if !ok {
 		return ""
 	}

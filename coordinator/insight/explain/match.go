@@ -1,4 +1,4 @@
-package coordinator
+package explain
 
 import (
 	"cmp"
@@ -88,15 +88,15 @@ type crowd struct {
 }
 
 // candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
-func (x *explainer) candidates(w fleet.Want) (all crowd) {
+func (x *Explainer) candidates(w fleet.Want) (all crowd) {
 	holders := map[string][]Holder{}
-	x.history.Begun(func(a journal.Active) bool {
+	x.History.Begun(func(a journal.Active) bool {
 		if a.OfferSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
 			holders[a.Claim.RunnerID] = append(holders[a.Claim.RunnerID], Holder{a.Spec.ID, a.Spec.Agent, a.Claim.At.UTC()})
 		}
 		return true
 	})
-	for _, m := range x.members() {
+	for _, m := range x.Members() {
 		if m.Status == fleet.Left {
 			continue
 		}

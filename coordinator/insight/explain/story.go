@@ -1,4 +1,4 @@
-package coordinator
+package explain
 
 import (
 	"cmp"
@@ -32,21 +32,21 @@ const (
 	detailLength  = 300 // characters
 )
 
-// source is where the records of stories are.
-type source struct {
-	records interface {
+// Source is where the records of stories are.
+type Source struct {
+	Records interface {
 		Get(ctx context.Context, seq uint64) (bus.Message, error)
 		Last(ctx context.Context, subj string) (bus.Message, error)
 		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
 		Events(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
 	}
-	key  func(run string, attempt int) string
-	told func(bus.Message) []run.Event // the events that a message of EVENTS holds
+	Key  func(run string, attempt int) string
+	Told func(bus.Message) []run.Event // the events that a message of EVENTS holds
 }
 
 // narrator reads the records of one run, by their own subjects, and tells what they say: never a key, a nonce, or what a result holds.
 type narrator struct {
-	source
+	Source
 	t    journal.Trace
 	upTo uint64 // what the index had read when it gave t
 
@@ -77,11 +77,11 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	g.SetLimit(storyReaders)
 	whole, skipped := ends(n.t.Whole, storyWhole)
 	for _, seq := range whole {
-		n.read(g, func() (bus.Message, error) { return n.records.Get(ctx, seq) }, n.whole)
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, seq) }, n.whole)
 	}
 	overstepped := r.Error != nil && r.Error.Code == journal.CodeOverstep // from that record on nothing is read
 	if overstepped {
-		n.read(g, func() (bus.Message, error) { return n.records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, StepFailed, say(r.Error)) })
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, StepFailed, say(r.Error)) })
 	}
 	attempts := make([]int, max(1, r.Attempt))
 	for i := range attempts {
@@ -89,9 +89,9 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	}
 	kept, leftOut := ends(attempts, storyAttempts)
 	for _, at := range kept {
-		key := n.key(r.ID, at)
+		key := n.Key(r.ID, at)
 		last := func(subj string, say func(int, bus.Message)) {
-			n.read(g, func() (bus.Message, error) { return n.records.Last(ctx, subj) }, func(m bus.Message) {
+			n.read(g, func() (bus.Message, error) { return n.Records.Last(ctx, subj) }, func(m bus.Message) {
 				if !overstepped || m.Seq < n.t.End {
 					n.keyed[at] = append(n.keyed[at], keyed{m, say})
 				}
@@ -106,16 +106,16 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 		}
 		last(subject.Ended(part, r.ID, key), n.end)
 	}
-	n.read(g, func() (bus.Message, error) { return n.records.Last(ctx, subject.Stopping(part, r.ID)) }, n.stop)
+	n.read(g, func() (bus.Message, error) { return n.Records.Last(ctx, subject.Stopping(part, r.ID)) }, n.stop)
 	if n.t.Turn != 0 {
-		n.read(g, func() (bus.Message, error) { return n.records.Get(ctx, n.t.Turn+1) }, n.callback)
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Turn+1) }, n.callback)
 	}
 	if r.Type == run.Resume { // a callback turn's record stands right behind its first one
-		n.read(g, func() (bus.Message, error) { return n.records.Get(ctx, n.t.Whole[0]+1) }, n.tells)
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Whole[0]+1) }, n.tells)
 	}
 	if r.CallbackURL != "" && r.Status.Final() {
 		n.readAll(g, func() ([]bus.Message, error) {
-			return n.records.Records(ctx, subject.NotifiedOf(part, r.ID), n.t.Whole[0], storyHooks)
+			return n.Records.Records(ctx, subject.NotifiedOf(part, r.ID), n.t.Whole[0], storyHooks)
 		}, n.hooks)
 	}
 	var rejected []Step

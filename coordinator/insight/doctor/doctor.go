@@ -1,4 +1,5 @@
-package coordinator
+// Package doctor looks over what a coordinator sees. It writes nothing.
+package doctor
 
 import (
 	"cmp"
@@ -12,7 +13,6 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/journal"
-	"ao/coordinator/runners"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -25,39 +25,39 @@ import (
 // few is how many of one kind a finding names.
 const few = 5
 
-// doctor looks over what a coordinator sees. It writes nothing.
-type doctor struct {
-	nats interface {
+// Doctor looks over what a coordinator sees.
+type Doctor struct {
+	NATS interface {
 		Storage() error
 		Standing(ctx context.Context) (bus.Standing, error)
 		Survey(ctx context.Context, subj string, within time.Duration) ([][]byte, error)
 	}
-	history interface {
+	History interface {
 		Counts() (waiting, begun, ended int)
 		Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error)
 	}
-	past    interface{ Own(ctx context.Context) }
-	members func() []runners.Member
-	agents  interface {
+	Past    interface{ Own(ctx context.Context) }
+	Members func() []fleet.Member
+	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.Bad
 	}
-	waits   interface{ Lonely() map[string]time.Time }
-	ready   func() error
-	noMatch time.Duration // after so long a run fails that no online runner matches
-	most    int           // runs that may wait
+	Waits   interface{ Lonely() map[string]time.Time }
+	Ready   func() error
+	NoMatch time.Duration // after so long a run fails that no online runner matches
+	Most    int           // runs that may wait
 }
 
 // Checkup looks over what every coordinator sees: NATS and its streams, runners, lanes, agents, callbacks.
-func (d *doctor) Checkup(ctx context.Context) []checkup.Finding {
-	d.past.Own(ctx)
+func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
+	d.Past.Own(ctx)
 	var all []checkup.Finding
-	if err := d.nats.Storage(); err != nil {
+	if err := d.NATS.Storage(); err != nil {
 		all = append(all, checkup.Bad("nats-storage", "make room on the disk of NATS; where the server is one of its own, restart it then (in this process it goes on by itself): nothing that was accepted is lost", "%s", fault.Of(err).Message))
-	} else if err := d.ready(); err != nil {
+	} else if err := d.Ready(); err != nil {
 		all = append(all, checkup.Bad("ready", "look at the coordinator's log, and whether NATS runs", "this coordinator is not ready: %v", err))
 	}
-	s, err := d.nats.Standing(ctx)
+	s, err := d.NATS.Standing(ctx)
 	if err != nil {
 		all = append(all, checkup.Bad("nats", "start NATS, or mend AO_NATS_URL and AO_NATS_CREDS", "NATS does not answer: %v", err))
 	} else {
@@ -100,7 +100,7 @@ func replicas(s bus.Standing) checkup.Finding {
 	return checkup.Good("replicas", "%d replicas, all complete", least)
 }
 
-// fill judges how full the streams are. RUNS refuses new runs at nine tenths (design section 3); what has old entries give way is full
+// fill judges how full the streams are. RUNS refuses new runs at nine tenths; what has old entries give way is full
 // by intention.
 func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 	for _, s := range streams {
@@ -124,9 +124,9 @@ func fill(streams []bus.StreamStanding) (all []checkup.Finding) {
 }
 
 // checkRunners also gives how many online runners are of which version.
-func (d *doctor) checkRunners() (all []checkup.Finding, versions map[string]int) {
+func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int) {
 	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
-	for _, m := range d.members() {
+	for _, m := range d.Members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
 		if m.Status == fleet.Left { // only its agents' names are still there
 			continue
@@ -174,9 +174,9 @@ func (d *doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 const surveyTime = 300 * time.Millisecond
 
 // checkVersions asks all coordinators for their versions, and judges them with those of the runners.
-func (d *doctor) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
+func (d *Doctor) checkVersions(ctx context.Context, runners map[string]int) checkup.Finding {
 	coordinators := map[string]int{}
-	answers, _ := d.nats.Survey(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
+	answers, _ := d.NATS.Survey(ctx, subject.APIPing, surveyTime) // that NATS is away is a finding of its own
 	for _, a := range answers {
 		coordinators[versions.ProgramIn(a)]++
 	}
@@ -219,29 +219,29 @@ func some(all []string) string {
 }
 
 // checkLanes judges whether somebody takes what waits.
-func (d *doctor) checkLanes() checkup.Finding {
+func (d *Doctor) checkLanes() checkup.Finding {
 	var lonely []string
-	for lane, since := range d.waits.Lonely() {
+	for lane, since := range d.Waits.Lonely() {
 		lonely = append(lonely, fmt.Sprintf("%s for %v", lane, time.Since(since).Round(time.Second)))
 	}
 	if len(lonely) > 0 {
 		slices.Sort(lonely)
-		return checkup.Odd("lanes", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.noMatch),
+		return checkup.Odd("lanes", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
 			"runs wait for a runner that is not there: %s", some(lonely))
 	}
 	return checkup.Good("lanes", "every lane in which runs wait has a runner")
 }
 
-func (d *doctor) checkPending() checkup.Finding {
-	waiting, _, _ := d.history.Counts()
-	if waiting*4 >= d.most*3 {
-		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429", "%d runs wait, of %d that may", waiting, d.most)
+func (d *Doctor) checkPending() checkup.Finding {
+	waiting, _, _ := d.History.Counts()
+	if waiting*4 >= d.Most*3 {
+		return checkup.Odd("waiting", "start more workers, or allow more (AO_MAX_PENDING): beyond it new runs get 429", "%d runs wait, of %d that may", waiting, d.Most)
 	}
-	return checkup.Good("waiting", "%d runs wait, of %d that may", waiting, d.most)
+	return checkup.Good("waiting", "%d runs wait, of %d that may", waiting, d.Most)
 }
 
-func (d *doctor) checkAgents() (all []checkup.Finding) {
-	for _, b := range d.agents.BrokenAgents() {
+func (d *Doctor) checkAgents() (all []checkup.Finding) {
+	for _, b := range d.Agents.BrokenAgents() {
 		if len(all) == few {
 			return append(all, checkup.Bad("agents", "'ao agents --status broken' lists them all", "and more"))
 		}
@@ -252,7 +252,7 @@ func (d *doctor) checkAgents() (all []checkup.Finding) {
 		all = append(all, checkup.Bad("agents", "mend the file; a coordinator's is read again when it changes, a worker's when the worker starts", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
-		list, _ := d.agents.Agents("")
+		list, _ := d.Agents.Agents("")
 		all = append(all, checkup.Good("agents", "all %d load", len(list)))
 	}
 	return all
@@ -261,13 +261,13 @@ func (d *doctor) checkAgents() (all []checkup.Finding) {
 // long is how long a callback may be owed before somebody should know.
 const long = 15 * time.Minute
 
-func (d *doctor) checkCallbacks(ctx context.Context) []checkup.Finding {
+func (d *Doctor) checkCallbacks(ctx context.Context) []checkup.Finding {
 	const most = 1000
-	owed, err := d.history.Callbacks(ctx, journal.Query{Statuses: []string{run.CallOwed}, Limit: most})
+	owed, err := d.History.Callbacks(ctx, journal.Query{Statuses: []string{run.CallOwed}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what is owed cannot be read: %v", err)}
 	}
-	dead, err := d.history.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
+	dead, err := d.History.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what was given up cannot be read: %v", err)}
 	}
