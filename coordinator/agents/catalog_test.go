@@ -3,7 +3,7 @@ package agents_test
 import (
 	"testing"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/agents"
 	"ao/coordinator/coordinatortest"
 	"ao/nats/natstest"
@@ -13,7 +13,7 @@ import (
 // What is known of an agent comes from several sides, and who was slow brings what is older: it changes nothing.
 func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
 	b := natstest.Bus(t)
-	c := coordinatortest.Begin(t, b, coordinator.Config{})
+	c := coordinatortest.Begin(t, b, parts.Config{})
 	read := func() ([]byte, uint64) {
 		t.Helper()
 		value, rev, err := b.Bucket(subject.Agents).Get(t.Context(), "thinker")

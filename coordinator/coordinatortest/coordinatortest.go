@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/pool"
 	"ao/coordinator/journal"
 	"ao/coordinator/runs"
@@ -24,22 +24,22 @@ import (
 )
 
 // Begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says when.
-func Begin(t testing.TB, b *bus.Bus, cfg coordinator.Config) *coordinator.Coordinator {
+func Begin(t testing.TB, b *bus.Bus, cfg parts.Config) *parts.Coordinator {
 	t.Helper()
 	c, _ := BeginFor(t, b, cfg)
 	return c
 }
 
 // BeginFor is Begin of one that may end before the test.
-func BeginFor(t testing.TB, b *bus.Bus, cfg coordinator.Config) (c *coordinator.Coordinator, end func()) {
+func BeginFor(t testing.TB, b *bus.Bus, cfg parts.Config) (c *parts.Coordinator, end func()) {
 	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
-	c = coordinator.New(cfg)
+	c = parts.New(cfg)
 	return c, Launch(t, c)
 }
 
 // Launch runs a coordinator that ends with the test, or before.
-func Launch(t testing.TB, c *coordinator.Coordinator) (end func()) {
+func Launch(t testing.TB, c *parts.Coordinator) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	lives.Store(c, ctx)
@@ -60,7 +60,7 @@ func Launch(t testing.TB, c *coordinator.Coordinator) (end func()) {
 var lives sync.Map
 
 // HoldAll takes all of a coordinator's pool until it is let go, or the coordinator ends.
-func HoldAll(t *testing.T, c *coordinator.Coordinator, p *pool.Pool) (release func()) {
+func HoldAll(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) {
 	t.Helper()
 	life, ok := lives.Load(c)
 	if !ok {
@@ -94,7 +94,7 @@ func Echo(name string) agent.Blueprint {
 }
 
 // Register tries again where a slow machine makes a process that is gone look alive, or another registration came between.
-func Register(t testing.TB, c *coordinator.Coordinator, r fleet.Runner) (reg fleet.Registered) {
+func Register(t testing.TB, c *parts.Coordinator, r fleet.Runner) (reg fleet.Registered) {
 	t.Helper()
 	natstest.Until(t, r.ID()+" is registered", func() bool {
 		var err error
@@ -133,7 +133,7 @@ func Replies(t testing.TB, b *bus.Bus, r fleet.Runner, reply fleet.CommandReply)
 	})
 }
 
-func Submit(t testing.TB, c *coordinator.Coordinator, body, key string) runs.Accepted {
+func Submit(t testing.TB, c *parts.Coordinator, body, key string) runs.Accepted {
 	t.Helper()
 	a, err := c.Submit(t.Context(), []byte(body), "test", key)
 	if err != nil {
@@ -143,7 +143,7 @@ func Submit(t testing.TB, c *coordinator.Coordinator, body, key string) runs.Acc
 }
 
 // Active waits until a run is as it should be.
-func Active(t testing.TB, c *coordinator.Coordinator, id, what string, ok func(journal.Active) bool) (a journal.Active) {
+func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(journal.Active) bool) (a journal.Active) {
 	t.Helper()
 	natstest.Until(t, id+" "+what, func() bool {
 		var there bool
@@ -156,7 +156,7 @@ func Active(t testing.TB, c *coordinator.Coordinator, id, what string, ok func(j
 func IsQueued(a journal.Active) bool { return a.QueuedSeq != 0 }
 
 // Claim begins a queued run, as a worker does.
-func Claim(t testing.TB, c *coordinator.Coordinator, id string, r fleet.Runner) journal.Active {
+func Claim(t testing.TB, c *parts.Coordinator, id string, r fleet.Runner) journal.Active {
 	t.Helper()
 	a := Active(t, c, id, "is queued", IsQueued)
 	Put(t, c.Bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
@@ -165,7 +165,7 @@ func Claim(t testing.TB, c *coordinator.Coordinator, id string, r fleet.Runner) 
 }
 
 // Finish says the last word of a claimed run.
-func Finish(t testing.TB, c *coordinator.Coordinator, a journal.Active) {
+func Finish(t testing.TB, c *parts.Coordinator, a journal.Active) {
 	t.Helper()
 	Put(t, c.Bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed, At: time.Now()})

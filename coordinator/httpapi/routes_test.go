@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 )
 
 // TestNothingIsToldBeforeItIsRead: a coordinator that has not read the registries says so, and not that there is nobody.
 func TestNothingIsToldBeforeItIsRead(t *testing.T) {
-	c := coordinator.New(coordinator.Config{Bus: natstest.Bus(t), Log: natstest.Log(t)})
+	c := parts.New(parts.Config{Bus: natstest.Bus(t), Log: natstest.Log(t)})
 	a := New(Config{Agents: c.Agents, Runners: c, Registries: c.Registries, Log: natstest.Log(t)})
 	for ask, want := range map[string]int{
 		"GET /agents": 503, "GET /agents/x": 503, "POST /agents": 503, "GET /runners": 503, "DELETE /runners/x": 503, "POST /runner/register": 503, "POST /runs/validate": 503,

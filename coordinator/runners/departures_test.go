@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/nats/natstest"
 	"ao/shared/fault"
@@ -13,7 +13,7 @@ import (
 // An agent that is not there may come while its runner may be on its way back, and any while this process is young; nobody else's may.
 func TestWhichAgentsMayCome(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("back"))).RunnerID
 	if err := c.Leaving.Remove(t.Context(), id, "one"); err != nil { // it was silent for long
 		t.Fatal(err)

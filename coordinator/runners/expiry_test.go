@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/expiry"
 	"ao/coordinator/coordinatortest"
 	"ao/nats/natstest"
@@ -17,7 +17,7 @@ import (
 // Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before they
 // are judged.
 func TestNoRunnerIsRemovedForAPause(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	long := time.Now().Add(-time.Hour)
 	c.Registry.Silence(id, long)
@@ -34,7 +34,7 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := coordinatortest.Begin(t, b, coordinator.Config{Lease: time.Hour})
+	c := coordinatortest.Begin(t, b, parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	a := coordinatortest.Claim(t, c, coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
@@ -76,7 +76,7 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 }
 
 // impatient looks for silence as somebody who has listened for long enough.
-func impatient(t *testing.T, c *coordinator.Coordinator) {
+func impatient(t *testing.T, c *parts.Coordinator) {
 	t.Helper()
 	cfg := c.Expiry.Config
 	cfg.Patience, cfg.Lease = 0, 0

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/nats/natstest"
 	"ao/shared/agent"
@@ -17,8 +17,8 @@ import (
 // deletion of the runner.
 func TestWhatEndsAGrace(t *testing.T) {
 	t.Parallel()
-	for name, ends := range map[string]func(*testing.T, *coordinator.Coordinator, fleet.Runner){
-		"time": func(t *testing.T, c *coordinator.Coordinator, one fleet.Runner) {
+	for name, ends := range map[string]func(*testing.T, *parts.Coordinator, fleet.Runner){
+		"time": func(t *testing.T, c *parts.Coordinator, one fleet.Runner) {
 			long := time.Now().Add(-c.NoMatch)
 			natstest.Until(t, "it is over", func() bool {
 				c.Registry.Silence(one.ID(), long)
@@ -27,10 +27,10 @@ func TestWhatEndsAGrace(t *testing.T) {
 				return err == nil && rev == 0
 			})
 		},
-		"the same without the name": func(t *testing.T, c *coordinator.Coordinator, _ fleet.Runner) {
+		"the same without the name": func(t *testing.T, c *parts.Coordinator, _ fleet.Runner) {
 			coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("b")))
 		},
-		"a deletion": func(t *testing.T, c *coordinator.Coordinator, one fleet.Runner) {
+		"a deletion": func(t *testing.T, c *parts.Coordinator, one fleet.Runner) {
 			if err := c.Drain(t.Context(), one.ID()); err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +38,7 @@ func TestWhatEndsAGrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Lease: time.Second})
+			c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Lease: time.Second})
 			one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 			coordinatortest.Register(t, c, one)
 			bye(t, c, one)
@@ -62,7 +62,7 @@ func TestWhatEndsAGrace(t *testing.T) {
 // afterwards takes nothing from it.
 func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, one)
 	bye(t, c, one)
@@ -95,7 +95,7 @@ func stranger(instance string, agents ...agent.Blueprint) fleet.Runner {
 }
 
 // bye is a process that is gone.
-func bye(t testing.TB, c *coordinator.Coordinator, r fleet.Runner) {
+func bye(t testing.TB, c *parts.Coordinator, r fleet.Runner) {
 	t.Helper()
 	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/runners"
 	"ao/nats/bus"
@@ -18,7 +18,7 @@ import (
 
 // Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
 func TestAnIdentityIsTakenOnce(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	one, two := coordinatortest.Runner("one", coordinatortest.Echo("a")), coordinatortest.Runner("two", coordinatortest.Echo("a"))
 	rev, _, err := c.Registrar.TakeOver(t.Context(), two.ID(), two)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestAnIdentityIsTakenOnce(t *testing.T) {
 
 // A clock that is ahead must not make a registration look young for as long as it is ahead.
 func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	raw, err := json.Marshal(map[string]runners.Owner{"a": {Hash: "other", Profile: "procedural", Runner: "rnr_gone", At: time.Now().Add(time.Hour)}})
 	if err == nil {
 		_, err = c.Bus.Bucket(subject.Runners).Create(t.Context(), runners.OwnersKey, raw)
@@ -52,7 +52,7 @@ func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 
 // A registration says that the runner is there, like a beat.
 func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Patience: fleet.Patience{Stale: time.Hour}})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Patience: fleet.Patience{Stale: time.Hour}})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	c.Registry.Silence(id, time.Now().Add(-2*time.Hour))
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))

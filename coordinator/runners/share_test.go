@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/runners"
 	"ao/nats/natstest"
@@ -19,7 +19,7 @@ import (
 // A profile may have as many runners as places are free; who is registered keeps its place, and other profiles find one.
 func TestAProfileHasItsShareOfRunners(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{MaxRunners: 8})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{MaxRunners: 8})
 	made := 0
 	for i := range 8 {
 		r := coordinatortest.Runner("one")
@@ -48,7 +48,7 @@ func TestAProfileHasItsShareOfRunners(t *testing.T) {
 // Registrations of a profile hold no more than is free, in bytes.
 func TestAProfileHasItsShareOfBytes(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	c.Registry.Fill(coordinatortest.Runner("one"), "rnr_large", runners.RegistryBytes/2-100)
 	if err := c.Registrar.Admit("rnr_large", coordinatortest.Runner("two").Identity, runners.RegistryBytes/2-100); err != nil {
 		t.Errorf("it takes its own place: %v", err)
@@ -66,7 +66,7 @@ func TestAProfileHasItsShareOfBytes(t *testing.T) {
 // any more make room.
 func TestAProfileHasItsShareOfNames(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	host := func(profile string, i int) fleet.Runner {
 		var agents []agent.Blueprint
 		for n := range runners.MaxAgents {

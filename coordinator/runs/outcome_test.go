@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
@@ -40,7 +40,7 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 // read, and not that the request has failed: it would be sent again.
 func TestAnEndThatCannotBeRead(t *testing.T) {
 	s := natstest.Server(t)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
@@ -51,7 +51,7 @@ func TestAnEndThatCannotBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := coordinatortest.Begin(t, b, coordinator.Config{}) // it has the run in its index, and no record at hand
+	other := coordinatortest.Begin(t, b, parts.Config{}) // it has the run in its index, and no record at hand
 	conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

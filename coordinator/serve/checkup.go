@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/checkup"
 	"ao/nats/bus"
 	"ao/nats/embed"
@@ -29,7 +29,7 @@ type process struct {
 }
 
 // look makes the report of GET /doctor.
-func (p process) look(ctx context.Context, c *coordinator.Coordinator) checkup.Report {
+func (p process) look(ctx context.Context, c *parts.Coordinator) checkup.Report {
 	host, _ := os.Hostname() // for people
 	r := checkup.Report{At: time.Now().UTC(), Version: version.Of(), Go: runtime.Version(), Host: host, PublicURL: c.PublicURL, Private: p.cfg.PrivateNetwork}
 	r.Checks = append(r.Checks, p.http()...)

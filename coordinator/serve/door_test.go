@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/serve"
 	"ao/shared/agent"
 	"ao/shared/run"
@@ -331,7 +331,7 @@ func TestRequestIDs(t *testing.T) {
 // TestTooManyWait: back-pressure is 429 with Retry-After (contract section 4).
 func TestTooManyWait(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.Coordinator = coordinator.Config{MaxPending: 2} })
+	s := start(t, func(c *serve.Config) { c.Coordinator = parts.Config{MaxPending: 2} })
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	first := s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	second := s.submit(`{"agent_name":"plain","prompt":"x"}`)

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/bus"
@@ -48,7 +48,7 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 	cfg := serve.Config{
 		HTTPAddr: "127.0.0.1:0", Log: log,
 		NATS:        serve.NATSConfig{URL: "embed", Listen: "none", Sync: "2m", DataDir: t.TempDir(), Log: log},
-		Coordinator: coordinator.Config{Lease: 10 * time.Second},
+		Coordinator: parts.Config{Lease: 10 * time.Second},
 	}
 	for _, f := range change {
 		f(&cfg)

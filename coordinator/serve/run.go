@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
@@ -176,15 +176,15 @@ func (c *Config) connect(ctx context.Context, opened *closers) (l link, err erro
 }
 
 // decide makes the coordinator.
-func (c *Config) decide(l link, f *front) *coordinator.Coordinator {
+func (c *Config) decide(l link, f *front) *parts.Coordinator {
 	co := &c.Coordinator
 	co.Bus, co.Metrics, co.Log = l.bus, c.Metrics, c.Log
 	co.DataDir, co.PublicURL = c.NATS.DataDir, publicURL(c.PublicURL, f.scheme, f.at, c.Log)
-	return coordinator.New(*co)
+	return parts.New(*co)
 }
 
 // api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
-func (c *Config) api(co *coordinator.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
+func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History = co, co, co, co.Agents, co.Schemas, co, co.Journal
 	h.Insight = struct {
@@ -217,7 +217,7 @@ func (c *Config) api(co *coordinator.Coordinator, l link, f *front, answers *ato
 
 // serve runs the decisions and both ways in, until ctx ends or one of them breaks. Requests end first: the decisions go
 // on until the last one is answered.
-func serve(ctx context.Context, c *coordinator.Coordinator, f *front, overNATS func(context.Context) error) error {
+func serve(ctx context.Context, c *parts.Coordinator, f *front, overNATS func(context.Context) error) error {
 	core, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	decided := make(chan error, 1)
@@ -249,7 +249,7 @@ func serve(ctx context.Context, c *coordinator.Coordinator, f *front, overNATS f
 }
 
 // ready waits until the coordinator is; false: ctx ended before.
-func ready(ctx context.Context, c *coordinator.Coordinator) bool {
+func ready(ctx context.Context, c *parts.Coordinator) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for c.Ready() != nil {

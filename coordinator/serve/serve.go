@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/control/webhook"
 	"ao/nats/bus"
@@ -21,7 +21,7 @@ import (
 
 // Config is what a coordinator process needs to know.
 type Config struct {
-	Coordinator    coordinator.Config // limits and times; Bus and Log are filled in
+	Coordinator    parts.Config // limits and times; Bus and Log are filled in
 	HTTPAddr       string             // default 127.0.0.1:8765
 	Callbacks      webhook.Policy     // which callback_url is allowed; default none
 	APITokens      string             // file of API tokens; none: whoever reaches the address may do everything

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/ledger"
 	"ao/coordinator/serve"
 	"ao/nats/bus"
@@ -44,7 +44,7 @@ func (v *versions) coordinator(version int) (url string, end func()) {
 		ended <- serve.Run(ctx, serve.Config{
 			HTTPAddr: "127.0.0.1:0", Server: v.nats, Log: v.log, Serving: func(url string) { serving <- url },
 			NATS:        serve.NATSConfig{DataDir: v.t.TempDir()},
-			Coordinator: coordinator.Config{RecordVersion: version, Patience: fleet.Patience{Remove: 3 * time.Second, Stale: time.Minute}},
+			Coordinator: parts.Config{RecordVersion: version, Patience: fleet.Patience{Remove: 3 * time.Second, Stale: time.Minute}},
 		})
 	}()
 	end = sync.OnceFunc(func() {

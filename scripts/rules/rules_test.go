@@ -35,7 +35,7 @@ func TestRulesBite(t *testing.T) {
 		return &fstest.MapFile{Data: []byte("#!/usr/bin/env bash\n" + text), Mode: mode}
 	}
 	long := "package run\n" + strings.Repeat("\n", maxLines)
-	const fails = "package coordinator\nimport \"ao/shared/fault\"\n"
+	const fails = "package runs\nimport \"ao/shared/fault\"\n"
 	for _, tt := range []struct {
 		name string
 		path string
@@ -44,19 +44,19 @@ func TestRulesBite(t *testing.T) {
 	}{
 		{"worker uses nats", "worker/w.go", file("package worker\nimport _ \"ao/nats/bus\"\n"), ""},
 		{"nats uses worker", "nats/bus/b.go", file("package bus\nimport _ \"ao/worker\"\n"), "ao/nats/bus may not use ao/worker"},
-		{"coordinator meets worker", "coordinator/c.go", file("package coordinator\nimport _ \"ao/worker\"\n"), "ao/coordinator may not use ao/worker"},
+		{"coordinator meets worker", "coordinator/runs/c.go", file("package runs\nimport _ \"ao/worker\"\n"), "ao/coordinator/runs may not use ao/worker"},
 		{"worker meets coordinator in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/coordinator/journal\"\n"), "ao/worker may not use ao/coordinator/journal"},
 		{"shared looks up", "shared/run/r.go", file("package run\nimport _ \"ao/shared/agent\"\n"), "ao/shared/run may not use ao/shared/agent"},
 		{"fault knows nobody", "shared/fault/f.go", file("package fault\nimport _ \"ao/shared/wire\"\n"), "ao/shared/fault may not use ao/shared/wire"},
-		{"the journal asks its owner", "coordinator/journal/j.go", file("package journal\nimport _ \"ao/coordinator\"\n"), "ao/coordinator/journal may not use ao/coordinator"},
+		{"the journal asks its owner", "coordinator/journal/j.go", file("package journal\nimport _ \"ao/coordinator/serve/parts\"\n"), "ao/coordinator/journal may not use ao/coordinator"},
 		{"a room without a plan", "shared/attic/a.go", file("package attic\nimport _ \"ao/shared/run\"\n"), "ao/shared/attic has no row"},
 		{"a test server in code", "worker/w.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), "ao/worker may not use ao/nats/natstest"},
 		{"a test server in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), ""},
-		{"ao knows the coordinator", "coordinator/cmd/ao/main.go", file("package main\nimport _ \"ao/coordinator\"\n"), "ao/coordinator/cmd/ao may not use ao/coordinator"},
+		{"ao knows the coordinator", "coordinator/cmd/ao/main.go", file("package main\nimport _ \"ao/coordinator/serve/parts\"\n"), "ao/coordinator/cmd/ao may not use ao/coordinator"},
 
 		{"a second door to schemas", "shared/agent/a.go", file("package agent\nimport _ \"github.com/qri-io/jsonschema\"\n"), "only ao/shared/schema may use github.com/qri-io/jsonschema"},
 		{"nats.go in subject", "nats/subject/s.go", file("package subject\nimport _ \"github.com/nats-io/nats.go\"\n"), "may use github.com/nats-io/nats.go"},
-		{"nats.go in the coordinator", "coordinator/c.go", file("package coordinator\nimport _ \"github.com/nats-io/nats.go/jetstream\"\n"), "may use github.com/nats-io/nats.go/jetstream"},
+		{"nats.go in the coordinator", "coordinator/runs/c.go", file("package runs\nimport _ \"github.com/nats-io/nats.go/jetstream\"\n"), "may use github.com/nats-io/nats.go/jetstream"},
 		{"nats.go in bus", "nats/bus/b.go", file("package bus\nimport _ \"github.com/nats-io/nats.go\"\n"), ""},
 		{"gin in the journal", "coordinator/journal/j.go", file("package journal\nimport _ \"github.com/gin-gonic/gin\"\n"), "only ao/coordinator/httpapi may use github.com/gin-gonic/gin"},
 		{"gin in httpapi", "coordinator/httpapi/h.go", file("package httpapi\nimport _ \"github.com/gin-gonic/gin\"\n"), ""},
@@ -101,19 +101,19 @@ func TestRulesBite(t *testing.T) {
 		{"a closed secret", "README.md", file("    (umask 077; cat seed >~/.config/ao/publisher.nk)\n    sudo install -m 0400 KEYFILE ~/.config/ao/llm_api_key # a\n"), ""},
 		{"a secret that is only used", "README.md", file("    nats --nkey publisher/nats.nk request x >/dev/null; AO_TOKEN=\"$(cat /etc/ao/client/admin.token)\" ao\n"), ""},
 
-		{"several records at once", "coordinator/x.go", file("package coordinator\nfunc f() { b.AppendAll() }\n"), "f writes several records at once"},
-		{"by another name", "coordinator/x.go", file("package coordinator\nfunc (c C) f() { c.AppendEither() }\n"), "f writes several records at once"},
-		{"a use whose test is gone", "coordinator/runs/submit.go", file("package runs\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator.TestAPrefixOfASessionAndItsRun"},
-		{"a use that is gone", "coordinator/runs/submit.go", file("package coordinator\n"), "coordinator/runs/submit.go:store writes no batch any more"},
+		{"several records at once", "coordinator/runs/x.go", file("package runs\nfunc f() { b.AppendAll() }\n"), "f writes several records at once"},
+		{"by another name", "coordinator/runs/x.go", file("package runs\nfunc (c C) f() { c.AppendEither() }\n"), "f writes several records at once"},
+		{"a use whose test is gone", "coordinator/runs/submit.go", file("package runs\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator/serve/parts.TestAPrefixOfASessionAndItsRun"},
+		{"a use that is gone", "coordinator/runs/submit.go", file("package runs\n"), "coordinator/runs/submit.go:store writes no batch any more"},
 		{"a measurement", "scripts/bench/x.go", file("package main\nfunc f() { b.AppendAll() }\n"), ""},
 
-		{"a code on no page", "coordinator/x.go", file(fails + "var err = fault.New(fault.Conflict, \"odd\", \"\")\n"), "x.go:3: the code odd is in no table of the HTTP answers in shared/docs/http.md"},
-		{"of a run's end", "coordinator/x.go", file(fails + "const codeOdd = \"odd\"\n\nvar err = fault.Wrap(fault.Internal, codeOdd, \"\", nil)\n"), "x.go:5: the code odd is in no table of the ends of runs"},
-		{"by way of a parameter", "coordinator/x.go", file(fails + "func f() { code := \"odd\"; no(code) }\nfunc no(code string) { fault.New(fault.Conflict, code, \"\") }\n"), "x.go:3: the code odd"},
-		{"that is set later", "coordinator/x.go", file("package coordinator\nfunc f() { x.Code = \"odd\" }\n"), "x.go:2: the code odd"},
-		{"in a body written by hand", "coordinator/x.go", file("package coordinator\nvar b = `{\"error\":\"odd\"}`\n"), "x.go:2: the code odd"},
-		{"a code that cannot be seen", "coordinator/x.go", file(fails + "var err = fault.New(fault.Conflict, x.odd(), \"\")\n"), "x.go:3:37: the code of this error cannot be seen"},
-		{"the code of another error", "coordinator/x.go", file(fails + "var err = fault.New(fault.Conflict, x.Code, \"\")\n"), ""},
+		{"a code on no page", "coordinator/runs/x.go", file(fails + "var err = fault.New(fault.Conflict, \"odd\", \"\")\n"), "x.go:3: the code odd is in no table of the HTTP answers in shared/docs/http.md"},
+		{"of a run's end", "coordinator/runs/x.go", file(fails + "const codeOdd = \"odd\"\n\nvar err = fault.Wrap(fault.Internal, codeOdd, \"\", nil)\n"), "x.go:5: the code odd is in no table of the ends of runs"},
+		{"by way of a parameter", "coordinator/runs/x.go", file(fails + "func f() { code := \"odd\"; no(code) }\nfunc no(code string) { fault.New(fault.Conflict, code, \"\") }\n"), "x.go:3: the code odd"},
+		{"that is set later", "coordinator/runs/x.go", file("package runs\nfunc f() { x.Code = \"odd\" }\n"), "x.go:2: the code odd"},
+		{"in a body written by hand", "coordinator/runs/x.go", file("package runs\nvar b = `{\"error\":\"odd\"}`\n"), "x.go:2: the code odd"},
+		{"a code that cannot be seen", "coordinator/runs/x.go", file(fails + "var err = fault.New(fault.Conflict, x.odd(), \"\")\n"), "x.go:3:37: the code of this error cannot be seen"},
+		{"the code of another error", "coordinator/runs/x.go", file(fails + "var err = fault.New(fault.Conflict, x.Code, \"\")\n"), ""},
 		{"a code that nothing tells", "shared/docs/http.md", file("| HTTP | code |\n|---|---|\n| 409 | `odd` |\n"), "shared/docs/http.md: nothing tells the code odd"},
 		{"of an executor's", "shared/docs/llm.md", file("| code | |\n|---|---|\n| `odd` | |\n"), "shared/docs/llm.md: nothing tells the code odd"},
 		{"a table of other things", "shared/docs/http.md", file("| field | |\n|---|---|\n| `odd` | |\n"), ""},
@@ -182,20 +182,6 @@ func TestFewImporters(t *testing.T) {
 	}
 	if got := fewImporters(h); len(got) != 1 || !strings.HasPrefix(got[0], "ao/coordinator/runners is imported by 7 packages, 6 are the most: ao/coordinator/x0, ") {
 		t.Errorf("got %q", got)
-	}
-}
-
-// TestNothingIsTooLargeInVain: what has shrunk below its limit leaves the tables.
-func TestNothingIsTooLargeInVain(t *testing.T) {
-	h, err := Read(os.DirFS("../.."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	methods, foreign := sizes(h)
-	for at := range tooLarge {
-		if methods[at] <= maxMethods && foreign[at] <= maxForeign {
-			t.Errorf("%s has %d methods and %d fields of others' types now: take it out of tooLarge", at, methods[at], foreign[at])
-		}
 	}
 }
 

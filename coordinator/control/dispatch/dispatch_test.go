@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/dispatch"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/journal"
@@ -16,7 +16,7 @@ import (
 
 // "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody looked there is no row.
 func TestNoRunExpiresForAPause(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{NoMatch: time.Minute})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{NoMatch: time.Minute})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
@@ -36,7 +36,7 @@ func TestNoRunExpiresForAPause(t *testing.T) {
 
 // A look at what waits may be old when it comes to a run: what has been begun is not queued once more.
 func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	both := coordinatortest.Runner("one", coordinatortest.Echo("a"), coordinatortest.Echo("b"))
 	coordinatortest.Register(t, c, both)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -96,7 +96,7 @@ func taking(t *testing.T, b *bus.Bus, r fleet.Runner) {
 }
 
 // stuck ends a test with what the coordinators think of a run that nobody begins.
-func stuck(t *testing.T, all []*coordinator.Coordinator, id string) {
+func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 	t.Helper()
 	for i, c := range all {
 		a, ok := c.Journal.Active(id)
@@ -113,7 +113,7 @@ func stuck(t *testing.T, all []*coordinator.Coordinator, id string) {
 func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, comes := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
+	goes, comes := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
 	for i := range 40 {
 		want := fleet.Want{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
 		lane := want.Lane()
@@ -145,7 +145,7 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	goes, late := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
+	goes, late := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"gpu"}
 	coordinatortest.Register(t, goes, r)
@@ -181,8 +181,8 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	cfg := coordinator.Config{MaxQueues: 8}
-	both := []*coordinator.Coordinator{coordinatortest.Begin(t, natstest.Open(t, s), cfg), coordinatortest.Begin(t, natstest.Open(t, s), cfg)}
+	cfg := parts.Config{MaxQueues: 8}
+	both := []*parts.Coordinator{coordinatortest.Begin(t, natstest.Open(t, s), cfg), coordinatortest.Begin(t, natstest.Open(t, s), cfg)}
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	r.Tags = []string{"0", "1", "2", "3", "4", "5"}
 	coordinatortest.Register(t, both[0], r)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator"
+	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/journal"
@@ -79,9 +79,9 @@ func local(t *testing.T) *webhook.Client {
 func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	for range 2 {
-		coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+		coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	}
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
@@ -107,7 +107,7 @@ func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
 	}
 }
 
-func (r *receiver) session(t *testing.T, c *coordinator.Coordinator, id string) string {
+func (r *receiver) session(t *testing.T, c *parts.Coordinator, id string) string {
 	t.Helper()
 	got, err := c.Show(t.Context(), id)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *receiver) session(t *testing.T, c *coordinator.Coordinator, id string) 
 	return got.SessionID
 }
 
-func hook(t *testing.T, c *coordinator.Coordinator, id string) run.Call {
+func hook(t *testing.T, c *parts.Coordinator, id string) run.Call {
 	t.Helper()
 	r, err := c.Show(t.Context(), id)
 	if err != nil || r.HTTPCallback == nil {
@@ -130,7 +130,7 @@ func TestAReceiverThatFails(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	to.answers(503)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
@@ -145,7 +145,7 @@ func TestAReceiverThatFails(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	slow := func() bool { return !time.Now().Before(*got.Next) } // then another try may have been made
-	c = coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	c = coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	if other := hook(t, c, id); (other.Tries != 1 || other.Next == nil || !other.Next.Equal(*got.Next)) && !slow() {
 		t.Errorf("another coordinator says %+v, want %+v", other, got)
 	}
@@ -172,7 +172,7 @@ func TestAReceiverThatFails(t *testing.T) {
 }
 
 // many has n runs end that a receiver wants to hear of.
-func many(t *testing.T, c *coordinator.Coordinator, r fleet.Runner, n int, url string) (ids []string) {
+func many(t *testing.T, c *parts.Coordinator, r fleet.Runner, n int, url string) (ids []string) {
 	t.Helper()
 	for range n {
 		ids = append(ids, coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+url+`"}`, "").RunID)
@@ -186,8 +186,8 @@ func many(t *testing.T, c *coordinator.Coordinator, r fleet.Runner, n int, url s
 func TestManyRunsAreToldOnce(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
-	coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
+	coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	ids := many(t, c, r, 60, to.url)
@@ -203,7 +203,7 @@ func TestManyRunsAreToldOnce(t *testing.T) {
 }
 
 // seize makes a try another coordinator's, whose clock goes wrong by a day.
-func seize(t *testing.T, c *coordinator.Coordinator, id string, n int) {
+func seize(t *testing.T, c *parts.Coordinator, id string, n int) {
 	t.Helper()
 	mine, err := json.Marshal(webhook.Taken{By: "another", At: time.Now().Add(-24 * time.Hour)})
 	if err == nil {
@@ -215,7 +215,7 @@ func seize(t *testing.T, c *coordinator.Coordinator, id string, n int) {
 }
 
 // age lets the time go by after which a try of another is overdue, once that try was seen.
-func age(t *testing.T, c *coordinator.Coordinator, id string) {
+func age(t *testing.T, c *parts.Coordinator, id string) {
 	t.Helper()
 	natstest.Until(t, "another's try is seen", func() bool { return c.Posting.Age(id) })
 }
@@ -223,7 +223,7 @@ func age(t *testing.T, c *coordinator.Coordinator, id string) {
 // Whose clock says what does not matter: a try of another is made here when it has been seen, and not made, for a minute.
 func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
@@ -245,7 +245,7 @@ func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 // A look may be old when a try is taken: what the stream says counts.
 func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 	to := receive(t)
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := many(t, c, r, 1, to.url)[0]
@@ -269,7 +269,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 
 // A try that cannot be read yet is not taken: it waits for nobody.
 func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	unknown := journal.Hook{RunID: run.NewID(), SessionID: run.NewID()}
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
@@ -295,7 +295,7 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: patient})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: patient})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	many(t, c, r, 40, silent.URL)
@@ -312,7 +312,7 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
-	mute := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{})
+	mute := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, mute, r)
 	spec := *coordinatortest.Active(t, mute, coordinatortest.Submit(t, mute, `{"agent_name":"a"}`, "").RunID, "is queued", coordinatortest.IsQueued).Spec
@@ -320,7 +320,7 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 	coordinatortest.Put(t, mute.Bus, subject.Accepted(subject.Partition(spec.SessionID), spec.SessionID, spec.ID), run.Accepted{V: run.Version, Spec: spec})
 	coordinatortest.Finish(t, mute, coordinatortest.Claim(t, mute, spec.ID, r))
 	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallOwed })
-	c := coordinatortest.Begin(t, natstest.Open(t, s), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallDelivered })
 	m, err := c.Bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))
 	if err != nil || !strings.Contains(string(m.Body), `"delivered"`) {
@@ -329,7 +329,7 @@ func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
 }
 
 func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 	for _, body := range []string{`{"agent_name":"a","callback_url":"https://example.com/x"}`, `{"agent_name":"a","callback_url":"nonsense"}`} {
 		_, err := c.Submit(t.Context(), []byte(body), "", "")
@@ -345,7 +345,7 @@ func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
 // TestATryThatCameToNothingRests from its very end on, whoever looks at that moment.
 func TestATryThatCameToNothingRests(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Begin(t, natstest.Bus(t), coordinator.Config{Webhooks: local(t)})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	const host = "127.0.0.1:9"

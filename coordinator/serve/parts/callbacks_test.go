@@ -1,0 +1,518 @@
+package parts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/coordinator/runs"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// family is a coordinator with an autonomous agent, and a runner that takes its runs; the test plays the runner.
+type family struct {
+	*testing.T
+	c *Coordinator
+	r fleet.Runner
+}
+
+func newFamily(t *testing.T, c *Coordinator) family {
+	t.Helper()
+	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"thinks"}`)); err != nil {
+		t.Fatal(err)
+	}
+	f := family{t, c, fleet.Runner{Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8}}
+	register(t, c, f.r)
+	answers(t, c.bus, f.r)
+	return f
+}
+
+// start starts a run of the agent, with more members of the request.
+func (f family) start(more string) runs.Accepted {
+	f.Helper()
+	return submit(f.T, f.c, `{"agent_name":"thinker","prompt":"think"`+more+`}`, "")
+}
+
+// child starts a run whose end a parent is to be told of.
+func (f family) child(parent string) runs.Accepted {
+	f.Helper()
+	return f.start(`,"mode":"async_callback","parent_session_id":"` + parent + `"`)
+}
+
+func (f family) claim(id string) journal.Active {
+	f.Helper()
+	return claim(f.T, f.c, id, f.r)
+}
+
+// ends begins a run and says its last word.
+func (f family) ends(id string, o run.Outcome) {
+	f.Helper()
+	f.end(f.claim(id), o)
+}
+
+func (f family) end(a journal.Active, o run.Outcome) {
+	f.Helper()
+	put(f.T, f.c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
+		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result, At: time.Now()})
+	natstest.Until(f.T, a.Spec.ID+" has ended", func() bool { return f.c.Journal.Ended(a.Spec.ID) })
+}
+
+// turn waits for the session's next callback turn, and gives it with its prompt.
+func (f family) turn(session string) (journal.Active, string) {
+	f.Helper()
+	var open []journal.Active
+	natstest.Until(f.T, "a callback turn of "+session, func() bool {
+		open = f.c.Journal.Open(session)
+		return len(open) == 1 && open[0].QueuedSeq != 0
+	})
+	return open[0], f.prompt(open[0].Spec.ID)
+}
+
+func (f family) prompt(id string) string {
+	f.Helper()
+	r, err := f.c.Show(f.Context(), id)
+	var p struct{ Prompt string }
+	if err == nil {
+		err = json.Unmarshal(r.Parameters, &p)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	return p.Prompt
+}
+
+// call is where the callback of a run stands.
+func (f family) call(id string) run.Call {
+	f.Helper()
+	r, err := f.c.Show(f.Context(), id)
+	if err != nil || r.Callback == nil {
+		f.Fatalf("%s: %+v %v", id, r, err)
+	}
+	return *r.Callback
+}
+
+func said(text string) run.Outcome {
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}
+}
+
+func data(raw string) run.Outcome {
+	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Data: json.RawMessage(raw)}}
+}
+
+func broke(message string) run.Outcome {
+	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "broke", message)}
+}
+
+func TestAnIdleParentIsToldAtOnce(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	for _, tt := range []struct {
+		name, want string
+		how        run.Outcome
+	}{
+		{"data", "<agent-callback session=%q status=\"completed\">\n## Child Result\n\n{\n  \"z\": 1,\n  \"a\": []\n}\n</agent-callback>\n\nPlease continue with the orchestration based on this result.", data(`{"z":1,"a":[]}`)},
+		{"failure", "<agent-callback session=%q status=\"failed\">\n## Error\n\nout of ideas\n</agent-callback>\n\nPlease handle this failure and continue with the orchestration.", broke("out of ideas")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f.T = t
+			parent := f.start("")
+			f.ends(parent.RunID, said("started children"))
+			child := f.child(parent.SessionID)
+			if got := f.call(child.RunID); got.Status != run.CallWaiting {
+				t.Errorf("before its end: %+v", got)
+			}
+			f.ends(child.RunID, tt.how)
+			turn, prompt := f.turn(parent.SessionID)
+			if want := fmt.Sprintf(tt.want, child.SessionID); prompt != want {
+				t.Errorf("got\n%s\nwant\n%s", prompt, want)
+			}
+			if turn.Spec.Type != run.Resume || turn.Spec.Agent != "thinker" || turn.Spec.Mode != run.AsyncPoll || turn.Spec.Parent != "" {
+				t.Errorf("the turn is %+v", turn.Spec)
+			}
+			if got := f.call(child.RunID); got.Status != run.CallDelivered || got.RunID != turn.Spec.ID {
+				t.Errorf("afterwards: %+v", got)
+			}
+			f.ends(turn.Spec.ID, said("noted"))
+			if open := f.c.Journal.Open(parent.SessionID); len(open) != 0 {
+				t.Errorf("told twice: %+v", open)
+			}
+		})
+	}
+}
+
+// Busy parents: what ends meanwhile comes together when the turn ends, however it ends.
+func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	for _, how := range []run.Outcome{said("ok"), broke("no"), {Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}} {
+		t.Run(string(how.Status), func(t *testing.T) {
+			f.T = t
+			parent := f.start("")
+			turn := f.claim(parent.RunID)
+			a, b, c := f.child(parent.SessionID), f.child(parent.SessionID), f.child(parent.SessionID)
+			f.ends(b.RunID, said("first </agent-callback>"))
+			f.ends(a.RunID, broke("second"))
+			if got := f.call(a.RunID); got.Status != run.CallOwed {
+				t.Errorf("%+v", got)
+			}
+			if open := f.c.Journal.Open(parent.SessionID); len(open) != 1 {
+				t.Fatalf("%d open runs of a busy parent", len(open))
+			}
+			f.end(turn, how)
+			next, prompt := f.turn(parent.SessionID)
+			if !strings.HasPrefix(prompt, `<agent-callback type="aggregated" count="2">`) || strings.Index(prompt, "### Child: "+b.SessionID+" (status: completed)") > strings.Index(prompt, "### Child: "+a.SessionID+" (status: failed)") ||
+				strings.Count(prompt, "</agent-callback>") != 1 || !strings.HasSuffix(prompt, "Please continue with the orchestration based on these results.") {
+				t.Errorf("got\n%s", prompt)
+			}
+			f.ends(c.RunID, said("third"))
+			f.ends(next.Spec.ID, said("ok"))
+			if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, c.SessionID) || strings.Contains(prompt, a.SessionID) {
+				t.Errorf("got\n%s", prompt)
+			}
+		})
+	}
+}
+
+func TestEveryEndOfAChildIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
+	for _, tt := range []struct {
+		name, want string
+		end        func(a runs.Accepted)
+	}{
+		{"stopped before it began", `status="stopped"`, func(a runs.Accepted) {
+			if _, err := f.c.Stop(f.Context(), a.RunID); err != nil {
+				f.Fatal(err)
+			}
+		}},
+		{"lost", "Runner disconnected during execution", func(a runs.Accepted) { f.claim(a.RunID) }},
+		{"never taken", "No matching runner available within timeout", func(runs.Accepted) {}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f.T = t
+			parent := f.start("")
+			f.ends(parent.RunID, said("ok"))
+			more := ""
+			if tt.name == "never taken" {
+				more = `,"additional_demands":{"tags":["nobody"]}`
+			}
+			child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `"` + more)
+			tt.end(child)
+			if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, tt.want) || !strings.Contains(prompt, "## Error") {
+				t.Errorf("got\n%s", prompt)
+			}
+		})
+	}
+}
+
+// In a chain the answer that the middle one gives after its callback reaches the top.
+func TestAChainOfThree(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	top := f.start("")
+	f.ends(top.RunID, said("ok"))
+	middle := f.child(top.SessionID)
+	first := f.claim(middle.RunID)
+	leaf := f.child(middle.SessionID)
+	f.end(first, said("waiting for the leaf"))
+	told, prompt := f.turn(top.SessionID)
+	if !strings.Contains(prompt, "waiting for the leaf") {
+		t.Errorf("got\n%s", prompt)
+	}
+	f.ends(told.Spec.ID, said("ok"))
+	f.ends(leaf.RunID, said("from the leaf"))
+	turn, prompt := f.turn(middle.SessionID)
+	if !strings.Contains(prompt, "from the leaf") || turn.Spec.Mode != run.AsyncCallback || turn.Spec.Parent != top.SessionID {
+		t.Errorf("got %+v\n%s", turn.Spec, prompt)
+	}
+	f.ends(turn.Spec.ID, said("the middle's last answer"))
+	if _, prompt := f.turn(top.SessionID); !strings.Contains(prompt, "the middle's last answer") {
+		t.Errorf("got\n%s", prompt)
+	}
+}
+
+func TestAParentThatCannotBeTold(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	tool := runner("tools", echo("tool"))
+	register(t, f.c, tool)
+	answers(t, f.c.bus, tool)
+	deleted := f.start("")
+	f.ends(deleted.RunID, said("ok"))
+	never := f.start(`,"additional_demands":{"tags":["nobody"]}`)
+	procedural := submit(t, f.c, `{"agent_name":"tool"}`, "")
+	finish(t, f.c, claim(t, f.c, procedural.RunID, tool))
+	orphan, unbegun, mute := f.child(deleted.SessionID), f.child(never.SessionID), f.child(procedural.SessionID)
+	if err := f.c.DeleteSession(t.Context(), deleted.SessionID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.c.Stop(t.Context(), never.RunID); err != nil {
+		t.Fatal(err)
+	}
+	for id, reason := range map[string]string{orphan.RunID: "parent_gone", unbegun.RunID: "session_never_began", mute.RunID: "procedural_agent_no_resume"} {
+		f.ends(id, said("ok"))
+		if got := f.call(id); got.Status != run.CallUndeliverable || got.Reason != reason {
+			t.Errorf("got %+v, want %s", got, reason)
+		}
+	}
+	page, err := f.c.Callbacks(t.Context(), journal.Query{Statuses: []string{run.CallUndeliverable}})
+	if err != nil || len(page.Runs) != 3 {
+		t.Errorf("%d are listed, %v", len(page.Runs), err)
+	}
+	r, _ := f.c.Show(t.Context(), orphan.RunID)
+	s, err := f.c.Journal.Session(t.Context(), orphan.SessionID)
+	if !r.ParentGone || !s.ParentGone || err != nil {
+		t.Errorf("%+v %+v %v", r, s, err)
+	}
+	if err := f.c.DeleteSession(t.Context(), orphan.SessionID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAParentThatFailedAndIsResumed(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	parent := f.start("")
+	first := f.claim(parent.RunID)
+	child := f.child(parent.SessionID)
+	f.end(first, broke("fell over"))
+	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "")
+	f.claim(again.RunID)
+	f.ends(child.RunID, said("child"))
+	if err := f.c.DeleteSession(t.Context(), child.SessionID); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("a child is deleted whose parent is yet to be told: %v", err)
+	}
+	a, _ := f.c.Journal.Active(again.RunID)
+	f.end(a, said("ok"))
+	if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, "child") {
+		t.Errorf("got\n%s", prompt)
+	}
+	turn := f.c.Journal.Open(parent.SessionID)[0]
+	f.ends(turn.Spec.ID, said("ok"))
+	if err := f.c.DeleteSession(t.Context(), child.SessionID); err != nil {
+		t.Error(err)
+	}
+}
+
+// A coordinator that is a moment behind tells nobody twice (decision 0014).
+func TestAStaleLookTellsNobodyTwice(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	parent := f.start("")
+	turn := f.claim(parent.RunID)
+	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
+	f.ends(a.RunID, said("a"))
+	stale := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []journal.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
+	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "") // so that the last run is another one
+	f.end(turn, said("ok"))
+	f.ends(b.RunID, said("b"))
+	f.ends(again.RunID, said("ok"))
+	told, _ := f.turn(parent.SessionID)
+	f.ends(told.Spec.ID, said("ok"))
+	f.cannotTell(stale)
+	if runs := f.c.Journal.RunsOf(parent.SessionID); len(runs) != 3 {
+		t.Errorf("%d runs of the parent", len(runs))
+	}
+}
+
+// TestALookBeforeTheLastTurnTellsNobody: a look may wait for room. Whom the turn answers to, and how, the session's last run decides.
+func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	top, parent := f.start(""), f.start("")
+	f.ends(top.RunID, said("ok"))
+	f.ends(parent.RunID, said("ok"))
+	release := holdAll(t, f.c, f.c.Telling.Pool)
+	child := f.child(parent.SessionID)
+	f.ends(child.RunID, said("from below"))
+	look, ok := f.c.Journal.OwingOf(parent.SessionID)
+	if !ok {
+		t.Fatal("the parent is owed nothing")
+	}
+	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback","parent_session_id":"`+top.SessionID+`"}`, "")
+	f.ends(again.RunID, said("ok"))
+	if told, err := f.c.Telling.Tell(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
+		t.Errorf("told %d, %v", told, err)
+	}
+	release()
+	turn, _ := f.turn(parent.SessionID)
+	if s := turn.Spec; s.Mode != run.AsyncCallback || s.Parent != top.SessionID {
+		t.Errorf("the turn answers to %q, %s", s.Parent, s.Mode)
+	}
+}
+
+// A turn that ended before it began has told nobody.
+func TestATurnThatNobodyBeganIsOwedAgain(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	parent := f.start("")
+	f.ends(parent.RunID, said("ok"))
+	child := f.child(parent.SessionID)
+	f.ends(child.RunID, said("child"))
+	turn, prompt := f.turn(parent.SessionID)
+	if _, err := f.c.Stop(t.Context(), turn.Spec.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.call(child.RunID); got.Status != run.CallOwed {
+		t.Errorf("got %+v", got)
+	}
+	second, again := f.turn(parent.SessionID)
+	if second.Spec.ID == turn.Spec.ID || again != prompt {
+		t.Errorf("got\n%s", again)
+	}
+	f.ends(second.Spec.ID, broke("a turn that began has told, however it ends"))
+	if got := f.call(child.RunID); got.Status != run.CallDelivered || len(f.c.Journal.Open(parent.SessionID)) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Whoever restarts, and wherever: between the end of a child and the delivery nothing is lost and nothing comes twice.
+func TestTheEndThatNoCoordinatorSaw(t *testing.T) {
+	s := natstest.Server(t)
+	b := natstest.Open(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := New(Config{Bus: b, Log: natstest.Log(t)})
+	over := make(chan error, 1)
+	go func() { over <- c.Run(ctx) }()
+	natstest.Until(t, "it is ready", func() bool { return c.Ready() == nil })
+	f := newFamily(t, c)
+	parent := f.start("")
+	f.ends(parent.RunID, said("ok"))
+	child := f.claim(f.child(parent.SessionID).RunID)
+	cancel()
+	<-over
+	text := "in the dark"
+	put(t, b, subject.Ended(subject.Partition(child.Spec.SessionID), child.Spec.ID, child.Key),
+		run.Ended{V: run.Version, SessionID: child.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}, At: time.Now()})
+	f.c = begin(t, natstest.Open(t, s), Config{})
+	if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, text) {
+		t.Errorf("got\n%s", prompt)
+	}
+}
+
+// A hundred children end at once, under three coordinators: each is told of exactly once.
+func TestAHundredChildren(t *testing.T) {
+	s := natstest.Server(t)
+	f := newFamily(t, begin(t, natstest.Open(t, s), Config{}))
+	for range 2 {
+		begin(t, natstest.Open(t, s), Config{})
+	}
+	parent := f.start("")
+	f.ends(parent.RunID, said("ok"))
+	var children []runs.Accepted
+	var begun []journal.Active
+	for range 100 {
+		children = append(children, f.child(parent.SessionID))
+	}
+	for _, a := range children {
+		begun = append(begun, f.claim(a.RunID))
+	}
+	var wg sync.WaitGroup
+	for i, a := range begun {
+		wg.Go(func() {
+			text := fmt.Sprint("answer ", i)
+			body, _ := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}, At: time.Now()})
+			if _, err := f.c.bus.Append(t.Context(), bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: body}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	told := map[string]int{}
+	turns := 0
+	for len(told) < len(children) {
+		turn, prompt := f.turn(parent.SessionID)
+		turns++
+		for _, a := range children {
+			told[a.SessionID] += strings.Count(prompt, a.SessionID)
+			if told[a.SessionID] == 0 {
+				delete(told, a.SessionID)
+			}
+		}
+		f.ends(turn.Spec.ID, said("ok"))
+	}
+	for id, n := range told {
+		if n != 1 {
+			t.Errorf("child %s was told %d times", id, n)
+		}
+	}
+	if open := f.c.Journal.Open(parent.SessionID); len(open) != 0 || turns > 20 {
+		t.Errorf("%d turns, %d more open", turns, len(open))
+	}
+	t.Logf("100 children in %d turns", turns)
+}
+
+// An agent that is inactive by now still hears of its children, as it was.
+func TestAnInactiveParentIsTold(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	parent := f.start("")
+	f.ends(parent.RunID, said("ok"))
+	child := f.claim(f.child(parent.SessionID).RunID)
+	if _, err := f.c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"status":"inactive"}`)); err != nil {
+		t.Fatal(err)
+	}
+	f.end(child, said("late"))
+	turn, prompt := f.turn(parent.SessionID)
+	if !strings.Contains(prompt, "late") || !strings.Contains(string(turn.Spec.Blueprint), "thinks") {
+		t.Errorf("got %s\n%s", turn.Spec.Blueprint, prompt)
+	}
+}
+
+// What does not fit into one turn comes in several, and a single child that does not is cut visibly.
+func TestLargeResults(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
+	parent := f.start("")
+	turn := f.claim(parent.RunID)
+	var children []runs.Accepted
+	for i := range 3 {
+		a := f.child(parent.SessionID)
+		children = append(children, a)
+		f.ends(a.RunID, said(strings.Repeat(fmt.Sprint(i), 30<<10)))
+	}
+	huge := f.child(parent.SessionID)
+	f.ends(huge.RunID, said(strings.Repeat("\x01", 60<<10)))
+	f.end(turn, said("ok"))
+	seen := ""
+	for len(f.c.Journal.Open(parent.SessionID)) > 0 || f.call(huge.RunID).Status != run.CallDelivered {
+		next, prompt := f.turn(parent.SessionID)
+		seen += prompt
+		f.ends(next.Spec.ID, said("ok"))
+	}
+	for i, a := range children {
+		if strings.Count(seen, a.SessionID) != 1 || strings.Count(seen, fmt.Sprint(i)) < 30<<10 {
+			t.Errorf("child %d is not whole", i)
+		}
+	}
+	if !strings.Contains(seen, huge.SessionID) || !strings.Contains(seen, "GET /runs/"+huge.RunID+"/result has all of it") {
+		t.Errorf("the huge one: %.200s", seen[strings.Index(seen, huge.SessionID):])
+	}
+}
+
+func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	parent := f.start("")
+	f.ends(parent.RunID, said("ok"))
+	child := f.child(parent.SessionID)
+	f.ends(child.RunID, said("ok"))
+	for _, above := range []string{child.SessionID, parent.SessionID} {
+		_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+parent.SessionID+`","prompt":"x","mode":"async_callback","parent_session_id":"`+above+`"}`), "", "")
+		if fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s: %v", above, err)
+		}
+	}
+}
+
+// cannotTell has who acts on an old look be refused by the stream, too.
+func (f family) cannotTell(o journal.Owing) {
+	f.Helper()
+	turn, err := f.c.Telling.Prepare(f.Context(), o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := f.c.records.AppendEither(f.Context(), turn.Together, turn.Apart); !errors.Is(err, bus.ErrTaken) {
+		f.Errorf("an old look told the parent again: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package parts
+
+import (
+	"context"
+
+	"ao/coordinator/agents"
+	"ao/coordinator/control/callback"
+	"ao/coordinator/control/completion"
+	"ao/coordinator/control/dispatch"
+	"ao/coordinator/control/lease"
+	"ao/coordinator/control/resultcheck"
+	"ao/coordinator/control/stopping"
+	"ao/coordinator/control/webhook"
+	"ao/coordinator/fleetapi"
+	"ao/coordinator/journal"
+	"ao/coordinator/record"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// What the controllers are made of. None of them knows the Coordinator.
+
+func newDispatch(c *Coordinator) *dispatch.Controller {
+	records := struct {
+		*record.Writer
+		*record.Ender
+	}{c.records, c.ends}
+	renew := func(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
+		return c.runsService.Renewed(ctx, s, k)
+	}
+	return &dispatch.Controller{
+		History: c.Journal, Records: records, Runners: c.Registry, Queues: c.Queues, Changes: c.Registry.Changes, Agent: c.Agents.Find,
+		Renew: renew, NoMatch: c.NoMatch, Log: c.log,
+	}
+}
+
+func newLease(c *Coordinator) *lease.Controller {
+	return lease.New(lease.Config{History: c.Journal, Ends: c.ends, Commands: c.commands, Proven: c.Registry.Proven, Hearing: c.Hearing})
+}
+
+func newFleet(c *Coordinator) *fleetapi.Service {
+	payloads := &fleetapi.Payloads{
+		Store: c.bus, History: c.Journal, Keys: c.keys, UnderWay: c.sessionsService.UnderWay, CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
+	}
+	return &fleetapi.Service{
+		Doors: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads, Audit: c.Audit,
+	}
+}
+
+func newBeats(c *Coordinator) *fleetapi.Beats {
+	return &fleetapi.Beats{
+		History: c.Journal, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick, Refresh: c.registered.Refresh, Queues: c.Queues.Of,
+		AttemptOf: c.ends.AttemptOf, CaughtUp: c.reads.CaughtUp,
+		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, APIURL: c.PublicURL,
+	}
+}
+
+func newStopping(c *Coordinator) *stopping.Controller {
+	return &stopping.Controller{History: c.Journal, Records: c.records, Ends: c.ends, Log: c.log}
+}
+
+func newCompletion(c *Coordinator) *completion.Controller {
+	records := struct {
+		*record.Writer
+		*record.Ender
+	}{c.records, c.ends}
+	return &completion.Controller{History: c.Journal, Records: records, Torn: c.torn, Log: c.log}
+}
+
+func newResultCheck(c *Coordinator) *resultcheck.Controller {
+	return resultcheck.New(resultcheck.Config{
+		History: c.Journal, Words: c.ends, Meter: c.meters, Idle: func() { c.scheduler.Wake(offered) }, Spans: c.Trace, Log: c.log,
+	})
+}
+
+func newCallback(c *Coordinator) *callback.Controller {
+	plan := func(ctx context.Context, req run.Request) (run.Spec, error) {
+		p, err := c.Plans.Plan(ctx, req)
+		return p.Spec, err
+	}
+	return callback.New(callback.Config{
+		History: c.Journal, Records: c.records, Plan: plan, TooLarge: c.Plans.TooLarge, Most: c.MaxPayload, Spans: c.Trace, Log: c.log,
+		Idle: func() { c.scheduler.Wake(callbackDue) },
+	})
+}
+
+func newWebhook(c *Coordinator) *webhook.Controller {
+	records := struct {
+		*record.Writer
+		*record.Reads
+	}{c.records, c.reads}
+	return webhook.NewController(webhook.ControllerConfig{
+		History: c.Journal, Records: records, Tried: c.bus.Bucket(subject.Idempotency), Runs: c.runsService, Receivers: c.Webhooks,
+		Version: c.versions.Now, Insist: c.insist, Posted: c.meters.Posted, Idle: func() { c.scheduler.Wake(webhookDue) }, Spans: c.Trace, Log: c.log,
+	})
+}
+
+// Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.
+func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error) {
+	return c.Posting.Redeliver(ctx, id)
+}
+
+// Callbacks lists the runs that call back.
+func (c *Coordinator) Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error) {
+	c.reads.Own(ctx)
+	return c.Journal.Callbacks(ctx, q)
+}

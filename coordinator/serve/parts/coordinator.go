@@ -1,0 +1,326 @@
+// Package coordinator decides: which run is accepted, where it waits, when its turn comes, who may still end it, and which
+// runner and agent exist. It keeps no state of its own that could be lost: facts are on the RUNS stream (the journal
+// folds them), definitions and registrations in key-value buckets. Any number of coordinators run side by side; what two
+// try, compare-and-set decides.
+package parts
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"ao/coordinator/agents"
+	"ao/coordinator/audit"
+	"ao/coordinator/control"
+	"ao/coordinator/control/callback"
+	"ao/coordinator/control/dispatch"
+	"ao/coordinator/control/expiry"
+	"ao/coordinator/control/lease"
+	"ao/coordinator/control/queues"
+	"ao/coordinator/control/resultcheck"
+	"ao/coordinator/control/retention"
+	"ao/coordinator/control/versions"
+	"ao/coordinator/control/webhook"
+	"ao/coordinator/fleetapi"
+	"ao/coordinator/insight/doctor"
+	"ao/coordinator/insight/explain"
+	"ao/coordinator/insight/metrics"
+	"ao/coordinator/insight/status"
+	"ao/coordinator/journal"
+	"ao/coordinator/ledger"
+	"ao/coordinator/record"
+	"ao/coordinator/runners"
+	"ao/coordinator/runs"
+	"ao/coordinator/schemas"
+	"ao/coordinator/sessions"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/metric"
+	"ao/shared/run"
+	"ao/shared/trace"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Config is what a coordinator works with. Only Bus is required.
+type Config struct {
+	Bus        *bus.Bus
+	AgentsDirs []string        // folders of coordinator-owned agents
+	PublicURL  string          // where the HTTP API is, as workers reach it; told to those that register
+	DataDir    string          // folder of snapshots of the history; none: every start reads all of it
+	Lease      time.Duration   // default 15 s: an attempt that no beat names for so long is lost
+	NoMatch    time.Duration   // default 300 s: a run that no online runner matches for so long fails
+	Heartbeat  time.Duration   // default 60 s: told to runners that register
+	Patience   fleet.Patience  // default 120 s until stale, 600 s until removed
+	Retention  time.Duration   // default 168 h: how long history and idempotency keys are kept at least
+	Keep       int             // default 1,000,000: ended runs kept at most
+	Reports    time.Duration   // default 10 min: how long callback records are kept at least, however few runs are
+	MaxPending int             // default 100,000: waiting runs
+	MaxQueues  int             // default 256: queues of demands, and as many of runners' agents
+	MaxRunners int             // default 4096: registered runners
+	MaxPayload int64           // default 16 MiB: parameters with their agent, or a result
+	MaxDepth   int             // default 8: how many sessions may be above a run's own; negative: none, so no run has children
+	Retries    int             // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
+	WholeOnly  bool            // only an answer that is JSON as a whole counts, where nobody says so
+	Audit      *audit.Log      // who changed what; nil: it is not recorded
+	Trace      *trace.Tracer   // makes spans; default none
+	Webhooks   *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
+	Log        *slog.Logger    // default slog.Default()
+
+	// RecordVersion is the newest version of records that is read and written, default run.Version. Tests of several
+	// versions in one process raise it.
+	RecordVersion int
+
+	Metrics *metric.Registry // default nil: nothing is counted
+}
+
+func (c Config) withDefaults() Config {
+	c.Lease = cmp.Or(c.Lease, 15*time.Second)
+	c.NoMatch = cmp.Or(c.NoMatch, 300*time.Second)
+	c.Heartbeat = cmp.Or(c.Heartbeat, 60*time.Second)
+	c.Patience.Stale = cmp.Or(c.Patience.Stale, 120*time.Second)
+	c.Patience.Remove = cmp.Or(c.Patience.Remove, 600*time.Second)
+	c.Retention = cmp.Or(c.Retention, 168*time.Hour)
+	c.Keep = cmp.Or(c.Keep, 1_000_000)
+	c.Reports = cmp.Or(c.Reports, 10*time.Minute)
+	c.MaxPending = cmp.Or(c.MaxPending, 100_000)
+	c.MaxQueues = cmp.Or(c.MaxQueues, 256)
+	c.MaxRunners = cmp.Or(c.MaxRunners, 4096)
+	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
+	c.MaxDepth = max(cmp.Or(c.MaxDepth, 8), 0)
+	c.Retries = max(cmp.Or(c.Retries, 2), 0)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)
+	if c.Webhooks == nil {
+		c.Webhooks, _ = webhook.New(webhook.Config{}) // no hosts: nothing can be wrong with that
+	}
+	return c
+}
+
+// BeatEvery is the rhythm of beats: five of them in a lease, so that a lost one or two cost nothing.
+func (c Config) BeatEvery() time.Duration { return min(c.Lease/5, c.Heartbeat) }
+
+// Coordinator is one of any number side by side.
+type Coordinator struct {
+	Config
+	*runsService
+	*sessionsService
+	Explainer  *explain.Explainer
+	Overview   *status.Overview
+	Doctor     *doctor.Doctor
+	Auditor    *ledger.Auditor
+	Registrar  *runners.Registrar
+	Leaving    *runners.Leaving
+	Fleet      *fleetapi.Service
+	Registry   *runners.Registry
+	Queues     *queues.Table
+	Lanes      *queues.Controller
+	Hearing    *lease.Hearing
+	Leases     *lease.Controller
+	Dispatch   *dispatch.Controller
+	Telling    *callback.Controller
+	Checking   *resultcheck.Controller
+	Posting    *webhook.Controller
+	Expiry     *expiry.Controller
+	Agents     *agents.Catalog
+	Schemas    *schemas.Store
+	bus        *bus.Bus
+	log        *slog.Logger
+	keys       *record.Keys
+	reads      *record.Reads
+	records    *record.Writer
+	ends       *record.Ender
+	torn       *record.Torn
+	commands   *runners.Commander
+	registered *runners.Registrations
+	announced  *runners.Announced
+	versions   *versions.Versions
+	news       *queues.Announcer
+	retained   *retention.Controller
+	room       *retention.Room
+	scrapes    *metrics.Scrapes
+	meters     metrics.Meters
+	started    atomic.Bool // keys and registries are read
+
+	scheduler *control.Scheduler
+
+	Journal struct { // the whole read model; what is wired asks it by interfaces of its own
+		*journal.Projection
+		*journal.Index
+		*journal.Lives
+		*journal.Agenda
+		*journal.Overlay
+		*journal.Reader
+		*journal.Lists
+		*journal.Feed
+		*journal.Follower
+	}
+}
+
+// New wires a coordinator; Run makes it work.
+func New(cfg Config) *Coordinator {
+	cfg = cfg.withDefaults()
+	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
+	history := journal.New(cfg.Bus, journal.Config{
+		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
+		Key:     c.keys.Of,
+		Checked: c.keys.Marked,
+	})
+	wireHistory(c, history)
+	wireRegistry(c)
+	c.defining()
+	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
+	c.recording()
+	wireRetention(c)
+	c.Leases = newLease(c)
+	wireQueues(c)
+	c.submitting()
+	c.Dispatch = newDispatch(c)
+	c.Posting, c.Telling = newWebhook(c), newCallback(c)
+	c.Checking = newResultCheck(c)
+	wireRunners(c)
+	c.Fleet = newFleet(c)
+	c.insight()
+	c.scheduler = control.New(cfg.Log, c.plans()...)
+	return c
+}
+
+// wireHistory puts the parts of the read model together.
+func wireHistory(c *Coordinator, p journal.Parts) {
+	h := &c.Journal
+	h.Projection, h.Index, h.Lives, h.Agenda, h.Overlay = p.Projection, p.Index, p.Lives, p.Agenda, p.Overlay
+	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower
+}
+
+// recording wires what writes records.
+func (c *Coordinator) recording() {
+	c.reads = record.NewReads(c.bus, c.Journal)
+	c.records = record.NewWriter(c.bus, c.Journal, c.keys, c.versions)
+	c.Hearing = lease.NewHearing(c.bus, c.Lease, c.log)
+	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.Hearing.Listening}
+	c.torn = record.NewTorn(c.bus, c.Journal, c.reads, c.log)
+	c.ends = record.NewEnder(record.Needs{
+		Records: c.records, Stream: c.bus, History: c.Journal, Past: c.reads, Heard: c.Hearing, Stopper: c.commands, Spans: c.Trace, Log: c.log,
+	})
+}
+
+// submitting wires what callers ask of runs and sessions.
+func (c *Coordinator) submitting() {
+	c.runsService = runs.New(runs.Needs{
+		Limits:  runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries, WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
+		History: c.Journal, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads, Keys: c.bus.Bucket(subject.Idempotency),
+		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
+		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
+		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
+	})
+	c.sessionsService = sessions.New(sessions.Needs{
+		History: c.Journal, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
+		Version: c.versions.Now, RunOf: fleet.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
+	})
+}
+
+// Run works until ctx ends. It needs the streams: it makes or checks them first.
+func (c *Coordinator) Run(ctx context.Context) error {
+	if err := c.bus.Setup(ctx); err != nil {
+		return err
+	}
+	err := c.insist(ctx, "the deployment's secret", func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
+	if err != nil {
+		return err
+	}
+	defer c.scrapes.Begin()()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.Journal.Run(ctx) })
+	g.Go(func() error { return c.Registry.Watch(ctx) })
+	g.Go(func() error { return c.Queues.Watch(ctx) })
+	g.Go(func() error { return c.Agents.Watch(ctx) })
+	g.Go(func() error {
+		if err := c.settled(ctx); err != nil {
+			return nil // ctx ended
+		}
+		serve, err := c.Fleet.Open()
+		if err != nil {
+			return err
+		}
+		c.started.Store(true)
+		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
+		g.Go(func() error { return serve(ctx) })
+		g.Go(func() error { return c.reconcile(ctx) })
+		return nil
+	})
+	return g.Wait()
+}
+
+// settled waits until the fold and the registries have been read for the first time.
+func (c *Coordinator) settled(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for c.Journal.Ready() != nil || c.Registries() != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// Ready is nil when requests can be served: the fold has caught up, and NATS answers and writes.
+func (c *Coordinator) Ready() error {
+	if !c.bus.Connected() {
+		return fault.New(fault.Unavailable, "", "NATS is not reachable; trying to reconnect").After(time.Second)
+	}
+	if err := c.bus.Storage(); err != nil {
+		return err
+	}
+	if err := c.Journal.Ready(); err != nil {
+		return err
+	}
+	if !c.started.Load() {
+		return errStarting
+	}
+	return nil
+}
+
+var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
+
+// Registries is nil once agents and runners have been read. Until then nobody can be told which there are, nor one be taken for new.
+func (c *Coordinator) Registries() error {
+	if c.Registry.Read() && c.Queues.Read() && c.Agents.Read() {
+		return nil
+	}
+	return errStarting
+}
+
+// insist does again and again what NATS does not answer, until it is done or refused, or ctx ends.
+func (c *Coordinator) insist(ctx context.Context, what string, f func() error) error {
+	for {
+		err := f()
+		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
+			return err
+		}
+		c.log.Warn("NATS does not answer yet; trying again", "for", what, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// every calls f at an interval until ctx ends.
+func every(ctx context.Context, d time.Duration, f func(context.Context)) error {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			f(ctx)
+		}
+	}
+}

@@ -1,0 +1,255 @@
+package parts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/control/webhook"
+	"ao/coordinator/insight/explain"
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+func explained(t *testing.T, c *Coordinator, id string) explain.Explanation {
+	t.Helper()
+	e, err := c.Explainer.Explain(t.Context(), id, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// story is what happened, in words, and the detail of the last step of a kind.
+func story(e explain.Explanation) (words string, last map[string]string) {
+	last = map[string]string{}
+	for _, s := range e.Story {
+		words += " " + s.What
+		last[s.What] = s.Detail
+	}
+	return strings.TrimSpace(words), last
+}
+
+// TestExplainASessionWhoseHostIsGone: what it bound, and where it waits for.
+func TestExplainASessionWhoseHostIsGone(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	c := begin(t, b, Config{NoMatch: time.Minute})
+	f := newFamily(t, c)
+	first := f.start("")
+	a := f.claim(first.RunID)
+	put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, a.Key), run.Bound{V: run.Version, SessionID: first.SessionID,
+		RunnerID: f.r.ID(), Attempt: 1, Model: "private", Hostname: "here", Profile: "mind", At: time.Now()})
+	f.end(a, said("one"))
+	words, last := story(explained(t, c, first.RunID))
+	if words != "accepted queued claimed bound completed" || last[explain.StepBound] != "the model side of its session is on host here alone, profile mind" {
+		t.Errorf("%s: %q", words, last[explain.StepBound])
+	}
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
+		t.Fatal(err)
+	}
+	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")
+	e := explained(t, c, waits.RunID)
+	if e.WaitsFor.Reason != explain.WaitsForHost || e.WaitsFor.Wants.Hostname != "here" || !strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone (profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
+		t.Errorf("%+v %q", e.WaitsFor, e.Summary)
+	}
+}
+
+// TestExplainCallbacks: who told a parent, what a turn tells, and how the tries of an HTTP callback went.
+func TestExplainCallbacks(t *testing.T) {
+	t.Parallel()
+	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
+	t.Cleanup(to.Close)
+	receivers, err := webhook.New(webhook.Config{Policy: webhook.Policy{
+		Hosts: []string{"127.0.0.1"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, natstest.Bus(t), Config{Webhooks: receivers})
+	f := newFamily(t, c)
+	parent := f.start("")
+	f.ends(parent.RunID, said("well"))
+	child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `","callback_url":"` + to.URL + `"`)
+	f.ends(child.RunID, said("done"))
+	turn, _ := f.turn(parent.SessionID)
+	natstest.Until(t, "a try was made", func() bool {
+		r, err := c.Show(t.Context(), child.RunID)
+		return err == nil && r.HTTPCallback != nil && r.HTTPCallback.Tries > 0
+	})
+	e := explained(t, c, child.RunID)
+	words, last := story(e)
+	if strings.Count(words, " webhook") == 2 { // the next try is made 5 s later: a slow machine sees it
+		words = strings.TrimSuffix(words, " webhook")
+	}
+	if words != "accepted queued claimed completed callback webhook" && words != "accepted queued claimed completed webhook callback" {
+		t.Errorf("the child: %s", words)
+	}
+	if last[explain.StepCallback] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last[explain.StepWebhook], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last[explain.StepWebhook], "; tried again at 20") {
+		t.Errorf("the child: %v", last)
+	}
+	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.URL) {
+		t.Errorf("where to is shown: %s", raw)
+	}
+	words, last = story(explained(t, c, turn.Spec.ID))
+	if !strings.HasPrefix(words, "accepted callback") || last[explain.StepCallback] != "this turn tells its session of the end of 1 run" {
+		t.Errorf("the turn: %s %v", words, last)
+	}
+}
+
+// TestExplainManyAttempts: a story has an end, however often a run was begun; and what it says is right at both of its ends.
+func TestExplainManyAttempts(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	acc := f.start(`,"max_attempts":100`)
+	part := subject.Partition(acc.SessionID)
+	a := active(t, c, acc.RunID, "is queued", isQueued)
+	const attempts = 30
+	for n := 1; n <= attempts; n++ {
+		write := func(subj string, record any) {
+			body, err := json.Marshal(record)
+			if err == nil {
+				_, err = c.bus.Append(t.Context(), bus.Entry{Subject: subj, Body: body})
+			}
+			if err != nil && !errors.Is(err, bus.ErrTaken) { // the coordinator may have been as fast
+				t.Fatal(err)
+			}
+		}
+		key := c.keys.Of(acc.RunID, n)
+		if n > 1 {
+			write(subject.Queued(part, a.Lane, acc.RunID, n), run.Queued{V: run.Version, Attempt: n, Key: key, Spec: *a.Spec})
+		}
+		write(subject.Claimed(part, acc.RunID, key), run.Claim{V: run.Version, SessionID: acc.SessionID, RunnerID: f.r.ID(), Instance: "one", Nonce: "secret", Attempt: n, At: time.Now()})
+		write(subject.Ended(part, acc.RunID, key), run.Ended{V: run.Version, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "secret", Attempt: n, Status: run.Failed,
+			Error: fault.New(fault.Internal, "command_failed", fmt.Sprintf("try %d", n)), At: time.Now()})
+	}
+	if err := c.reads.CaughtUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := explained(t, c, acc.RunID)
+	failed := map[string]bool{}
+	for _, s := range e.Story {
+		if s.What == explain.StepAttemptFailed {
+			failed[s.Detail[:len("try 1")+1]] = true
+		}
+	}
+	words, last := story(e)
+	if len(failed) != 20 || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] || !failed["try 30"] {
+		t.Errorf("told of: %v", failed)
+	}
+	if strings.Count(words, explain.StepLeftOut) != 1 || last[explain.StepLeftOut] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != explain.WaitsForRetry {
+		t.Errorf("%s: %v", words, last)
+	}
+	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") || strings.Contains(string(raw), c.keys.Of(acc.RunID, attempts)) {
+		t.Errorf("%s", raw)
+	}
+}
+
+// TestExplainAnAttemptThatOverstepped: a record above the attempt's version is why another attempt follows, and nothing that stands
+// under its key is told of. A worker of that version writes all its records so.
+func TestExplainAnAttemptThatOverstepped(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	for _, claims := range []int{run.Version, 99} {
+		acc := f.start(`,"max_attempts":2`)
+		part := subject.Partition(acc.SessionID)
+		a := active(t, c, acc.RunID, "is queued", isQueued)
+		put(t, c.bus, subject.Claimed(part, acc.RunID, a.Key), run.Claim{V: claims, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, At: time.Now()})
+		put(t, c.bus, subject.Ended(part, acc.RunID, a.Key), run.Ended{V: 99, SessionID: acc.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+		if err := c.reads.CaughtUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		words, last := story(explained(t, c, acc.RunID))
+		if why := last[explain.StepAttemptFailed]; !strings.Contains(why, "in a newer version") || !strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") || strings.Count(words, explain.StepAttemptFailed) != 1 {
+			t.Errorf("claimed in version %d: %s: %q", claims, words, why)
+		}
+		if claims != run.Version && last[explain.StepClaimed] != "" {
+			t.Errorf("a record that is not read is told: %q", last[explain.StepClaimed])
+		}
+	}
+}
+
+// TestExplainAMovedRun: its lane is no longer served, and another is.
+func TestExplainAMovedRun(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	acc := f.start("")
+	a := active(t, c, acc.RunID, "is queued", isQueued)
+	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
+	active(t, c, acc.RunID, "has moved", func(a journal.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
+	words, last := story(explained(t, c, acc.RunID))
+	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[explain.StepMoved], "in lane autonomous.") {
+		t.Errorf("%s: %v", words, last)
+	}
+}
+
+// TestExplainWithoutNATS: what a coordinator knows by itself it tells, and that it is not all.
+func TestExplainWithoutNATS(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	c := begin(t, p.Bus(t), Config{})
+	f := newFamily(t, c)
+	begun, waits := f.start(""), f.start("")
+	f.claim(begun.RunID)
+	p.Kill()
+	natstest.Until(t, "that is noticed", func() bool { return !c.bus.Connected() })
+	for id, want := range map[string]string{begun.RunID: "accepted claimed", waits.RunID: "accepted"} {
+		e := explained(t, c, id)
+		if words, _ := story(e); words != want || !strings.Contains(e.Incomplete, "NATS does not answer") {
+			t.Errorf("%s, want %s; %q", words, want, e.Incomplete)
+		}
+		if e.WaitsFor.Reason != explain.WaitsForCoordinator || e.WaitsFor.Message == "" || !strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
+			t.Errorf("%+v %q", e.WaitsFor, e.Summary)
+		}
+	}
+}
+
+// TestExplainWhatHasJustHappened: the record of an end may be read before the index has it. Then it is no failed attempt that another
+// follows, and once the index has it the run is explained by that.
+func TestExplainWhatHasJustHappened(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	acc := f.start("")
+	a := f.claim(acc.RunID)
+	known := c.Journal.Seq()
+	before, err := c.Journal.Trace(t.Context(), acc.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.end(a, said("one"))
+	behind := *c.Explainer
+	behind.History = stale{behind.History, before, known}
+	e, err := behind.Explain(t.Context(), acc.RunID, false)
+	if words, _ := story(e); err != nil || words != "accepted queued claimed" {
+		t.Errorf("%v: %s", err, words)
+	}
+	if e = explained(t, c, acc.RunID); !strings.HasPrefix(e.Summary, "It completed, ") || e.WaitsFor != nil {
+		t.Errorf("%q", e.Summary)
+	}
+}
+
+// stale is an index that does not have what has just been written.
+type stale struct {
+	explain.History
+	trace journal.Trace
+	seq   uint64
+}
+
+func (s stale) Trace(context.Context, string) (journal.Trace, error) { return s.trace, nil }
+func (s stale) Seq() uint64                                          { return s.seq }

@@ -1,0 +1,286 @@
+package parts
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/coordinator/record"
+	"ao/nats/natstest"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// numbered is an agent that wants a number under this name.
+func numbered(name, field string) agent.Blueprint {
+	b := echo(name)
+	b.ParametersSchema = json.RawMessage(`{"type":"object","required":["` + field + `"],"properties":{"` + field + `":{"type":"integer"}},"additionalProperties":false}`)
+	return b
+}
+
+// elsewhere is the same profile on another host.
+func elsewhere(instance string, agents ...agent.Blueprint) fleet.Runner {
+	r := runner(instance, agents...)
+	r.Hostname = "elsewhere"
+	return r
+}
+
+// stranger is another profile.
+func stranger(instance string, agents ...agent.Blueprint) fleet.Runner {
+	r := runner(instance, agents...)
+	r.ExecutorProfile = "other"
+	return r
+}
+
+// bye is a process that is gone.
+func bye(t testing.TB, c *Coordinator, r fleet.Runner) { t.Helper(); farewell(t, c, r, false) }
+
+// farewell is what a process says that was told to end: that it finishes what it has, or that it goes.
+func farewell(t testing.TB, c *Coordinator, r fleet.Runner, finishing bool) {
+	t.Helper()
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance, Finishing: finishing}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shownAs is the status of the only runner that readers are shown; "": there is none.
+func shownAs(c *Coordinator) string {
+	for _, r := range c.Runners() {
+		return r.Status
+	}
+	return ""
+}
+
+// An upgrade refuses nobody: an agent stays after its last runner left, runs wait for the next one, and so on other coordinators and
+// after a restart of all of them.
+func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	c, end := ending(t, natstest.Open(t, s))
+	other := begin(t, natstest.Open(t, s), Config{})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	natstest.Until(t, "the other coordinator knows it", func() bool { return len(other.Runners()) == 1 })
+	bye(t, c, one)
+	ids := []string{submit(t, c, `{"agent_name":"a"}`, "").RunID}
+	natstest.Until(t, "the other coordinator has read that it left", func() bool { return len(other.Runners()) == 0 })
+	ids = append(ids, submit(t, other, `{"agent_name":"a"}`, "").RunID)
+	end()
+	c = begin(t, natstest.Open(t, s), Config{})
+	ids = append(ids, submit(t, c, `{"agent_name":"a"}`, "").RunID)
+	if n := len(c.Runners()); n != 0 {
+		t.Errorf("%d runners are shown", n)
+	}
+	if a, err := c.Agents.Agent(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil || *a.Runners != 0 {
+		t.Errorf("the agent: %+v %v", a, err)
+	}
+	e, err := c.Explainer.Explain(t.Context(), ids[0], false)
+	if err != nil || !strings.Contains(e.Summary, `the last runner of agent "a" left`) {
+		t.Errorf("explained as %q, %v", e.Summary, err)
+	}
+	two := elsewhere("two", echo("a"))
+	register(t, c, two)
+	if all, err := c.Agents.Agents(""); err != nil || len(all) != 1 || all[0].Runners == nil || *all[0].Runners != 1 {
+		t.Errorf("the agents: %+v %v", all, err)
+	}
+	for _, id := range ids {
+		finish(t, c, claim(t, c, id, two))
+	}
+}
+
+// A runner that was told to end drains until it is gone: readers see it, its identity is free, its agents stay.
+func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	farewell(t, c, one, true)
+	if got := shownAs(c); got != fleet.Draining || c.Overview.Status(t.Context()).Runners[fleet.Draining] != 1 {
+		t.Errorf("it is shown as %q", got)
+	}
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	_, err := c.Register(t.Context(), stranger("s", echo("a")))
+	wantCode(t, err, "agent_name_collision")
+	two := runner("two", echo("a"))
+	if _, err := c.Register(t.Context(), two); err != nil { // at once: the process before has said that it ends
+		t.Fatal(err)
+	}
+	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: one.ID(), Instance: "one"}); fault.KindOf(err) != fault.Forbidden { // its successor stays
+		t.Errorf("the farewell of its predecessor: %v", err)
+	}
+	if got := shownAs(c); got != fleet.Online {
+		t.Errorf("the successor is %q", got)
+	}
+	finish(t, c, claim(t, c, id, two))
+	bye(t, c, two)
+	farewell(t, c, two, true) // which was on its way for long
+	if got := shownAs(c); got != "" {
+		t.Errorf("who is gone is shown as %q", got)
+	}
+}
+
+// A worker of before says its farewell once, when it is told to end, and goes on beating until it is gone.
+func TestAnOldWorkerDrainsAfterItsFarewell(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{Lease: 2 * time.Second})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	bye(t, c, one)
+	beat := fleet.Beat{RunnerID: one.ID(), Instance: "one", Draining: true}
+	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || !r.Known || r.Superseded || shownAs(c) != fleet.Draining {
+		t.Errorf("answered %+v, it is shown as %q", r, shownAs(c))
+	}
+	natstest.Until(t, "it is gone", func() bool { return shownAs(c) == "" })
+	beat.Draining = false // no farewell of its own: it was taken for gone, and is to register again
+	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || r.Known || r.Superseded {
+		t.Errorf("answered %+v", r)
+	}
+	submit(t, c, `{"agent_name":"a"}`, "")
+}
+
+// One that is killed while it drains has left, too.
+func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{Lease: time.Second})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	farewell(t, c, one, true)
+	natstest.Until(t, "it has left", func() bool { return shownAs(c) == "" })
+	natstest.Until(t, "that is stored", func() bool {
+		m, _, err := c.registered.Stored(t.Context(), one.ID())
+		return err == nil && !m.LeftAt.IsZero()
+	})
+	submit(t, c, `{"agent_name":"a"}`, "")
+}
+
+// The same profile comes with another definition as soon as its runners drain: runs that nobody has begun go on with that where they fit
+// it, the others fail and say so; what was begun is left alone.
+func TestAnUpgradeChangesADefinition(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t)
+	c := begin(t, natstest.Open(t, s), Config{})
+	one := runner("one", numbered("a", "n"), echo("same"))
+	register(t, c, one)
+	begun := claim(t, c, submit(t, c, `{"agent_name":"a","parameters":{"n":1}}`, "").RunID, one)
+	queued := submit(t, c, `{"agent_name":"a","parameters":{"n":2}}`, "").RunID
+	active(t, c, queued, "is queued", isQueued)
+	after := numbered("a", "n")
+	after.ParametersSchema = json.RawMessage(`{"type":"object","properties":{"n":{"maximum":5}}}`)
+	after.Command, after.TimeoutSeconds = "./other", 7
+	_, err := c.Register(t.Context(), elsewhere("two", after))
+	wantCode(t, err, "agent_name_collision") // one is online
+	farewell(t, c, one, true)
+	fits, not := submit(t, c, `{"agent_name":"a","parameters":{"n":3}}`, "").RunID, submit(t, c, `{"agent_name":"a","parameters":{"n":6}}`, "").RunID
+	bye(t, c, one)
+	same := submit(t, c, `{"agent_name":"same"}`, "").RunID
+	two := elsewhere("two", after, echo("same"))
+	two.Set = fleet.AgentSet(two.Agents)
+	register(t, c, two)
+	hash := after.Hash()
+	for _, id := range []string{queued, fits} {
+		a := active(t, c, id, "is queued with the new definition", func(a journal.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
+		if w, _ := c.Queues.Want(a.Lane); !two.Satisfies(w) || a.Spec.Timeout != 7 || !strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
+			t.Errorf("it is %+v in lane %s", a.Spec, a.Lane)
+		}
+		finish(t, c, claim(t, c, id, two))
+		r, err := c.Show(t.Context(), id)
+		if err != nil || r.Status != run.Completed || r.Attempt != 1 {
+			t.Errorf("%+v %v", r, err)
+		}
+	}
+	natstest.Until(t, "what does not fit has failed", func() bool { return c.Journal.Ended(not) })
+	r, err := c.Show(t.Context(), not)
+	if err != nil || r.Error == nil || r.Error.Code != "parameter_validation_failed" || !strings.Contains(r.Error.Message, `Agent "a" was given another definition`) {
+		t.Errorf("%+v %v", r, err)
+	}
+	finish(t, c, claim(t, c, same, two))
+	if now, ok := c.Journal.Active(begun.Spec.ID); !ok || now.Spec.Owner != begun.Spec.Owner || now.Claim == nil {
+		t.Errorf("what was begun: %+v", now)
+	}
+	finish(t, c, begun)
+	late := begin(t, natstest.Open(t, s), Config{}) // who reads it all later says the same
+	for _, id := range []string{queued, fits, same, begun.Spec.ID} {
+		if r, err := late.Show(t.Context(), id); err != nil || r.Status != run.Completed {
+			t.Errorf("%+v %v", r, err)
+		}
+	}
+}
+
+// What decides a run's end stays as it was accepted. So a run of which the definition was changed and changed back ends well, by
+// whichever queue a runner takes it: the first one has the first definition.
+func TestADefinitionThatIsChangedBack(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	active(t, c, id, "is queued", isQueued)
+	bye(t, c, one)
+	after := echo("a")
+	after.OutputSchema, after.MaxAttempts = json.RawMessage(`{"type":"object","required":["n"]}`), 3
+	two := elsewhere("two", after)
+	register(t, c, two)
+	hash := after.Hash()
+	a := active(t, c, id, "is queued with the new definition", func(a journal.Active) bool { return a.Spec.Owner == hash })
+	if a.Spec.Contract || a.Spec.Output != nil || a.Spec.Attempts != 0 {
+		t.Errorf("what decides its end has changed: %+v", a.Spec)
+	}
+	bye(t, c, two)
+	back := runner("back", echo("a"))
+	register(t, c, back)
+	finish(t, c, claim(t, c, id, back))
+	if r, err := c.Show(t.Context(), id); err != nil || r.Status != run.Completed {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// A body that is too large for a record goes on with the new definition like any other.
+func TestALargeRunIsRenewed(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	part := `"` + strings.Repeat("x", record.MaxInline/4) + `"` // what one argument holds
+	wide := `"a":` + part + `,"b":` + part + `,"c":` + part + `,"d":` + part
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	bye(t, c, one)
+	id := submit(t, c, `{"agent_name":"a","parameters":{`+wide+`}}`, "").RunID
+	after := echo("a")
+	after.Command = "./other"
+	two := elsewhere("two", after)
+	register(t, c, two)
+	finish(t, c, claim(t, c, id, two))
+	s, err := c.Journal.Spec(t.Context(), id)
+	if err != nil || !strings.Contains(string(s.Blueprint), "./other") || len(s.Parameters) < record.MaxInline {
+		t.Errorf("%s %v", s.Blueprint, err)
+	}
+}
+
+// A run that a coordinator of before accepted, with what no command line holds, ends with the reason where its
+// definition changes.
+func TestARunThatNoCommandLineHoldsIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	one := runner("one", echo("a"))
+	register(t, c, one)
+	bye(t, c, one)
+	p, err := c.Check(t.Context(), []byte(`{"agent_name":"a","parameters":{"x":1}}`), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Spec.Input.Parameters = json.RawMessage(`{"a b":1}`)
+	acc, err := c.Place(t.Context(), p, run.NewID(), run.NewSessionID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := echo("a")
+	after.Command = "./other"
+	register(t, c, elsewhere("two", after))
+	natstest.Until(t, "the run has ended", func() bool {
+		r, err := c.Show(t.Context(), acc.RunID)
+		return err == nil && r.Status == run.Failed && r.Error != nil && strings.Contains(r.Error.Message, "cannot be passed to a command")
+	})
+}

@@ -1,0 +1,71 @@
+package parts
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/shared/fleet"
+)
+
+// An attempt counts as alive by its key, whichever runner names it; of keys that nobody was handed nothing is kept, and no runner has
+// the sessions of another.
+func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	r := runner("one", echo("a"))
+	id := register(t, c, r).RunnerID
+	waits := active(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, "is queued", isQueued)
+	begun := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
+	made := make([]fleet.Attempt, fleet.MaxBeatAttempts)
+	for i := range made {
+		made[i] = fleet.Attempt{RunID: []string{waits.Spec.ID, begun.Spec.ID}[i%2], Key: fmt.Sprint(i)}
+	}
+	made[0].Key = ""
+	for _, who := range []string{id, "rnr_unknown"} {
+		c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
+	}
+	c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
+	for _, at := range made {
+		if _, _, ok := c.Hearing.Of(at.Key); ok || !c.Hearing.Silent(at.Key) {
+			t.Errorf("the made-up key %q is kept", at.Key)
+		}
+	}
+	if !c.Hearing.Silent(waits.Key) {
+		t.Error("a key counts that nobody has named")
+	}
+	sent := time.Now()
+	c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
+		{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
+	}})
+	if seen, _, _ := c.Hearing.Of(begun.Key); c.Hearing.Silent(waits.Key) || seen.Before(sent) {
+		t.Errorf("the right keys do not count: %v, %t", seen, c.Hearing.Silent(waits.Key))
+	}
+
+	finish(t, c, begun)
+	other := runner("two")
+	other.Hostname = "there"
+	register(t, c, other)
+	for _, tt := range []struct {
+		runner string
+		want   []string
+	}{{id, []string{begun.Spec.SessionID}}, {other.ID(), nil}, {"rnr_unknown", nil}} {
+		c.Journal.Silent(0)
+		instance := map[string]string{other.ID(): "two"}[tt.runner]
+		if instance == "" {
+			instance = "one"
+		}
+		c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
+		var idle []string
+		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {
+			if s, err := c.Journal.Session(t.Context(), session); err == nil && s.Status == "idle" {
+				idle = append(idle, session)
+			}
+		}
+		if !slices.Equal(idle, tt.want) {
+			t.Errorf("by %s's word %v are idle, want %v", tt.runner, idle, tt.want)
+		}
+	}
+}

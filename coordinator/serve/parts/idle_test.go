@@ -1,0 +1,75 @@
+package parts
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// TestIdleIsShown: a session is idle where its last run ended well and a live runner lists it, in every view at once; a run, a bad
+// end, silence or the runner's next word end that.
+func TestIdleIsShown(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	c := begin(t, b, Config{Lease: 6 * time.Second})
+	r := runner("one", echo("e"))
+	id := register(t, c, r).RunnerID
+	beat := func(sessions ...string) fleet.BeatReply {
+		return heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "one", Idle: sessions})
+	}
+	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""), submit(t, c, `{"agent_name":"e","parameters":{}}`, "")
+	shows := func(session string) (all []string) {
+		v, err := c.Journal.Session(t.Context(), session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(v.Status))
+		for _, status := range []run.SessionStatus{run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionFinished, run.SessionFailed} {
+			p, err := c.Journal.Sessions(t.Context(), journal.Query{Statuses: []string{string(status)}, Session: session})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range p.Sessions {
+				all = append(all, string(s.Status))
+			}
+		}
+		return slices.Compact(all)
+	}
+	is := func(session, want string) {
+		t.Helper()
+		if got := shows(session); !slices.Equal(got, []string{want}) {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	}
+	first, other := claim(t, c, good.RunID, r), claim(t, c, bad.RunID, r)
+	beat(good.SessionID, bad.SessionID) // before the last word
+	is(good.SessionID, "running")
+	finish(t, c, first)
+	put(t, b, subject.Ended(subject.Partition(bad.SessionID), bad.RunID, other.Key),
+		run.Ended{V: run.Version, SessionID: bad.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "x", "x"), At: time.Now()})
+	natstest.Until(t, "the other has ended", func() bool { return c.Journal.Ended(bad.RunID) })
+	is(good.SessionID, "idle")
+	is(bad.SessionID, "failed")
+	beat()
+	is(good.SessionID, "finished")
+	beat(good.SessionID)
+	is(good.SessionID, "idle")
+	heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "another process", Idle: nil})
+	is(good.SessionID, "idle")
+	natstest.Until(t, "a silent runner has nothing idle", func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })
+	if reply := beat(good.SessionID, "ses_unknown"); reply.Forget != nil {
+		t.Errorf("told to forget %v", reply.Forget)
+	}
+	if err := c.DeleteSession(t.Context(), good.SessionID); err != nil {
+		t.Fatal(err)
+	}
+	// and the worker that it may end the process
+	natstest.Until(t, "the runner is told of the deletion", func() bool { return slices.Equal(beat(good.SessionID).Forget, []string{good.SessionID}) })
+}

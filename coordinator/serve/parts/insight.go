@@ -1,0 +1,46 @@
+package parts
+
+import (
+	"ao/coordinator/insight/doctor"
+	"ao/coordinator/insight/explain"
+	"ao/coordinator/insight/metrics"
+	"ao/coordinator/insight/status"
+	"ao/coordinator/journal"
+	"ao/coordinator/ledger"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// insight wires what tells how things stand, and why. Nothing of it writes.
+func (c *Coordinator) insight() {
+	members := c.Registry.Members
+	c.Explainer = &explain.Explainer{
+		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: func(m bus.Message) []run.Event { return c.Journal.Told(journal.Record(m)) }},
+		History: c.Journal, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
+		Members: members, Parting: c.announced.Parting, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
+	}
+	c.Overview = &status.Overview{History: c.Journal, Past: c.reads, Runners: c.Registry, Members: members, Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
+	c.Doctor = &doctor.Doctor{
+		NATS: c.bus, History: c.Journal, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
+		Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxPending,
+	}
+	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked, Version: c.RecordVersion}}
+	c.scrapes = &metrics.Scrapes{
+		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.Journal, Status: c.Overview.Status,
+		Members: members, Views: c.Runners, Agents: c.Agents, ProfileOf: c.Agents.ProfileOf,
+		Ready: c.Ready, Lanes: c.Queues, Pending: c.MaxPending, Most: c.MaxQueues, Tally: c.meters,
+	}
+}
+
+// metered makes the meters where somebody wants them, and gives what the journal tells its steps.
+func (c *Coordinator) metered() func(journal.Step) {
+	if c.Metrics == nil {
+		return nil
+	}
+	c.meters = metrics.New(c.Metrics, func(runner string) string { // its profile; empty: it is not registered
+		m, _ := c.Registry.Of(runner)
+		return m.ExecutorProfile
+	})
+	return c.meters.Step
+}

@@ -1,0 +1,100 @@
+package parts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator/control/retention"
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// A coordinator's dispatch is delayed until its run has ended elsewhere, and no worker serves that lane yet. History goes, and with it
+// the claim that would refuse the run: the lane no longer delivers it, and nobody takes it for a run that waits.
+func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
+	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
+	lane := fleet.Want{Type: run.Autonomous, Profile: "elsewhere"}.Lane()
+	if err := f.c.bus.EnsureLane(t.Context(), lane, 1); err != nil {
+		t.Fatal(err)
+	}
+	queue := func(a journal.Active) string {
+		t.Helper()
+		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, a.Attempt)
+		if err == nil {
+			_, err = f.c.bus.Append(t.Context(), e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Subject
+	}
+	started := f.start("")
+	over := f.claim(started.RunID)
+	f.end(over, said("done"))
+	for range 3 {
+		f.ends(f.start("").RunID, said("done"))
+	}
+	late := queue(over)
+	waits := f.start("")
+	on := active(t, f.c, waits.RunID, "is queued", isQueued)
+	queue(on)
+
+	for _, c := range []*Coordinator{f.c, other} {
+		natstest.Until(t, "it knows of no run any more that has ended long ago", func() bool {
+			c.retained.Truncate(t.Context(), retention.Step)
+			_, _, ended := c.Journal.Counts()
+			return ended == 1 && len(c.Journal.Late()) == 0
+		})
+	}
+	if state, err := f.c.bus.State(t.Context()); err != nil || state.First <= over.ClaimSeq {
+		t.Fatalf("the claim stands: history begins with record %d, %v", state.First, err)
+	}
+	if m, err := f.c.bus.Last(t.Context(), late); !errors.Is(err, bus.ErrNone) {
+		t.Errorf("the late record stands as record %d, %v", m.Seq, err)
+	}
+	want := seen(t, f.c.Journal.Lists)
+	for say, j := range map[string]*journal.Lists{"the other coordinator": other.Journal.Lists, "who reads anew": anew(t, f.c)} {
+		if got := seen(t, j); got != want {
+			t.Errorf("%s sees\n%s\nwant\n%s", say, got, want)
+		}
+	}
+	if got := firstOf(t, f.c.bus, lane); got != waits.RunID {
+		t.Errorf("a worker is handed run %s, which has ended; want %s", got, waits.RunID)
+	}
+}
+
+// firstOf is the run that a worker is handed first which begins to take from a lane.
+func firstOf(t *testing.T, b *bus.Bus, lane string) string {
+	t.Helper()
+	ctx, enough := context.WithCancel(t.Context())
+	handed := make(chan string, 100)
+	taker := b.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) {
+		var q run.Queued
+		if err := json.Unmarshal(d.Body, &q); err != nil {
+			t.Error(err)
+		}
+		d.Done()
+		handed <- q.ID
+	})
+	var taking sync.WaitGroup
+	defer taking.Wait()
+	defer enough()
+	taking.Go(func() { _ = taker.Take(ctx, lane) })
+	select {
+	case id := <-handed:
+		return id
+	case <-time.After(30 * time.Second):
+		t.Fatal("nothing is handed out")
+		return ""
+	}
+}

@@ -1,0 +1,62 @@
+package parts
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/control"
+	"ao/coordinator/control/completion"
+	"ao/coordinator/control/lease"
+	"ao/coordinator/control/queues"
+	"ao/coordinator/control/retention"
+	"ao/coordinator/journal"
+)
+
+// What has happened, for controllers to be woken by: the effects of records, and what the registries say.
+const (
+	turnDue     = control.Signal(journal.TurnDue)
+	offered     = control.Signal(journal.Offered)
+	callbackDue = control.Signal(journal.CallbackDue)
+	halted      = control.Signal(journal.Halted)
+	webhookDue  = control.Signal(journal.WebhookDue)
+	certain     = control.Signal(journal.Certain)
+	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
+	requeued    = control.Signal(1 << 17) // runners are to be told of their queues
+)
+
+// plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history that is being read,
+// or that NATS has not confirmed.
+func (c *Coordinator) plans() []control.Plan {
+	sure := func() bool { return c.Journal.Sure() }
+	return []control.Plan{
+		{Name: "leases", Do: c.Leases, Every: lease.Every}, // also where nothing is sure: it begins to listen anew then
+		{Name: "dispatch", Do: c.Dispatch, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},
+		{Name: "result check", Do: c.Checking, Wakes: offered | certain, Every: time.Second, Sure: sure},
+		{Name: "callbacks", Do: c.Telling, Wakes: callbackDue | certain, Every: time.Second, Sure: sure},
+		{Name: "webhooks", Do: c.Posting, Wakes: webhookDue | certain, Every: c.Posting.Pace(), Sure: sure},
+		{Name: "stopping", Do: newStopping(c), Wakes: halted | certain, Every: time.Second, Sure: sure},
+		{Name: "completion", Do: newCompletion(c), Every: completion.Every, Sure: sure},
+		{Name: "expiry", Do: c.Expiry, Every: time.Second},
+		{Name: "queues", Do: c.Lanes, Every: 250 * time.Millisecond, Sure: sure},
+		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},
+		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
+		{Name: "retention", Do: c.retained, Every: retention.Every, Sure: sure},
+		{Name: "room", Do: c.room, Every: min(c.BeatEvery(), 5*time.Second)},
+		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},
+	}
+}
+
+// reconcile runs the controllers until ctx ends, and what they have begun is over.
+func (c *Coordinator) reconcile(ctx context.Context) error {
+	c.Lanes.Begin()
+	c.Hearing.Restart("start", time.Now())
+	c.scheduler.Run(ctx)
+	c.Leases.End()
+	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.Posting} {
+		p.Wait()
+	}
+	return nil
+}
+
+// Metadata is what the coordinator's NATS service says of itself to every other coordinator.
+func (c *Coordinator) Metadata() map[string]string { return c.versions.Metadata() }

@@ -1,0 +1,466 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/coordinator/record"
+	"ao/coordinator/runs"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// Records that belong together may come to no more than the first of them: NATS crashed while it wrote the batch, or
+// their writer ended between two single ones. scripts/rules wants a test of each use of such appends (decision 0033).
+
+// cuts runs a story for each beginning of what a coordinator writes, and for each that may go on from it.
+func cuts(t *testing.T, members int, story func(t *testing.T, p prefix)) {
+	for k := 1; k < members; k++ {
+		for _, who := range []string{"left running", "new"} {
+			t.Run(fmt.Sprintf("%d of %d, a coordinator %s", k, members, who), func(t *testing.T) {
+				t.Parallel()
+				c, end := beginFor(t, natstest.Bus(t), Config{})
+				story(t, prefix{family: newFamily(t, c), members: members, k: k, end: end, anew: who == "new"})
+			})
+		}
+	}
+}
+
+// prefix is such a story: a family whose coordinator writes the first k records.
+type prefix struct {
+	family
+	members, k int
+	anew       bool // it ends before, and a new one goes on
+	end        func()
+	late       bus.Entry // what the slow writer of a session's record writes behind it
+}
+
+// write writes them, and gives who goes on; another one is beside it.
+func (p *prefix) write(all []bus.Entry, err error) {
+	p.Helper()
+	if err != nil || len(all) != p.members {
+		p.Fatalf("%d records are written together, want %d: %v", len(all), p.members, err)
+	}
+	b := p.c.bus
+	if p.anew {
+		p.end()
+	}
+	for _, e := range all[:p.k] {
+		if _, err := b.Append(p.Context(), e); err != nil {
+			p.Fatal(err)
+		}
+	}
+	if p.anew {
+		p.c = begin(p.T, b, Config{})
+	}
+	begin(p.T, b, Config{})
+}
+
+// endsOnce waits for the end of a run, and wants it to be this one, and the only one.
+func (p *prefix) endsOnce(id string, status run.Status, code string) {
+	p.Helper()
+	o := ended(p.T, p.c, id)
+	if o.Status != status || o.Error == nil || o.Error.Code != code {
+		p.Errorf("it ended as %s, %v; want %s, %s", o.Status, o.Error, status, code)
+	}
+	p.records(subject.Ended(subject.Partition(o.SessionID), id, "*"), 1)
+	p.inOrder()
+}
+
+// records wants so many under a filter.
+func (p *prefix) records(filter string, want int) []bus.Message {
+	p.Helper()
+	all, err := p.c.bus.Records(p.Context(), filter, 0, 100)
+	if err != nil || len(all) != want {
+		p.Errorf("%d records of %s, want %d: %v", len(all), filter, want, err)
+	}
+	return all
+}
+
+func (p *prefix) inOrder() {
+	p.Helper()
+	r, err := p.c.Auditor.Ledger(p.Context())
+	if err != nil || !r.OK {
+		p.Errorf("ledger: %+v %v", r.Wrong, err)
+	}
+}
+
+// What a coordinator claims to end it ends with the word that the claim carries, whoever says it: it is not lost for
+// its lease, and not begun by anybody.
+func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		queued bool
+		status run.Status
+		f      *fault.Fault
+	}{
+		{"stopped in its queue", true, run.Stopped, fault.New(fault.Internal, "stopped", "Stopped before it began")},
+		{"never matched", false, run.Failed, fault.New(fault.Internal, "no_matching_runner", "No matching runner available within timeout").With("limit", "RUN_NO_MATCH_TIMEOUT")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cuts(t, 2, func(t *testing.T, p prefix) {
+				more := `,"additional_demands":{"hostname":"nowhere"}`
+				if tt.queued {
+					more = ""
+				}
+				id := p.start(more).RunID
+				a := active(t, p.c, id, "is known", func(a journal.Active) bool { return isQueued(a) == tt.queued })
+				all, err := p.c.ends.Ending(t.Context(), a, tt.status, tt.f)
+				p.write(all, err)
+				p.endsOnce(id, tt.status, tt.f.Code)
+			})
+		})
+	}
+}
+
+// Somebody wants a run stopped at the moment in which it is claimed to fail: the word that the claim carries is said,
+// and told.
+func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		id := p.start("").RunID
+		a := active(t, p.c, id, "is queued", isQueued)
+		all, err := p.c.ends.Ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
+		p.write(all, err)
+		natstest.Until(t, "the claim is read", func() bool { a, ok := p.c.Journal.Active(id); return !ok || a.Claim != nil })
+		if _, err := p.c.Stop(t.Context(), id); fault.KindOf(err) != fault.Conflict {
+			t.Errorf("the stop of a run that failed: %v", err)
+		}
+		p.endsOnce(id, run.Failed, "no_matching_runner")
+	})
+}
+
+// What a coordinator puts in an offer's place is the word that it says: it is nobody's result, and no lease is waited
+// for.
+func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
+	for _, attempts := range []int{1, 2} {
+		t.Run(fmt.Sprintf("%d attempts", attempts), func(t *testing.T) {
+			cuts(t, 2, func(t *testing.T, p prefix) {
+				id := p.start(fmt.Sprintf(`%s,"max_attempts":%d`, mustBe, attempts)).RunID
+				a := p.claim(id)
+				p.write(p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected, "gone")))
+				if attempts == 1 {
+					p.endsOnce(id, run.Failed, run.CodeDisconnected)
+					return
+				}
+				second := active(t, p.c, id, "has its second attempt", func(a journal.Active) bool { return a.Attempt == 2 && isQueued(a) })
+				if second.EndSeq != 0 {
+					t.Error("the second attempt is ended by what ended the first")
+				}
+				p.offer(p.claim(id), data(`{"n":1}`))
+				if o := ended(t, p.c, id); o.Status != run.Completed {
+					t.Errorf("it ended as %s, %v", o.Status, o.Error)
+				}
+				p.inOrder()
+			})
+		})
+	}
+}
+
+// An offer that comes at that moment is refused, and a failure that the worker says itself is the one end.
+func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		id := p.start(mustBe).RunID
+		a := p.claim(id)
+		all, err := p.c.ends.Shutting(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected, "gone"))
+		p.write(all, err)
+		put(t, p.c.bus, all[1].Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
+		p.endsOnce(id, run.Failed, "exit")
+	})
+}
+
+// The record of a session under its caller's own id carries its run: the id stands for that run and no other, and it is
+// begun once.
+func TestAPrefixOfASessionAndItsRun(t *testing.T) {
+	for name, more := range map[string]string{"a runner is there": "", "nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`, "it is large": `,"parameters":{"prompt":"` + strings.Repeat("x", record.MaxInline) + `"}`} {
+		t.Run(name, func(t *testing.T) {
+			cuts(t, 2, func(t *testing.T, p prefix) {
+				id := "ses_my-own"
+				body := strings.Replace(`{"agent_name":"thinker","session_id":"`+id+`","prompt":"think"`+more+`}`, `"prompt":"think","parameters"`, `"parameters"`, 1)
+				spec := p.beginning(body)
+				for range 2 { // before it is accepted, and after
+					if _, err := p.c.Submit(t.Context(), []byte(body), "another", ""); fault.KindOf(err) != fault.Conflict {
+						t.Fatalf("the same id for another run: %v", err)
+					}
+					natstest.Until(t, "the session is known", func() bool { _, err := p.c.Journal.Session(t.Context(), id); return err == nil })
+				}
+				if strings.Contains(more, "nowhere") {
+					if r, err := p.c.Stop(t.Context(), spec.ID); err != nil || r.Status != run.Stopped {
+						t.Errorf("%+v %v", r, err)
+					}
+				} else {
+					p.ends(spec.ID, said("ok"))
+				}
+				if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.SessionID != id || !strings.Contains(body, string(r.Parameters)[1:len(r.Parameters)-1]) {
+					t.Errorf("%+v %v", r, err)
+				}
+				part := subject.Partition(id)
+				p.records(subject.Claimed(part, spec.ID, "*"), 1)
+				p.records(subject.Ended(part, spec.ID, "*"), 1)
+				p.inOrder()
+				if err := p.c.DeleteSession(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+				p.records(subject.Session(part, id), 0) // it holds what the caller sent
+			})
+		})
+	}
+}
+
+// beginning writes a prefix of what begins a session under its caller's own id.
+func (p *prefix) beginning(body string) run.Spec {
+	p.Helper()
+	plan, err := p.c.Check(p.Context(), []byte(body), "test")
+	if err != nil {
+		p.Fatal(err)
+	}
+	plan.Spec.ID = run.NewID()
+	if err := p.c.records.Offload(p.Context(), &plan.Spec); err != nil {
+		p.Fatal(err)
+	}
+	part := subject.Partition(plan.Spec.SessionID)
+	first, err := p.c.First(p.Context(), part, plan)
+	if err != nil {
+		p.Fatal(err)
+	}
+	together, apart, err := p.c.Beginning(part, plan.Spec, first)
+	p.late = apart[1]
+	p.write(together, err)
+	return plan.Spec
+}
+
+// Who wrote a session's record may be so slow that another writes its run, which ends and is deleted: it is not begun twice.
+func TestALateRunOfADeletedSession(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
+		p.ends(spec.ID, said("ok"))
+		if err := p.c.DeleteSession(t.Context(), spec.SessionID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.c.bus.Append(t.Context(), p.late); err != nil {
+			t.Fatal(err)
+		}
+		p.endsOnce(spec.ID, run.Failed, "session_deleted")
+		p.records(subject.QueuedOf(subject.Partition(spec.SessionID), spec.ID), 0)
+	})
+}
+
+// The caller asks again with its key at once, before anybody has finished what its first request began: one run.
+func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		body := `{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`
+		spec := p.beginning(body)
+		plan, err := p.c.Check(t.Context(), []byte(body), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.c.Once.BringBack(t.Context(), p.c.runsService, plan, runs.Once{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
+			t.Errorf("%+v %v", got, err)
+		}
+		p.ends(spec.ID, said("ok"))
+		p.records(subject.Claimed(subject.Partition(spec.SessionID), spec.ID, "*"), 1)
+		p.inOrder()
+	})
+}
+
+// A worker says its last word on a run of which NATS has lost all but the session's record: the run comes back, and
+// that word is not in its way.
+func TestALateWordOnASessionWithoutItsRun(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
+		put(t, p.c.bus, subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.Of(spec.ID, 1)),
+			run.Ended{V: run.Version, SessionID: spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+		p.ends(spec.ID, said("ok"))
+		if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.Status != run.Completed {
+			t.Errorf("%+v %v", r, err)
+		}
+	})
+}
+
+// What was deleted does not come back, although a program of an older version has left the session's record.
+func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		p.k = 1
+		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
+		part := subject.Partition(spec.SessionID)
+		put(t, p.c.bus, subject.Deleted(part, spec.SessionID), run.Deleted{V: run.Version, At: time.Now()})
+		natstest.Until(t, "nothing is promised", func() bool { return p.c.Journal.Deleted(spec.SessionID) && len(p.c.Journal.Promised()) == 0 })
+		after := submit(t, p.c, `{"agent_name":"thinker","prompt":"think"}`, "")
+		p.ends(after.RunID, said("ok"))
+		_ = newCompletion(p.c).Reconcile(t.Context())
+		p.records(subject.Accepted(part, spec.SessionID, "*"), 0)
+	})
+}
+
+// told is a parent whose child has ended, and what tells it of that, which nobody has written.
+func (p *prefix) told() (parent, child runs.Accepted, together, apart []bus.Entry) {
+	p.Helper()
+	release := p.holdTellings()
+	parent = p.start("")
+	p.ends(parent.RunID, said("ok"))
+	child = p.child(parent.SessionID)
+	p.ends(child.RunID, said("from below"))
+	o, ok := p.c.Journal.OwingOf(parent.SessionID)
+	if !ok {
+		p.Fatal("the parent is owed nothing")
+	}
+	together, apart = p.telling(o)
+	p.Cleanup(release)
+	return parent, child, together, apart
+}
+
+// holdTellings keeps the coordinator from telling anybody.
+func (p *prefix) holdTellings() (release func()) {
+	return holdAll(p.T, p.c, p.c.Telling.Pool)
+}
+
+func (p *prefix) telling(o journal.Owing) (together, apart []bus.Entry) {
+	p.Helper()
+	t, err := p.c.Telling.Prepare(p.Context(), o)
+	if err != nil || t.Told != len(o.Children) {
+		p.Fatalf("%d children %v", t.Told, err)
+	}
+	return t.Together, t.Apart
+}
+
+// A parent is told once, by one turn, whichever of the two records stands alone; its text is what it was, even where
+// the child is gone.
+func TestAPrefixOfACallback(t *testing.T) {
+	for _, way := range []string{"together", "one by one"} {
+		t.Run(way, func(t *testing.T) {
+			cuts(t, 2, func(t *testing.T, p prefix) {
+				parent, child, together, apart := p.told()
+				all := map[string][]bus.Entry{"together": together, "one by one": apart}[way]
+				p.write(all, nil)
+				turn, prompt := p.turn(parent.SessionID)
+				if !strings.Contains(prompt, "from below") {
+					t.Errorf("the turn says %s", prompt)
+				}
+				if turn.Spec.Tells != nil && turn.QueuedSeq == 0 {
+					t.Errorf("%+v", turn.Spec)
+				}
+				p.ends(turn.Spec.ID, said("noted"))
+				natstest.Until(t, "the child is told of", func() bool {
+					got := p.call(child.RunID)
+					return got.Status == run.CallDelivered && got.RunID == turn.Spec.ID
+				})
+				part := subject.Partition(parent.SessionID)
+				p.records(subject.Callback(part, parent.SessionID, "*", 0), 1)
+				p.records(subject.Accepted(part, parent.SessionID, "*"), 1)
+				p.inOrder()
+			})
+		})
+	}
+}
+
+// The turn of which that is so is stopped before it begins: its children are told of by another one.
+func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
+	for _, way := range []string{"together", "one by one"} {
+		t.Run(way, func(t *testing.T) {
+			cuts(t, 2, func(t *testing.T, p prefix) {
+				parent, _, together, apart := p.told()
+				all := map[string][]bus.Entry{"together": together, "one by one": apart}[way]
+				p.write(all, nil)
+				turn, _ := p.turn(parent.SessionID)
+				if _, err := p.c.Stop(t.Context(), turn.Spec.ID); err != nil {
+					t.Fatal(err)
+				}
+				if !p.anew { // it tells nobody in this test
+					p.c = begin(t, p.c.bus, Config{})
+				}
+				again, prompt := p.turn(parent.SessionID)
+				if again.Spec.ID == turn.Spec.ID || !strings.Contains(prompt, "from below") {
+					t.Errorf("%s %s", again.Spec.ID, prompt)
+				}
+				p.ends(again.Spec.ID, said("noted"))
+				p.inOrder()
+			})
+		})
+	}
+}
+
+// Two coordinators tell the same parent, one record at a time: the first callback record decides, and there is one
+// turn. Of a batch that NATS cut with a crash the turn stands, and another coordinator's batch was on its way: the turn
+// without a callback record ends unbegun.
+func TestTwoTellOneParentOneByOne(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		parent, _, _, apart := p.told()
+		o, _ := p.c.Journal.OwingOf(parent.SessionID)
+		_, theirs := p.telling(o)
+		p.write(apart, nil)
+		if _, err := p.c.bus.AppendEach(t.Context(), theirs...); !errors.Is(err, bus.ErrTaken) {
+			t.Errorf("the second callback record: %v", err)
+		}
+		turn, _ := p.turn(parent.SessionID)
+		p.ends(turn.Spec.ID, said("noted"))
+		p.records(subject.Accepted(subject.Partition(parent.SessionID), parent.SessionID, "*"), 1)
+		p.inOrder()
+	})
+	t.Run("a batch that was cut, and a whole one", func(t *testing.T) {
+		cuts(t, 2, func(t *testing.T, p prefix) {
+			parent, _, cut, _ := p.told()
+			o, _ := p.c.Journal.OwingOf(parent.SessionID)
+			whole, _ := p.telling(o)
+			p.write(cut, nil)
+			if _, err := p.c.bus.AppendAll(t.Context(), whole...); err != nil {
+				t.Fatal(err)
+			}
+			rec, err := subject.Parse(cut[0].Subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost := rec.Run
+			if e := ended(t, p.c, lost); e.Status != run.Failed || e.Error.Code != "callback_superseded" {
+				t.Errorf("%s %v", e.Status, e.Error)
+			}
+			turn, _ := p.turn(parent.SessionID)
+			if turn.Spec.ID == lost {
+				t.Error("the turn goes on that has no callback record")
+			}
+			p.ends(turn.Spec.ID, said("noted"))
+			p.records(subject.Claimed(subject.Partition(parent.SessionID), lost, "*"), 1) // a coordinator's
+			p.inOrder()
+		})
+	})
+}
+
+// Runs that waited for a runner are queued with one write. Each record is by itself: those of which it came to nothing
+// are queued in their order by whoever goes on.
+func TestAPrefixOfQueuedRuns(t *testing.T) {
+	const runs = 4
+	cuts(t, runs, func(t *testing.T, p prefix) {
+		r := p.r
+		r.Hostname, r.Instance = "late", "late"
+		var all []bus.Entry
+		var ids []string
+		for range runs {
+			a := p.start(`,"additional_demands":{"hostname":"late"}`)
+			waits := active(t, p.c, a.RunID, "waits", func(a journal.Active) bool { return !isQueued(a) })
+			ids = append(ids, a.RunID)
+			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).Lane(), *waits.Spec, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, e)
+		}
+		p.write(all, nil)
+		register(t, p.c, r)
+		var last uint64
+		for _, id := range ids {
+			a := active(t, p.c, id, "is queued", isQueued)
+			if a.QueuedSeq < last {
+				t.Errorf("run %s overtook one that came before", id)
+			}
+			last = a.QueuedSeq
+			p.records(subject.QueuedOf(subject.Partition(a.Spec.SessionID), id), 1)
+			p.ends(id, said("ok"))
+		}
+		p.inOrder()
+	})
+}

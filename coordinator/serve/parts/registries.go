@@ -1,0 +1,106 @@
+package parts
+
+import (
+	"context"
+
+	"ao/coordinator/agents"
+	"ao/coordinator/audit"
+	"ao/coordinator/control/expiry"
+	"ao/coordinator/control/queues"
+	"ao/coordinator/control/retention"
+	"ao/coordinator/runners"
+	"ao/coordinator/schemas"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+)
+
+// wireRegistry makes who is registered.
+func wireRegistry(c *Coordinator) {
+	bucket := c.bus.Bucket(subject.Runners)
+	c.Registry = runners.New(runners.Config{
+		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Patience: c.Patience, Bucket: bucket, Insist: c.insist,
+		Changed: func() { c.scheduler.Wake(registered) },
+	})
+	c.registered = &runners.Registrations{Bucket: bucket, Note: c.Registry.Put}
+	c.announced = &runners.Announced{Runners: c.Registry, Names: &runners.Names{
+		Bucket: bucket, Runners: c.Registry, Registered: c.registered,
+		Taken: func(name string) bool { return c.Agents.Has(name) },
+	}}
+}
+
+// defining makes who knows the definitions of agents and output schemas.
+func (c *Coordinator) defining() {
+	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Naming: func(ctx context.Context, schema string) ([]string, error) {
+		return c.Agents.Naming(ctx, schema)
+	}}
+	c.Agents = agents.New(agents.Config{
+		Log: c.log, Dirs: c.AgentsDirs, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries,
+		Schema: func(ctx context.Context, name string) error {
+			_, err := c.Schemas.Schema(ctx, name)
+			return err
+		},
+	})
+}
+
+// wireRunners makes how runners come and go.
+func wireRunners(c *Coordinator) {
+	c.Leaving = &runners.Leaving{Log: c.log, Runners: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands}
+	c.Registrar = &runners.Registrar{
+		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
+		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.Queues,
+		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
+		Attempts: c.Journal.BegunBy, Running: c.Journal.BegunCounts, Abandon: c.Leases.Abandon,
+	}
+	c.Expiry = expiry.New(expiry.Config{
+		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Leaving,
+		Attempts: c.Journal.BegunBy, Abandon: c.Leases.Outright,
+		Removed: func(runner string) {
+			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
+		},
+	})
+}
+
+// wireRetention makes who lets go of history.
+func wireRetention(c *Coordinator) {
+	c.retained = &retention.Controller{
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: fleet.RunOf, Stream: c.bus, History: c.Journal,
+	}
+	c.room = &retention.Room{Log: c.log, Stream: c.bus}
+}
+
+// wireQueues makes the table of queues, and who looks after them.
+func wireQueues(c *Coordinator) {
+	c.news = &queues.Announcer{
+		Log: c.log, Takers: c.Registry.Takers, Command: c.commands.Command, Wake: func() { c.scheduler.Wake(requeued) },
+		Queues: func(r fleet.Runner) []string { return c.Queues.Of(r) },
+		Runner: func(id string) (fleet.Runner, bool) {
+			m, ok := c.Registry.Of(id)
+			return m.Runner, ok
+		},
+	}
+	c.Queues = queues.New(queues.Config{
+		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: c.bus, History: c.Journal,
+		CaughtUp: c.reads.CaughtUp, Own: c.Registry.Own, Announce: c.news.Announce, Insist: c.insist,
+	})
+	c.Lanes = queues.NewController(queues.ControllerConfig{
+		Log: c.log, Table: c.Queues, Consumers: c.bus, History: c.Journal, Runners: c.Registry, CaughtUp: c.reads.CaughtUp,
+		Past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} },
+		Silent: c.Hearing.Silent, Judge: c.Leases.Judge,
+	})
+}
+
+// Register takes a runner in.
+func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
+	return c.Registrar.Register(ctx, r)
+}
+
+// Deregister takes a runner's process out, for that process alone.
+func (c *Coordinator) Deregister(ctx context.Context, f fleet.Farewell) error {
+	return c.Leaving.Deregister(ctx, f)
+}
+
+// Drain tells a runner to take no more, finish and go.
+func (c *Coordinator) Drain(ctx context.Context, id string) error { return c.Leaving.Drain(ctx, id) }
+
+// Runners lists the registered runners that are there, or may come back by themselves.
+func (c *Coordinator) Runners() []runners.View { return c.Registrar.Runners() }

@@ -1,0 +1,37 @@
+package parts
+
+import (
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A coordinator lives through a NATS that lost its history: what is accepted afterwards is seen, queued and ended.
+func TestLifeGoesOnAfterALostHistory(t *testing.T) {
+	server := natstest.Server(t)
+	js, err := jetstream.New(natstest.Conn(t, server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := begin(t, natstest.Open(t, server), Config{})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	for range 3 {
+		finish(t, c, claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, r))
+	}
+	if err := js.DeleteStream(t.Context(), subject.Runs); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.bus.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the loss is noticed", func() bool {
+		_, _, ended := c.Journal.Counts()
+		return ended == 0 && c.Ready() == nil
+	})
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	finish(t, c, claim(t, c, id, r))
+}

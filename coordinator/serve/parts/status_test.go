@@ -1,0 +1,33 @@
+package parts
+
+import (
+	"slices"
+	"testing"
+
+	"ao/coordinator/insight/status"
+	"ao/coordinator/journal"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// TestALookDecidesNothing: a run waits in a lane whose entry is gone, so that its name is all that is known of it. Who looks at how
+// everything stands does not make the coordinators believe that a runner matches.
+func TestALookDecidesNothing(t *testing.T) {
+	t.Parallel()
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
+	a := active(t, c, acc.RunID, "waits", func(journal.Active) bool { return true })
+	gone := fleet.WantOf(a.Spec.AgentType, a.Spec.Demands, nil)
+	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
+	active(t, c, acc.RunID, "is queued", isQueued)
+	for range 20 { // between two looks at what is silent
+		s := c.Overview.Status(t.Context())
+		i := slices.IndexFunc(s.Lanes, func(l status.LaneStatus) bool { return l.Lane == gone.Lane() && l.Runs == 1 })
+		if i < 0 || s.Lanes[i].Served || c.Registry.Matches(gone) {
+			t.Fatalf("%+v; a runner matches: %t", s.Lanes, c.Registry.Matches(gone))
+		}
+	}
+}

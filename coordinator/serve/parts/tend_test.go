@@ -1,0 +1,45 @@
+package parts
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/shared/run"
+)
+
+// While the fold reads the history anew it knows of no run: no body is dropped for that.
+func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
+	b := natstest.Bus(t)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	blank := New(Config{Bus: b, Log: natstest.Log(t)})
+	name := run.NewID() + ".hash.in"
+	if _, err := blank.records.PutPayload(t.Context(), name, []byte("a body")); err != nil {
+		t.Fatal(err)
+	}
+	blank.retained.Sweep(t.Context(), time.Now().Add(time.Hour))
+	if left, err := b.ListPayloads(t.Context()); err != nil || len(left) != 1 {
+		t.Errorf("%d bodies are left: %v", len(left), err)
+	}
+}
+
+// passLane takes a queued run, and what is before it, out of its lane without beginning it.
+func passLane(t *testing.T, c *Coordinator, a journal.Active) {
+	t.Helper()
+	ctx, enough := context.WithCancel(t.Context())
+	var taking sync.WaitGroup
+	taker := c.bus.Taker(func() int { return 1 }, func(_ context.Context, d bus.Delivery) { d.Done() })
+	taking.Go(func() { _ = taker.Take(ctx, a.Lane) })
+	natstest.Until(t, "the delivery is settled", func() bool {
+		s, err := c.bus.LaneState(t.Context(), a.Lane)
+		return err == nil && s.AckFloor >= a.QueuedSeq
+	})
+	enough()
+	taking.Wait()
+}

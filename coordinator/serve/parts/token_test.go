@@ -1,0 +1,21 @@
+package parts
+
+import (
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// TestATokenWhileHistoryIsRead: a coordinator that does not know its runs at the moment says of no token that it is over.
+func TestATokenWhileHistoryIsRead(t *testing.T) {
+	t.Parallel()
+	c := New(Config{Bus: natstest.Bus(t)})
+	c.started.Store(true)
+	id := run.NewID()
+	if _, err := c.SessionOf(t.Context(), fleet.SessionToken(id, 1, c.keys.Of(id, 1))); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}

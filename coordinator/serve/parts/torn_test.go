@@ -1,0 +1,253 @@
+package parts
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/journal"
+	"ao/coordinator/record"
+	"ao/coordinator/runs"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Two coordinators store the same large request, each with its own look of the agent: what the record names is what it says.
+func TestALargeRequestThatTwoStore(t *testing.T) {
+	s := natstest.Server(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thinker.json"), []byte(`{"name":"thinker"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	a := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
+	at := time.Now().Add(-time.Hour) // the other one sees the file as it was at another time
+	if err := os.Chtimes(filepath.Join(dir, "thinker.json"), at, at); err != nil {
+		t.Fatal(err)
+	}
+	b := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
+	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", record.MaxInline+1) + `"}`)
+	const runID, sessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
+	plans := make([]runs.Plan, 2)
+	for i, c := range []*Coordinator{a, b} {
+		p, err := c.Check(t.Context(), body, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Spec.Blueprint = json.RawMessage(`{"name":"thinker","created_at":"` + []string{"earlier", "later"}[i] + `"}`)
+		plans[i] = p
+	}
+	if _, err := a.Place(t.Context(), plans[0], runID, sessionID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Place(t.Context(), plans[1], runID, sessionID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Show(t.Context(), runID)
+	if err != nil || len(got.Parameters) < record.MaxInline {
+		t.Errorf("%d bytes of parameters, %v", len(got.Parameters), err)
+	}
+}
+
+// NATS lost a run's own records with a crash, and its worker said its last word all the same: a repeat of the request brings the
+// run back, and nothing of the old attempt is in its way; nor is the record that its session's id was chosen.
+func TestARepeatAfterATornHistory(t *testing.T) {
+	for name, own := range map[string]string{"a new session": "", "an id of its own": `,"session_id":"` + run.NewSessionID() + `"`} {
+		t.Run(name, func(t *testing.T) { repeatTorn(t, `{"agent_name":"thinker","prompt":"think"`+own+`}`) })
+	}
+}
+
+func repeatTorn(t *testing.T, body string) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f.start("") // history begins before the loss
+	lost := submit(t, f.c, body, "key")
+	a := f.claim(lost.RunID)
+	part := subject.Partition(lost.SessionID)
+	for _, gone := range []string{subject.QueuedOf(part, lost.RunID), subject.Claimed(part, lost.RunID, "*")} {
+		if err := f.c.bus.Purge(t.Context(), subject.Runs, gone, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, f.c.bus, subject.Ended(part, lost.RunID, a.Key), run.Ended{V: run.Version, SessionID: lost.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+	anew := begin(t, f.c.bus, Config{})
+	register(t, anew, f.r)
+	if anew.Journal.Ended(lost.RunID) {
+		t.Fatal("the run is known")
+	}
+	again := submit(t, anew, body, "key")
+	if again.RunID != lost.RunID {
+		t.Fatalf("%+v, want %+v", again, lost)
+	}
+	f.c = anew
+	f.ends(again.RunID, said("ok"))
+	if r, err := anew.Show(t.Context(), again.RunID); err != nil || r.Status != run.Completed {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up finds it taken.
+func TestALateWordIsNotInTheWay(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
+	late := func() (runs.Plan, runs.Once) {
+		t.Helper()
+		p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := runs.Once{Run: run.NewID(), Session: run.NewSessionID()}
+		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.Of(lost.Run, 1)),
+			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+		return p, lost
+	}
+	p, lost := late()
+	if _, err := f.c.Once.BringBack(t.Context(), f.c.runsService, p, lost); err != nil {
+		t.Fatal(err)
+	}
+	f.ends(lost.Run, said("ok"))
+
+	p, lost = late()
+	if _, err := f.c.Place(t.Context(), p, lost.Run, lost.Session); err != nil {
+		t.Fatal(err)
+	}
+	act := f.claim(lost.Run)
+	natstest.Until(t, "the run is given up", func() bool {
+		return f.c.ends.Lose(t.Context(), act, "test") == nil && f.c.Journal.Ended(lost.Run)
+	})
+}
+
+// NATS lost what came between the claim of an attempt and the last word of the next one, which its worker said all the same: when the
+// next attempt is begun again and its worker dies, that word keeps nobody from giving it up.
+func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
+	id := f.start(`,"max_attempts":2`).RunID
+	first := f.claim(id)
+	word := func(n int, status run.Status) {
+		put(t, f.c.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, f.c.keys.Of(id, n)),
+			run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+	}
+	word(2, run.Completed)
+	word(1, run.Failed)
+	active(t, f.c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+	second := f.claim(id)
+	natstest.Until(t, "the run is given up", func() bool {
+		return f.c.ends.Lose(t.Context(), second, "test") == nil && f.c.Journal.Ended(id)
+	})
+	if r, err := f.c.Show(t.Context(), id); err != nil || r.Status != run.Failed || r.Attempt != 2 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// Nor does it keep a run from being stopped, or from being failed where no runner comes.
+func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
+	for name, claimed := range map[string]bool{"a word": false, "a claim and a word, between two attempts": true} {
+		t.Run(name, func(t *testing.T) {
+			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+			r := runner("one", echo("a"))
+			register(t, c, r)
+			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
+			first := claim(t, c, id, r)
+			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
+			word := func(key string, n int, status run.Status) {
+				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+			}
+			if claimed {
+				put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
+			}
+			word(key, 2, run.Completed)
+			word(first.Key, 1, run.Failed)
+			active(t, c, id, "waits for its second attempt", func(a journal.Active) bool {
+				return a.Next() == 2 && a.Claim == nil && (claimed || a.QueuedSeq != 0)
+			})
+			if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
+				t.Errorf("%s %v", got.Status, err)
+			}
+			if o := ended(t, c, id); o.Status != run.Stopped {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// Likewise a claim of the next attempt that its worker had on its way when NATS crashed: it stands before what queues the attempt then,
+// and counts for nothing. Its worker, while it is heard, keeps the attempt; it is given up like any other; and it can be stopped.
+func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		has, stop bool
+	}{{"its worker has the attempt", true, false}, {"its worker is gone", false, false}, {"it is stopped", true, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+			r := runner("one", echo("a"))
+			register(t, c, r)
+			replies(t, c.bus, r, fleet.CommandReply{Instance: r.Instance, Has: tt.has})
+			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
+			first := claim(t, c, id, r)
+			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
+			word := func(key string, n int, status run.Status) {
+				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
+			}
+			put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
+			if !tt.has {
+				word(key, 2, run.Completed)
+			}
+			word(first.Key, 1, run.Failed)
+			second := active(t, c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+			passLane(t, c, second)
+			if tt.stop {
+				if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
+					t.Errorf("%s %v", got.Status, err)
+				}
+				return
+			}
+			look := func(unheard time.Duration) (has bool) {
+				t.Helper()
+				c.Hearing.Restart("the test says so", time.Now().Add(-unheard))
+				has, err := c.Lanes.Mend(t.Context(), second)
+				if err != nil {
+					t.Error(err)
+				}
+				return has
+			}
+			if !look(time.Minute) {
+				t.Error("nobody was heard for a moment only, and its lane is made again")
+			}
+			if err := c.reads.CaughtUp(t.Context()); err != nil || c.Journal.Ended(id) {
+				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
+			}
+			if !tt.has {
+				natstest.Until(t, "it is given up", func() bool { look(2 * time.Hour); return c.Journal.Ended(id) })
+				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 || got.Error == nil || got.Error.Code != run.CodeDisconnected {
+					t.Errorf("%+v %v", got, err)
+				}
+				return
+			}
+			if !look(2 * time.Hour) {
+				t.Error("its worker says that it has it, and its lane is made again")
+			}
+			word(key, 2, run.Completed)
+			if o := ended(t, c, id); o.Status != run.Completed || o.Attempt != 2 {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// What is known of a run is on the stream: a fold that begins anew at this moment has nothing.
+func TestAFoldThatKnowsNothingRemovesNothing(t *testing.T) {
+	b := natstest.Bus(t)
+	blank := New(Config{Bus: b, Log: natstest.Log(t)})
+	queued, accepted, none := run.NewID(), run.NewID(), run.NewID()
+	session := run.NewSessionID()
+	part := subject.Partition(session)
+	put(t, b, subject.Queued(part, subject.Lane("x", "y", "z"), queued, 1), run.Queued{})
+	put(t, b, subject.Accepted(part, session, accepted), run.Accepted{})
+	for id, want := range map[string]bool{queued: true, accepted: true, none: false} {
+		if got, err := blank.torn.Stands(t.Context(), id, session); got != want || err != nil {
+			t.Errorf("%s stands: %t %v", id, got, err)
+		}
+	}
+}

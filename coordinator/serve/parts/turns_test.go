@@ -1,0 +1,99 @@
+package parts
+
+import (
+	"strings"
+	"testing"
+
+	"ao/coordinator/runs"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Another coordinator prunes a lane at the moment in which a run is queued there.
+func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	register(t, c, runner("one", echo("a")))
+	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
+	lane := active(t, c, id, "is queued", isQueued).Lane
+	if err := c.bus.Bucket(subject.Lanes).Delete(t.Context(), lane); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.bus.DropLane(t.Context(), lane); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the run can be delivered again, and runners are told", func() bool {
+		s, err := c.bus.LaneState(t.Context(), lane)
+		_, known := c.Queues.Want(lane)
+		return err == nil && s.Pending == 1 && known
+	})
+}
+
+// Thousands may have waited for a runner: they are queued in the order in which they came, each once, also by two coordinators.
+func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
+	server := natstest.Server(t)
+	one, other := begin(t, natstest.Open(t, server), Config{}), begin(t, natstest.Open(t, server), Config{})
+	r := talker(t, one)
+	if err := one.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
+		t.Fatal(err)
+	}
+	const runs = 600
+	ids := make([]string, runs)
+	for i := range ids {
+		ids[i] = submit(t, one, `{"agent_name":"talker","prompt":"hi"}`, "").RunID
+	}
+	register(t, other, r)
+	var last uint64
+	for _, id := range ids {
+		a := active(t, one, id, "is queued", isQueued)
+		if a.QueuedSeq < last {
+			t.Fatalf("run %s overtook one that came before", id)
+		}
+		last = a.QueuedSeq
+	}
+	if s, err := one.bus.LaneState(t.Context(), "autonomous._._"); err != nil || s.Pending != runs {
+		t.Errorf("%d are queued, %v", s.Pending, err)
+	}
+}
+
+// A session goes on with a run that was accepted before a runner began its first one; where nobody ever does, that run says so.
+func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	resume := func(s runs.Accepted) string {
+		return `{"type":"resume_session","session_id":"` + s.SessionID + `","prompt":"go on"}`
+	}
+	begun, ended := f.start(""), f.start("")
+	next, last, vain := submit(t, c, resume(begun), ""), submit(t, c, resume(begun), ""), submit(t, c, resume(ended), "")
+	for _, id := range []string{begun.RunID, next.RunID, last.RunID} {
+		f.ends(id, said("ok"))
+	}
+	if _, err := c.Stop(t.Context(), ended.RunID); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the turn after it has ended", func() bool { return c.Journal.Ended(vain.RunID) })
+	r, err := c.Show(t.Context(), vain.RunID)
+	if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != "session_never_began" {
+		t.Errorf("got %+v %v", r, err)
+	}
+	_, err = c.Submit(t.Context(), []byte(resume(ended)), "test", "")
+	wantCode(t, err, "session_never_began")
+	waits := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
+	_, err = c.Submit(t.Context(), []byte(resume(waits)), "test", "")
+	wantCode(t, err, "session_never_began")
+	if say := fault.Of(err).Message; !strings.Contains(say, "run "+waits.RunID+" waits for a runner") {
+		t.Errorf("got %q", say)
+	}
+}
+
+// A crash of NATS may take a claim and leave the last word of its runner: that session began all the same.
+func TestATurnAfterALostClaim(t *testing.T) {
+	c := begin(t, natstest.Bus(t), Config{})
+	f := newFamily(t, c)
+	first := f.start("")
+	next := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"go on"}`, "")
+	f.end(active(t, c, first.RunID, "is queued", isQueued), said("ok"))
+	f.ends(next.RunID, said("ok"))
+}
