@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/nats/bus"
+	"ao/nats/stream"
 )
 
 // lookEvery is how often a Follower looks whether history was truncated that it had not read.
@@ -16,10 +16,10 @@ const lookEvery = 10 * time.Second
 
 // Follower keeps a fold up with the history that NATS holds, and knows how far that can be relied on.
 type Follower struct {
-	bus   *bus.Bus
-	log   *slog.Logger
-	p     *Projection
-	shelf shelf
+	source Source
+	log    *slog.Logger
+	p      *Projection
+	shelf  shelf
 
 	anew      atomic.Uint64 // how often a replaced history was read anew
 	goal      atomic.Uint64 // the last record when the reading began
@@ -35,34 +35,34 @@ func (w *Follower) Run(ctx context.Context) error {
 	defer w.shelf.last()
 	last := w.shelf.restore(ctx)
 	for {
-		if err := w.read(ctx, last); !errors.Is(err, bus.ErrRewound) {
+		if err := w.read(ctx, last); !errors.Is(err, stream.ErrRewound) {
 			return err
 		}
 		w.log.Error("NATS lost records or got older ones back; reading the history anew", "seq", w.p.Seq())
-		last = bus.Message{}
+		last = Record{}
 		w.reset()
-		w.shelf.drop(bus.ErrRewound)
+		w.shelf.drop(stream.ErrRewound)
 		w.shelf.open(ctx) // perhaps it is another stream
 	}
 }
 
-func (w *Follower) read(ctx context.Context, last bus.Message) error {
+func (w *Follower) read(ctx context.Context, last Record) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	wg.Go(func() {
-		if err := w.watch(ctx); errors.Is(err, bus.ErrRewound) {
+		if err := w.watch(ctx); errors.Is(err, stream.ErrRewound) {
 			cancel(err)
 		}
 	})
 	wg.Go(func() { w.shelf.keep(ctx) })
-	err := w.bus.FollowRuns(ctx, last, w.doubt, func(m bus.Message) error {
-		w.p.apply(Record(m))
+	err := w.source.FollowRuns(ctx, last, w.doubt, func(r Record) error {
+		w.p.apply(r)
 		return nil
 	})
-	if errors.Is(context.Cause(ctx), bus.ErrRewound) {
-		return bus.ErrRewound
+	if errors.Is(context.Cause(ctx), stream.ErrRewound) {
+		return stream.ErrRewound
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (w *Follower) reset() {
 // anything. It ends with ctx, or with ErrRewound.
 func (w *Follower) watch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if state, err := w.bus.State(ctx); err == nil {
+		if state, err := w.source.State(ctx); err == nil {
 			w.goal.Store(state.Last)
 			if w.Await(ctx, state.Last) == nil {
 				break
@@ -90,7 +90,7 @@ func (w *Follower) watch(ctx context.Context) error {
 	for first := uint64(0); ctx.Err() == nil; {
 		now, err := w.missed(ctx, first)
 		switch {
-		case errors.Is(err, bus.ErrRewound):
+		case errors.Is(err, stream.ErrRewound):
 			return err
 		case err != nil: // NATS is away
 			pause(ctx, 100*time.Millisecond)
@@ -109,7 +109,7 @@ func (w *Follower) watch(ctx context.Context) error {
 // read yet stays open here for ever. But nobody truncates past an open run, so once all is read that was there when it was
 // truncated, one that begins before the stream does has ended unseen: ErrRewound. What ended is only forgotten.
 func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
-	state, err := w.bus.State(ctx)
+	state, err := w.source.State(ctx)
 	if err != nil {
 		return first, err
 	}
@@ -120,7 +120,7 @@ func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
 	case state.First <= first:
 		return first, nil
 	case w.p.truncated(state.First):
-		return first, bus.ErrRewound
+		return first, stream.ErrRewound
 	}
 	return state.First, nil
 }

@@ -47,11 +47,11 @@ func (w *Follower) Await(ctx context.Context, seq uint64) error {
 			continue
 		}
 		at := w.p.Seq()
-		state, err := w.bus.State(ctx) // first: what is written later is not up to its last
-		end := min(seq, state.Last)    // what is beyond the last one is there in vain, or yet to come
+		state, err := w.source.State(ctx) // first: what is written later is not up to its last
+		end := min(seq, state.Last)       // what is beyond the last one is there in vain, or yet to come
 		follows := true
 		if err == nil && end > at {
-			follows, err = w.bus.Follows(ctx, at, end)
+			follows, err = w.source.Follows(ctx, at, end)
 		}
 		switch empty := err == nil && end > at && !follows; {
 		case !empty:
@@ -83,7 +83,7 @@ func (w *Follower) whole(ctx context.Context) error {
 func (w *Follower) certain() bool { return w.p.live.Load() && w.holds() }
 
 // holds tells whether NATS, since it was away last, was seen to hold what was read. While it is away nobody can say.
-func (w *Follower) holds() bool { return w.bus.Confirmed() || !w.bus.Connected() }
+func (w *Follower) holds() bool { return w.source.Confirmed() || !w.source.Connected() }
 
 // catchUp makes reads follow writes: it waits for what the stream holds now, at most four seconds, or two while history is read.
 func (w *Follower) catchUp(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (w *Follower) catchUp(ctx context.Context) error {
 	}
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	state, err := w.bus.State(short)
+	state, err := w.source.State(short)
 	if err == nil {
 		err = w.Await(short, state.Last)
 	}
@@ -135,7 +135,7 @@ func (w *Follower) Anew() uint64 { return w.anew.Load() }
 // Sure tells whether consequences may be drawn from the fold: it is ready, and NATS, since it was away last, was seen to hold what the
 // fold was made of. Else what follows from records that NATS has lost would be written behind those that it has left.
 func (w *Follower) Sure() bool {
-	return w.bus.Confirmed() && w.doubted.Load() == nil && w.Ready() == nil
+	return w.source.Confirmed() && w.doubted.Load() == nil && w.Ready() == nil
 }
 
 // surelyCaughtUp is catchUp for a reader who can wait: as long as NATS is away.

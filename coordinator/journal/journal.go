@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/nats/bus"
 	"ao/shared/run"
 )
 
@@ -40,14 +39,17 @@ type Parts struct {
 }
 
 // New makes the parts; the Follower's Run makes them work.
-func New(b *bus.Bus, cfg Config) Parts {
-	log, records := cmp.Or(cfg.Log, slog.Default()), logOf{b}
+func New(records interface {
+	Log
+	Source
+}, cfg Config) Parts {
+	log := cmp.Or(cfg.Log, slog.Default())
 	p := &Projection{
 		log: log, tell: cfg.Observe, tellDue: cfg.Due, measure: cfg.Measure, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), fold: newFold(cfg.Key),
 		waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
 	}
 	p.fold.checked, p.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
-	w := &Follower{bus: b, log: log, p: p, lookEvery: lookEvery, shelf: shelf{p: p, bus: b, log: log, dir: cfg.Dir}}
+	w := &Follower{source: records, log: log, p: p, lookEvery: lookEvery, shelf: shelf{p: p, source: records, log: log, dir: cfg.Dir}}
 	reader := &Reader{p: p, records: records, fresh: w}
 	lists := &Lists{p: p, fresh: w, reader: reader}
 	return Parts{

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/nats/bus"
+	"ao/nats/stream"
 	"ao/nats/subject"
 )
 
@@ -30,7 +30,7 @@ const (
 // whole history is read.
 type shelf struct {
 	p        *Projection
-	bus      *bus.Bus
+	source   Source
 	log      *slog.Logger
 	dir      string
 	identity string // of the stream; empty: not known, nothing is kept
@@ -53,7 +53,7 @@ func (s *shelf) open(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
-		if state, err := s.bus.State(ctx); err == nil {
+		if state, err := s.source.State(ctx); err == nil {
 			s.identity = subject.Runs + " " + state.Created.UTC().Format(time.RFC3339Nano)
 			return
 		}
@@ -78,14 +78,14 @@ func (s *shelf) file() string {
 
 // restore makes the fold of the snapshot, if it is of the history that the stream holds; that is then followed behind the last
 // of the snapshot's records that is kept.
-func (s *shelf) restore(ctx context.Context) (last bus.Message) {
+func (s *shelf) restore(ctx context.Context) (last Record) {
 	if s.identity == "" {
-		return bus.Message{}
+		return Record{}
 	}
 	begin := time.Now()
 	raw, err := os.ReadFile(s.file())
 	if errors.Is(err, fs.ErrNotExist) {
-		return bus.Message{}
+		return Record{}
 	}
 	var f *fold
 	if err == nil {
@@ -101,7 +101,7 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 			break
 		}
 		if ctx.Err() != nil {
-			return bus.Message{}
+			return Record{}
 		}
 		s.log.Debug("snapshot not compared yet; trying again", "err", err) // NATS is away
 		pause(ctx, 100*time.Millisecond)
@@ -109,7 +109,7 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 	}
 	if err != nil {
 		s.drop(err)
-		return bus.Message{}
+		return Record{}
 	}
 	s.p.adopt(f)
 	s.saved, s.at = f.seq, time.Now()
@@ -119,8 +119,8 @@ func (s *shelf) restore(ctx context.Context) (last bus.Message) {
 
 // check tells whether the stream goes on from where the snapshot ends, and holds what the snapshot's last records were; it gives
 // the last of them that is kept. err: NATS could not say.
-func (s *shelf) check(ctx context.Context, f *fold) (last bus.Message, wrong, err error) {
-	state, err := s.bus.State(ctx)
+func (s *shelf) check(ctx context.Context, f *fold) (last Record, wrong, err error) {
+	state, err := s.source.State(ctx)
 	if err != nil {
 		return last, nil, err
 	}
@@ -131,14 +131,14 @@ func (s *shelf) check(ctx context.Context, f *fold) (last bus.Message, wrong, er
 		return last, fmt.Errorf("it is of record %d, the history begins with %d", f.seq, state.First), nil
 	}
 	for _, p := range lastPrints(f) {
-		m, err := s.bus.Get(ctx, p.seq)
-		if errors.Is(err, bus.ErrNone) { // purged
+		m, err := s.source.Get(ctx, p.seq)
+		if errors.Is(err, stream.ErrNone) { // purged
 			continue
 		}
 		if err != nil {
 			return last, nil, err
 		}
-		if now, _ := printOf(Record(m), nil); now != p {
+		if now, _ := printOf(m, nil); now != p {
 			return last, fmt.Errorf("record %d is another one than it was", p.seq), nil
 		}
 		last = m

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"ao/nats/stream"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -90,7 +91,11 @@ type teller struct {
 
 // begin tells where the reader stands: nothing where it can go on.
 func (t *teller) begin(ctx context.Context, after string) error {
-	runs, events, err := t.x.records.Bounds(ctx)
+	runs, err := t.x.records.State(ctx)
+	if err != nil {
+		return err
+	}
+	events, err := t.x.records.StreamState(ctx, subject.Events)
 	if err != nil {
 		return err
 	}
@@ -141,10 +146,10 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	follow := func(stream string, after uint64, filters []string) <-chan Record {
+	follow := func(name string, after uint64, filters []string) <-chan Record {
 		c := make(chan Record)
 		wg.Go(func() {
-			t.x.records.Follow(ctx, stream, after, filters, func(m Record) error {
+			t.x.records.Follow(ctx, name, after, filters, func(m Record) error {
 				select {
 				case c <- m:
 					return nil
@@ -301,7 +306,7 @@ func (t *teller) step(ctx context.Context, rec **Record, ev **said) (moved bool,
 		switch next, err := t.x.records.NextEvent(ctx, t.events, t.p.events); {
 		case err == nil && next.Seq <= about.run.events:
 			return false, nil
-		case err != nil && !errors.Is(err, ErrNone):
+		case err != nil && !errors.Is(err, stream.ErrNone):
 			return false, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
+	"ao/nats/stream"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -85,7 +86,7 @@ func (x *Reader) body(ctx context.Context, seq uint64) ([]byte, error) {
 	}
 	for tries := 0; ; tries++ {
 		m, err := x.records.Get(ctx, seq)
-		if !errors.Is(err, ErrNone) {
+		if !errors.Is(err, stream.ErrNone) {
 			return m.Body, err
 		}
 		if tries == 5 || seq+young < x.p.Seq() || ctx.Err() != nil {
@@ -109,7 +110,7 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	all := make([]byte, 0, max(0, min(p.Size, mostAtOnce)))
 	for n := range p.Parts {
 		part, err := x.records.GetPart(ctx, p.Name, n)
-		if errors.Is(err, ErrNone) {
+		if errors.Is(err, stream.ErrNone) {
 			return nil, errForgotten
 		}
 		if err != nil {

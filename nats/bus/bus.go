@@ -5,8 +5,8 @@ package bus
 
 import (
 	"errors"
-	"time"
 
+	"ao/nats/stream"
 	"ao/shared/fault"
 )
 
@@ -16,23 +16,18 @@ type Entry struct {
 	Body    []byte
 }
 
-// Message is a message as a stream keeps it.
-type Message struct {
-	Seq     uint64
-	Subject string
-	Body    []byte
-	Time    time.Time
-}
+// What streams hold, for those who know this package and not what carries it.
+type (
+	Message = stream.Message
+	State   = stream.State
+)
 
 var (
 	// ErrTaken says that somebody else was first: the subject has its one message, the key its entry, the
 	// revision is no longer the newest.
-	ErrTaken = errors.New("taken")
-	// ErrNone says that there is nothing under that subject, sequence, key or name.
-	ErrNone = errors.New("none")
-	// ErrRewound says that a stream is not the one that was read: it lost records and gave their sequences to others, or
-	// truncated some that had not been read.
-	ErrRewound = errors.New("rewound")
+	ErrTaken   = errors.New("taken")
+	ErrNone    = stream.ErrNone
+	ErrRewound = stream.ErrRewound
 	// ErrNobody says that nobody answers requests on that subject now.
 	ErrNobody = fault.New(fault.Unavailable, "", "Nobody answers at the moment; try again")
 )

@@ -57,7 +57,7 @@ func (b *Conn) leaders(ctx context.Context, stream string, what lookup) (m Messa
 			return m, nil, err
 		}
 	}
-	return Message{answer.Message.Seq, answer.Message.Subject, answer.Message.Body, answer.Message.Time}, header, nil
+	return Message{Seq: answer.Message.Seq, Subject: answer.Message.Subject, Body: answer.Message.Body, Time: answer.Message.Time}, header, nil
 }
 
 func (b *Conn) direct(ctx context.Context, api string, ask []byte) (Message, error) {

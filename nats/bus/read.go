@@ -13,15 +13,6 @@ import (
 	"ao/shared/fault"
 )
 
-// State is what RUNS holds.
-type State struct {
-	First, Last uint64
-	Msgs        uint64
-	Bytes       uint64
-	MaxBytes    int64 // -1: no limit
-	Created     time.Time
-}
-
 // Reader reads RUNS and EVENTS: single records, pages of them, and all that comes.
 type Reader struct {
 	*Conn

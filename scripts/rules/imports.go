@@ -32,11 +32,12 @@ var rooms = []struct {
 	{"ao/shared/trace/otlp", []string{"ao/shared/trace"}},
 
 	{"ao/nats/subject", []string{"ao/shared/fault"}},
+	{"ao/nats/stream", nil},
 	{"ao/nats/users", []string{"ao/nats/subject"}},
 	{"ao/nats/disk", nil},
 	{"ao/nats/embed", []string{"ao/shared/...", "ao/nats/users", "ao/nats/disk"}},
 	{"ao/nats/natstest", []string{"ao/shared/...", "ao/nats/..."}},
-	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/subject"}},
+	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/stream", "ao/nats/subject"}},
 	{"ao/nats/backup", []string{"ao/shared/fault", "ao/nats/bus", "ao/nats/subject"}},
 
 	{"ao/coordinator/serve/parts", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/journal", "ao/coordinator/ledger", "ao/coordinator/record", "ao/coordinator/fleetapi", "ao/coordinator/insight/..."}},
@@ -48,7 +49,7 @@ var rooms = []struct {
 	{"ao/coordinator/runs", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/journal", "ao/coordinator/schemas"}},
 	{"ao/coordinator/sessions", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal", "ao/coordinator/runs"}},
 	{"ao/coordinator/schemas", []string{"ao/shared/...", "ao/nats/bus"}},
-	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/bus", "ao/nats/subject"}},
+	{"ao/coordinator/journal", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/stream", "ao/nats/subject"}},
 	{"ao/coordinator/record", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/journal"}},
 	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/access", []string{"ao/shared/..."}},

@@ -1,7 +1,6 @@
-// Package coordinator decides: which run is accepted, where it waits, when its turn comes, who may still end it, and which
-// runner and agent exist. It keeps no state of its own that could be lost: facts are on the RUNS stream (the journal
-// folds them), definitions and registrations in key-value buckets. Any number of coordinators run side by side; what two
-// try, compare-and-set decides.
+// Package parts puts a coordinator together: it knows every part, and decides nothing. A coordinator keeps no state of its own that could
+// be lost: facts are on the RUNS stream (the projection folds them), definitions and registrations in key-value buckets. Any number of
+// them run side by side; what two try, compare-and-set decides.
 package parts
 
 import (

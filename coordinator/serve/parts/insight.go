@@ -7,16 +7,14 @@ import (
 	"ao/coordinator/insight/status"
 	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
-	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/run"
 )
 
 // insight wires what tells how things stand, and why. Nothing of it writes.
 func (c *Coordinator) insight() {
 	members := c.Registry.Members
 	c.Explainer = &explain.Explainer{
-		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: func(m bus.Message) []run.Event { return c.Journal.Told(journal.Record(m)) }},
+		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.Journal.Told},
 		History: c.Journal, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
 		Members: members, Parting: c.announced.Parting, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
 	}
