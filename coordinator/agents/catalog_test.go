@@ -3,9 +3,9 @@ package agents_test
 import (
 	"testing"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/agents"
 	"ao/coordinator/coordinatortest"
+	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 )

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/pool"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -143,33 +143,33 @@ func Submit(t testing.TB, c *parts.Coordinator, body, key string) runs.Accepted 
 }
 
 // Active waits until a run is as it should be.
-func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(journal.Active) bool) (a journal.Active) {
+func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(projection.Active) bool) (a projection.Active) {
 	t.Helper()
 	natstest.Until(t, id+" "+what, func() bool {
 		var there bool
-		a, there = c.Journal.Active(id)
+		a, there = c.History.Active(id)
 		return there && ok(a)
 	})
 	return a
 }
 
-func IsQueued(a journal.Active) bool { return a.QueuedSeq != 0 }
+func IsQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
 
 // Claim begins a queued run, as a worker does.
-func Claim(t testing.TB, c *parts.Coordinator, id string, r fleet.Runner) journal.Active {
+func Claim(t testing.TB, c *parts.Coordinator, id string, r fleet.Runner) projection.Active {
 	t.Helper()
 	a := Active(t, c, id, "is queued", IsQueued)
 	Put(t, c.Bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
 		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id, Attempt: a.Attempt, At: time.Now()})
-	return Active(t, c, id, "is claimed", func(a journal.Active) bool { return a.Claim != nil })
+	return Active(t, c, id, "is claimed", func(a projection.Active) bool { return a.Claim != nil })
 }
 
 // Finish says the last word of a claimed run.
-func Finish(t testing.TB, c *parts.Coordinator, a journal.Active) {
+func Finish(t testing.TB, c *parts.Coordinator, a projection.Active) {
 	t.Helper()
 	Put(t, c.Bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed, At: time.Now()})
-	natstest.Until(t, a.Spec.ID+" has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
+	natstest.Until(t, a.Spec.ID+" has ended", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 
 func Put(t testing.TB, b *bus.Bus, subj string, record any) {

@@ -5,14 +5,14 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fleet"
 )
 
 // Beats answers the heartbeats of workers.
 type Beats struct {
 	History interface {
-		Active(id string) (journal.Active, bool)
+		Active(id string) (projection.Active, bool)
 		Ended(id string) bool
 		Gone(session string) bool
 		Idle(runner string, sessions []string)
@@ -26,7 +26,7 @@ type Beats struct {
 	Tick      func(runner string, at time.Time)                                                           // what its clock says
 	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)                            // reads a registration anew
 	Queues    func(r fleet.Runner) []string
-	AttemptOf func(a journal.Active, key string) int
+	AttemptOf func(a projection.Active, key string) int
 	CaughtUp  func(ctx context.Context) error // waits until the fold has what NATS has
 	Versions  func() (records, events int)    // that workers may write
 	APIURL    string

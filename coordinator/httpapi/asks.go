@@ -5,8 +5,8 @@ import (
 
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
-	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/projection"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
@@ -20,7 +20,7 @@ import (
 type Runs interface {
 	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
 	Validate(ctx context.Context, body []byte) (runs.Validation, error)
-	Runs(ctx context.Context, q journal.Query) (journal.Page, error)
+	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Show(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
@@ -31,13 +31,13 @@ type Runs interface {
 
 // Callbacks tells which runs call back, and has an HTTP callback tried again.
 type Callbacks interface {
-	Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error)
+	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
 	Redeliver(ctx context.Context, id string) (run.Run, error)
 }
 
 // Sessions tells of sessions, stops and deletes them, and knows whose a session token is and what one session may do with another.
 type Sessions interface {
-	Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
+	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	Session(ctx context.Context, id string) (run.Session, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
@@ -83,7 +83,7 @@ type Insight interface {
 // History tells what happens in sessions while it happens, and what happened.
 type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
-	Active(id string) (journal.Active, bool)
-	Stream(ctx context.Context, session, after string, emit func(journal.Item) error) error
+	Active(id string) (projection.Active, bool)
+	Stream(ctx context.Context, session, after string, emit func(projection.Item) error) error
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 }

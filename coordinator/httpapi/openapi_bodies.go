@@ -8,8 +8,8 @@ import (
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
-	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/projection"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
@@ -93,14 +93,14 @@ var bodies = map[string]body{
 
 	"POST /runs":            {in: run.Request{}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.Late{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/validate":   {in: run.Request{}, out: runs.Validation{}},
-	"GET /runs":             {out: journal.Page{}},
+	"GET /runs":             {out: projection.Page{}},
 	"GET /runs/:id":         {out: run.Run{}},
 	"GET /runs/:id/explain": {out: explain.Explanation{}},
 	"GET /runs/:id/result":  {out: run.Result{}},
 	"GET /runs/:id/wait":    {out: runs.Outcome{}, also: map[int]any{202: run.Run{}}},
 	"POST /runs/:id/stop":   {in: stop{}, may: true, out: runs.StoppedRun{}},
 
-	"GET /sessions":                 {out: journal.SessionPage{}},
+	"GET /sessions":                 {out: projection.SessionPage{}},
 	"GET /sessions/:id":             {out: run.Session{}},
 	"GET /sessions/:id/status":      {out: statusOf{}},
 	"GET /sessions/:id/result":      {out: run.Result{}},
@@ -108,7 +108,7 @@ var bodies = map[string]body{
 	"POST /sessions/:id/stop":       {in: stop{}, may: true, out: sessions.StoppedSession{}},
 	"DELETE /sessions/:id":          {},
 	"GET /sse/sessions":             {stream: true},
-	"GET /callbacks":                {out: journal.CallbackPage{}},
+	"GET /callbacks":                {out: projection.CallbackPage{}},
 	"POST /callbacks/:id/redeliver": {out: run.Run{}},
 
 	"GET /agents":          {out: agentList{}},

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/audit"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -134,8 +134,8 @@ func (a *runsAPI) validate(g *gin.Context, _ query) (any, error) {
 }
 
 // listing reads the parameters of a list.
-func listing(q query) (journal.Query, error) {
-	f := journal.Query{
+func listing(q query) (projection.Query, error) {
+	f := projection.Query{
 		Statuses: q.list("status"), Session: q.check("session_id", run.CheckSessionID), Parent: q.check("parent_session_id", run.CheckSessionID),
 		CreatedAfter: q.moment("created_after"), Limit: q.number("limit", 0, 1, 1000), Cursor: q.text("cursor"),
 		Agent: q.check("agent_name", func(name string) error { return agent.CheckName("agent_name", name) }),

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -97,7 +97,7 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 	defer leave()
 	after := g.Request.Header.Get("Last-Event-ID")
 	return a.live(g, func(ctx context.Context, s *sse) error {
-		return a.history.Stream(ctx, session, after, func(i journal.Item) error {
+		return a.history.Stream(ctx, session, after, func(i projection.Item) error {
 			defer budget.Sent(ctx)
 			return s.tell(i.ID, i.Event, i.Data)
 		})
@@ -155,7 +155,7 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 		if e.RunID != acc.RunID {
 			return nil
 		}
-		if err := s.tell(id, journal.ItemEvent, e); err != nil {
+		if err := s.tell(id, projection.ItemEvent, e); err != nil {
 			return err
 		}
 		if e.Type == run.EventCompleted || e.Type == run.EventFailed || e.Type == run.EventStopped {
@@ -168,7 +168,7 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 	}
 	var err error
 	if active, ok := a.history.Active(acc.RunID); ok {
-		err = a.history.Stream(ctx, acc.SessionID, journal.Before(active.FirstSeq), func(i journal.Item) error {
+		err = a.history.Stream(ctx, acc.SessionID, projection.Before(active.FirstSeq), func(i projection.Item) error {
 			if e, ok := i.Data.(run.Event); ok {
 				return tell(i.ID, e)
 			}

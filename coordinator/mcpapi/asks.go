@@ -3,7 +3,7 @@ package mcpapi
 import (
 	"context"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
 	"ao/coordinator/sessions"
@@ -23,7 +23,7 @@ type Runs interface {
 // Sessions tells of sessions and stops them, and knows what one session may do with another.
 type Sessions interface {
 	Session(ctx context.Context, id string) (run.Session, error)
-	Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
+	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
 	Within(ctx context.Context, session, own string, itself bool) error
@@ -44,6 +44,6 @@ type Schemas interface {
 // History tells what happens in a run while it happens.
 type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
-	Active(id string) (journal.Active, bool)
-	Stream(ctx context.Context, session, after string, emit func(journal.Item) error) error
+	Active(id string) (projection.Active, bool)
+	Stream(ctx context.Context, session, after string, emit func(projection.Item) error) error
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
 	"ao/shared/agent"
@@ -180,7 +180,7 @@ func (a *API) sessions(x *call) (any, error) {
 			return nil, err
 		}
 	}
-	q := journal.Query{Agent: in.Agent, Parent: in.Parent, Limit: in.Limit, Cursor: in.Cursor}
+	q := projection.Query{Agent: in.Agent, Parent: in.Parent, Limit: in.Limit, Cursor: in.Cursor}
 	if q.Limit == 0 {
 		q.Limit = 20
 	}

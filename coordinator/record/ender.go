@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -32,8 +32,8 @@ type Needs struct {
 		Purge(ctx context.Context, stream, filter string, before uint64) error
 	}
 	History interface {
-		Active(id string) (journal.Active, bool)
-		Carried(ctx context.Context, a journal.Active) ([]byte, error)
+		Active(id string) (projection.Active, bool)
+		Carried(ctx context.Context, a projection.Active) ([]byte, error)
 		Seq() uint64
 		Sure() bool
 	}
@@ -42,7 +42,7 @@ type Needs struct {
 		Silent(key string) bool // nobody was heard, for a lease of listening, to have an attempt whose claim is not known
 	}
 	Stopper interface {
-		TellStop(ctx context.Context, a journal.Active) // once; the leases repeat it
+		TellStop(ctx context.Context, a projection.Active) // once; the leases repeat it
 	}
 	Spans *trace.Tracer
 	Log   *slog.Logger
@@ -52,14 +52,14 @@ type Needs struct {
 func NewEnder(n Needs) *Ender { return &Ender{n} }
 
 // attempt is the attempt that is next or under way, with its key; any coordinator can make it, also of a run never queued.
-func (e *Ender) attempt(a journal.Active) (int, string) {
+func (e *Ender) attempt(a projection.Active) (int, string) {
 	n := a.Next()
 	return n, e.Records.keys.Of(a.Spec.ID, n)
 }
 
 // AttemptOf is the attempt of a run that this key is of: its own one, an earlier one, or the next, of which the fold may not know
 // yet. 0: it is of none.
-func (e *Ender) AttemptOf(a journal.Active, key string) int {
+func (e *Ender) AttemptOf(a projection.Active, key string) int {
 	if key == "" {
 		return 0
 	}
@@ -76,7 +76,7 @@ func (e *Ender) AttemptOf(a journal.Active, key string) int {
 
 // GoesOn tells whether an attempt is still under way by the claim that was looked at; NATS may have lost that, and another runner begun
 // the attempt since.
-func (e *Ender) GoesOn(a journal.Active) bool {
+func (e *Ender) GoesOn(a projection.Active) bool {
 	now, ok := e.History.Active(a.Spec.ID)
 	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
 }
@@ -85,7 +85,7 @@ func (e *Ender) GoesOn(a journal.Active) bool {
 var errUnsure = fault.New(fault.Unavailable, "", "The history is not confirmed by NATS at the moment; trying again").After(time.Second)
 
 // Moot tells whether a last word on an attempt is not to be said: it no longer goes on, or, with an error, nobody can tell at the moment.
-func (e *Ender) Moot(a journal.Active) (bool, error) {
+func (e *Ender) Moot(a projection.Active) (bool, error) {
 	if !e.History.Sure() {
 		return true, errUnsure
 	}
@@ -93,7 +93,7 @@ func (e *Ender) Moot(a journal.Active) (bool, error) {
 }
 
 // Lose ends an attempt whose worker is gone. One that was to be stopped is stopped by that.
-func (e *Ender) Lose(ctx context.Context, a journal.Active, why string) error {
+func (e *Ender) Lose(ctx context.Context, a projection.Active, why string) error {
 	if moot, err := e.Moot(a); moot {
 		return err
 	}
@@ -117,7 +117,7 @@ func (e *Ender) Lose(ctx context.Context, a journal.Active, why string) error {
 
 // end says the last word of a begun attempt. An attempt whose result is offered meanwhile is not given up: its offer is the end of its
 // lease.
-func (e *Ender) end(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
+func (e *Ender) end(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error {
 	word, err := e.ended(ctx, a, status, f)
 	if err != nil {
 		return err
@@ -130,17 +130,17 @@ func (e *Ender) end(ctx context.Context, a journal.Active, status run.Status, f 
 
 // Shutting are the records that say a last word on an attempt if nothing was offered: the first takes the offer's place,
 // and carries that word.
-func (e *Ender) Shutting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
+func (e *Ender) Shutting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
 	word, err := e.ended(ctx, a, status, f)
 	return shutting(a, word), err
 }
 
-func shutting(a journal.Active, word bus.Entry) []bus.Entry {
+func shutting(a projection.Active, word bus.Entry) []bus.Entry {
 	return []bus.Entry{{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: word.Body}, word}
 }
 
 // endUnoffered says a last word if nothing was offered, so that no worker can come between.
-func (e *Ender) endUnoffered(ctx context.Context, a journal.Active, word bus.Entry) error {
+func (e *Ender) endUnoffered(ctx context.Context, a projection.Active, word bus.Entry) error {
 	all := shutting(a, word)
 	seq, err := e.Records.AppendAll(ctx, all...)
 	switch {
@@ -169,7 +169,7 @@ func (e *Ender) endUnoffered(ctx context.Context, a journal.Active, word bus.Ent
 }
 
 // EndAsCarried says the last word that a coordinator's claim, or its record in an offer's place, carries.
-func (e *Ender) EndAsCarried(ctx context.Context, a journal.Active) error {
+func (e *Ender) EndAsCarried(ctx context.Context, a projection.Active) error {
 	if moot, err := e.Moot(a); moot {
 		return err
 	}
@@ -182,7 +182,7 @@ func (e *Ender) EndAsCarried(ctx context.Context, a journal.Active) error {
 
 // Say appends the last word of a begun attempt. Who came first keeps it. One that precedes the attempt's own claim, or what queues it,
 // is not of this attempt, but of one that NATS has lost and that was begun again: it goes.
-func (e *Ender) Say(ctx context.Context, a journal.Active, word bus.Entry) error {
+func (e *Ender) Say(ctx context.Context, a projection.Active, word bus.Entry) error {
 	err := e.Records.Append(ctx, word)
 	if err == nil { // nearly always, and there is nothing more to ask
 		e.over(a, word)
@@ -226,7 +226,7 @@ func (e *Ender) standing(ctx context.Context, subj string, since uint64) (lastWo
 }
 
 // sayInstead says a last word in the place of one that precedes what began the attempt.
-func (e *Ender) sayInstead(ctx context.Context, a journal.Active, word bus.Entry, since uint64) error {
+func (e *Ender) sayInstead(ctx context.Context, a projection.Active, word bus.Entry, since uint64) error {
 	if err := e.Past.CaughtUp(ctx); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (e *Ender) purge(ctx context.Context, subj string, before uint64) error {
 
 // ended is the coordinator's last word on an attempt. Of a begun one it names the last event, so that readers get all of them
 // first; where that is not to be had the end is told without.
-func (e *Ender) ended(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
+func (e *Ender) ended(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) (bus.Entry, error) {
 	attempt, key := e.attempt(a)
 	var events uint64
 	if a.Claim != nil {
@@ -263,16 +263,16 @@ func (e *Ender) ended(ctx context.Context, a journal.Active, status run.Status, 
 }
 
 // Word is the beginning of a last word on a begun attempt.
-func (e *Ender) Word(a journal.Active) run.Ended {
+func (e *Ender) Word(a projection.Active) run.Ended {
 	return run.Ended{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: a.Attempt, StartedAt: a.Started, At: time.Now().UTC()}
 }
 
 // Mark proves that a coordinator has checked the result of an attempt.
-func (e *Ender) Mark(a journal.Active) string { return e.Records.keys.Mark(a.Spec.ID, a.Attempt) }
+func (e *Ender) Mark(a projection.Active) string { return e.Records.keys.Mark(a.Spec.ID, a.Attempt) }
 
 // over makes the span of an attempt that is over by a coordinator's last word, of the times in its records: of a run that nobody
 // began its waiting, of a begun one all that is known of what its worker did, who is gone and tells nothing.
-func (e *Ender) over(a journal.Active, last bus.Entry) {
+func (e *Ender) over(a projection.Active, last bus.Entry) {
 	if e.Spans == nil || a.OfferSeq != 0 { // its worker has told
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 )
@@ -27,7 +27,7 @@ type torn interface {
 
 // known is which runs there are.
 type known interface {
-	Active(id string) (journal.Active, bool)
+	Active(id string) (projection.Active, bool)
 	Ended(id string) bool
 }
 

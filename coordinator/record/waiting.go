@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -14,7 +14,7 @@ import (
 )
 
 // Ending are the records that end a run that nobody has begun: the claim, which carries the last word, and that.
-func (e *Ender) Ending(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
+func (e *Ender) Ending(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) ([]bus.Entry, error) {
 	last, err := e.ended(ctx, a, status, f)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (e *Ender) Ending(ctx context.Context, a journal.Active, status run.Status,
 
 // EndWaiting ends a run that nobody has begun, so that no worker can come between. ErrTaken: somebody has begun it, or
 // is ending it.
-func (e *Ender) EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error {
+func (e *Ender) EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error {
 	all, err := e.Ending(ctx, a, status, f)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (e *Ender) EndWaiting(ctx context.Context, a journal.Active, status run.Sta
 // endIgnored ends a waiting run whose claim, or last word, is taken by one that counts for nothing: it was on its way when NATS lost what
 // had queued the attempt. Whose claim it is, is told to stop; that it fails, only where nobody was heard to have it. ErrTaken: it is not
 // so, a runner has begun it; or nothing is in the way any more.
-func (e *Ender) endIgnored(ctx context.Context, a journal.Active, status run.Status, last bus.Entry) error {
+func (e *Ender) endIgnored(ctx context.Context, a projection.Active, status run.Status, last bus.Entry) error {
 	if err := e.Past.CaughtUp(ctx); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (e *Ender) lastOr(ctx context.Context, subj string) (bus.Message, error) {
 }
 
 // Stop makes the wish durable to stop an attempt, and tells its runner; the leases repeat it until the end comes.
-func (e *Ender) Stop(ctx context.Context, a journal.Active) error {
+func (e *Ender) Stop(ctx context.Context, a projection.Active) error {
 	body, err := json.Marshal(run.Stop{V: e.Records.versions.Now(), SessionID: a.Spec.SessionID, With: a.Halt.Session, At: time.Now().UTC()})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -27,9 +27,9 @@ const Settling = time.Minute
 
 // versions is in which version records are written.
 type versions interface {
-	Now() int                // of records that stand under no attempt's key
-	Of(a journal.Active) int // of those under an attempt's
-	Told() int               // to attempts that are queued; 0: 1
+	Now() int                   // of records that stand under no attempt's key
+	Of(a projection.Active) int // of those under an attempt's
+	Told() int                  // to attempts that are queued; 0: 1
 }
 
 // Writer writes records, and what is too large for one.
@@ -119,7 +119,7 @@ func (w *Writer) Listing(s run.Spec, next []byte) (bus.Entry, error) {
 }
 
 // Suppress notes of whom a session is not told.
-func (w *Writer) Suppress(ctx context.Context, o journal.Owing) error {
+func (w *Writer) Suppress(ctx context.Context, o projection.Owing) error {
 	record := run.Callback{V: w.versions.Now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)

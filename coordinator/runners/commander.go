@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -62,7 +62,7 @@ func (c *Commander) insistent(ctx context.Context, runner string, registered tim
 }
 
 // TellStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
-func (c *Commander) TellStop(ctx context.Context, a journal.Active) {
+func (c *Commander) TellStop(ctx context.Context, a projection.Active) {
 	_, err := c.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandStop, RunID: a.Spec.ID, Key: a.Key})
 	if err != nil {
 		c.Log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
+	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 	"ao/shared/fault"
 )

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/expiry"
 	"ao/coordinator/coordinatortest"
+	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 
@@ -72,7 +72,7 @@ func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	if _, err := js.UpdateStream(&runs.Config); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
+	natstest.Until(t, "its run has ended", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 
 // impatient looks for silence as somebody who has listened for long enough.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
+	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/share"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -34,10 +34,10 @@ type Registrar struct {
 		Lane(ctx context.Context, w fleet.Want, caller string) (string, error) // makes it
 		Of(fleet.Runner) []string                                              // that a runner takes from
 	}
-	Versions func() (records, events int)           // told to runners: in which versions they write
-	Attempts func(runner string) []journal.Active   // that it has begun, and not done its part of
-	Running  func() map[string]int                  // how many such each runner has
-	Abandon  func(all []journal.Active, why string) // gives them up beside who asks for it
+	Versions func() (records, events int)              // told to runners: in which versions they write
+	Attempts func(runner string) []projection.Active   // that it has begun, and not done its part of
+	Running  func() map[string]int                     // how many such each runner has
+	Abandon  func(all []projection.Active, why string) // gives them up beside who asks for it
 }
 
 // Register takes a runner in, or says why not; nothing of a refused one is kept.
@@ -202,7 +202,7 @@ func (g *Registrar) admit(id string, who fleet.Identity, size int) error {
 // dead, since it does not listen yet.
 func (g *Registrar) endOld(ctx context.Context, r fleet.Runner, dead string) {
 	id := r.ID()
-	old := slices.DeleteFunc(g.Attempts(id), func(a journal.Active) bool {
+	old := slices.DeleteFunc(g.Attempts(id), func(a projection.Active) bool {
 		return a.Claim.Instance == r.Instance || r.Door != "" && a.Claim.Instance != dead // who has another door may listen there
 	})
 	if len(old) == 0 {

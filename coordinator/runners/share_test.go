@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/runners"
+	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
@@ -127,7 +127,7 @@ func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, e
 }
 
 // Runs lists runs, each with why it waits.
-func (r *Service) Runs(ctx context.Context, q journal.Query) (journal.Page, error) {
+func (r *Service) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
 	r.reads.Own(ctx)
 	p, err := r.history.Runs(ctx, q)
 	for i, one := range p.Runs {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/runs"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/shared/fault"

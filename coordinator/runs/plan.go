@@ -234,7 +234,7 @@ func sessionExists(id string) error {
 }
 
 // resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
-// before a runner begins it, the turns that follow end, too (journal.Index.Vain, decision 0024).
+// before a runner begins it, the turns that follow end, too (projection.Index.Vain, decision 0024).
 func (p *Planner) resumable(ctx context.Context, a agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)

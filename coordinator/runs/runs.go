@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/schemas"
 	"ao/nats/bus"
 	"ao/shared/fault"
@@ -90,9 +90,9 @@ type Stream interface {
 
 // Ends says the last words on runs.
 type Ends interface {
-	EndWaiting(ctx context.Context, a journal.Active, s run.Status, f *fault.Fault) error
-	EndAsCarried(ctx context.Context, a journal.Active) error
-	Stop(ctx context.Context, a journal.Active) error
+	EndWaiting(ctx context.Context, a projection.Active, s run.Status, f *fault.Fault) error
+	EndAsCarried(ctx context.Context, a projection.Active) error
+	Stop(ctx context.Context, a projection.Active) error
 }
 
 // Torn mends what a crash of NATS leaves.
@@ -147,17 +147,17 @@ type planning interface {
 	Resumes(session string) bool
 	Above(session, of string) bool
 	Home(session string) run.Demands
-	Open(session string) []journal.Active
+	Open(session string) []projection.Active
 }
 
 // showing is what it tells who asks for runs.
 type showing interface {
 	Counts() (waiting, begun, ended int)
 	Covered(session string) bool // what it starts is stopped at once, as far as the fold knows
-	Open(session string) []journal.Active
+	Open(session string) []projection.Active
 	Get(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
-	Runs(ctx context.Context, q journal.Query) (journal.Page, error)
+	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Wait(ctx context.Context, id string) (run.Run, error)
 	Done(ctx context.Context, id string) error
 }
@@ -165,7 +165,7 @@ type showing interface {
 // stopping is what it tells who stops them.
 type stopping interface {
 	Get(ctx context.Context, id string) (run.Run, error)
-	Active(id string) (journal.Active, bool)
+	Active(id string) (projection.Active, bool)
 	Below(session string, most int) (n int, oldest []string)
 	Root(session string) string // the run that was begun last
 	TreeStopped(session string) bool

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -59,7 +59,7 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 }
 
 // wishStop has an attempt stopped, and the fold know it.
-func (s *Stopper) wishStop(ctx context.Context, a journal.Active) error {
+func (s *Stopper) wishStop(ctx context.Context, a projection.Active) error {
 	if err := s.ends.Stop(ctx, a); err != nil {
 		return err
 	}

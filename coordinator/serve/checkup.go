@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/checkup"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/nats/subject"

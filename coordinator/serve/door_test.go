@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/serve"
+	"ao/coordinator/serve/parts"
 	"ao/shared/agent"
 	"ao/shared/run"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
@@ -202,9 +202,9 @@ func TestInbox(t *testing.T) {
 	if m := told["answers.bad"].want(400); m["error"] != "parameter_validation_failed" {
 		t.Errorf("%v", m)
 	}
-	var page journal.Page
+	var page projection.Page
 	natstest.Until(t, "both runs are there", func() bool {
-		page = into[journal.Page](s.get("/runs"), 200)
+		page = into[projection.Page](s.get("/runs"), 200)
 		return len(page.Runs) >= 2
 	})
 	var rejected map[string]string
@@ -212,7 +212,7 @@ func TestInbox(t *testing.T) {
 		rejected = s.rejected()
 		return len(rejected) == 3
 	})
-	if page = into[journal.Page](s.get("/runs"), 200); len(page.Runs) != 2 || !slices.ContainsFunc(page.Runs, func(r run.Run) bool { return r.ID == acc.RunID }) {
+	if page = into[projection.Page](s.get("/runs"), 200); len(page.Runs) != 2 || !slices.ContainsFunc(page.Runs, func(r run.Run) bool { return r.ID == acc.RunID }) {
 		t.Errorf("%d runs, want 2: %+v", len(page.Runs), page.Runs)
 	}
 	for body, reason := range map[string]string{
@@ -255,7 +255,7 @@ func TestTheInboxWaitsForRunnersThatMayBeBack(t *testing.T) {
 				}
 				return
 			}
-			natstest.Until(t, "it is done", func() bool { return len(into[journal.Page](s.get("/runs?status=completed"), 200).Runs) == 1 })
+			natstest.Until(t, "it is done", func() bool { return len(into[projection.Page](s.get("/runs?status=completed"), 200).Runs) == 1 })
 			if all := s.rejected(); len(all) > 0 {
 				t.Errorf("rejected: %v", all)
 			}
@@ -342,11 +342,11 @@ func TestEnding(t *testing.T) {
 	s := start(t)
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	next, _ := s.listen("GET", "/sse/sessions", "")
-	if e, ok := next(); !ok || e.name != journal.ItemInit {
+	if e, ok := next(); !ok || e.name != projection.ItemInit {
 		t.Fatalf("%v", e)
 	}
 	answers := s.later(func() got { return s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`) })
-	natstest.Until(t, "the run waits", func() bool { return len(into[journal.Page](s.get("/runs"), 200).Runs) == 1 })
+	natstest.Until(t, "the run waits", func() bool { return len(into[projection.Page](s.get("/runs"), 200).Runs) == 1 })
 	began := time.Now()
 	s.stop()
 	if took := time.Since(began); took > 19*time.Second { // patience is 20 s

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/run"
 )
 
@@ -78,7 +78,7 @@ func TestPackedEvents(t *testing.T) {
 			if !ok {
 				t.Fatal("the stream ended")
 			}
-			if e.name != journal.ItemEvent {
+			if e.name != projection.ItemEvent {
 				continue
 			}
 			var one run.Event

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/serve"
 )
 
@@ -25,7 +25,7 @@ func TestARestartFromASnapshot(t *testing.T) {
 		t.Fatalf("there are %q %v", all, err)
 	}
 	s = start(t, keep)
-	list := into[journal.Page](s.get("/runs"), 200)
+	list := into[projection.Page](s.get("/runs"), 200)
 	if after := s.get("/runs").body; after != before || len(list.Runs) != 2 {
 		t.Errorf("after the restart\n%s\nbefore\n%s", after, before)
 	}

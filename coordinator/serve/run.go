@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
@@ -24,6 +23,7 @@ import (
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
 	"ao/coordinator/natsapi"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/httpserver"
@@ -186,7 +186,7 @@ func (c *Config) decide(l link, f *front) *parts.Coordinator {
 // api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
 func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
-	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History = co, co, co, co.Agents, co.Schemas, co, co.Journal
+	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History = co, co, co, co.Agents, co.Schemas, co, co.History
 	h.Insight = struct {
 		*explain.Explainer
 		*status.Overview

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/serve/parts"
-	"ao/coordinator/httpapi"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/httpapi"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/shared/metric"
 	"ao/shared/setting"
@@ -21,26 +21,26 @@ import (
 
 // Config is what a coordinator process needs to know.
 type Config struct {
-	Coordinator    parts.Config // limits and times; Bus and Log are filled in
-	HTTPAddr       string             // default 127.0.0.1:8765
-	Callbacks      webhook.Policy     // which callback_url is allowed; default none
-	APITokens      string             // file of API tokens; none: whoever reaches the address may do everything
-	TLSCert        string             // file of the certificate that HTTP shows; none: it is plain HTTP
-	TLSKey         string             // file of its private key
-	AuditLog       string             // file of who changed what, or audit.ToLog; none: it is not recorded
-	PublicURL      string             // where others reach the HTTP API, default the address that is listened on
-	PrivateNetwork bool               // beyond loopback there is only a network of this system's own: it needs no TLS
-	InsecureListen bool               // listen beyond loopback although anybody there may do everything
-	BodyMemory     int64              // bytes of request bodies under way, and of large answers, default budget.Default
-	Connections    int                // to the HTTP API at once, default half of the files that may be open, at most 10,000
-	Replicas       int                // of the streams, default 1
-	NATS           NATSConfig         // used where Server is nil
-	Server         *NATS              // opened by the caller, and closed by it
-	HTTP           httpapi.Config     // limits; what it must know of its place is filled in
-	Opened         func(*bus.Bus)     // called once with the coordinator's own, before Serving: a worker of this process may write with it (bus.Config.With)
-	Serving        func(url string)   // called once when requests are served
-	AlsoReady      func() error       // asked by GET /ready once requests are served: why not yet; default nil: nothing else counts
-	Log            *slog.Logger       // default slog.Default()
+	Coordinator    parts.Config     // limits and times; Bus and Log are filled in
+	HTTPAddr       string           // default 127.0.0.1:8765
+	Callbacks      webhook.Policy   // which callback_url is allowed; default none
+	APITokens      string           // file of API tokens; none: whoever reaches the address may do everything
+	TLSCert        string           // file of the certificate that HTTP shows; none: it is plain HTTP
+	TLSKey         string           // file of its private key
+	AuditLog       string           // file of who changed what, or audit.ToLog; none: it is not recorded
+	PublicURL      string           // where others reach the HTTP API, default the address that is listened on
+	PrivateNetwork bool             // beyond loopback there is only a network of this system's own: it needs no TLS
+	InsecureListen bool             // listen beyond loopback although anybody there may do everything
+	BodyMemory     int64            // bytes of request bodies under way, and of large answers, default budget.Default
+	Connections    int              // to the HTTP API at once, default half of the files that may be open, at most 10,000
+	Replicas       int              // of the streams, default 1
+	NATS           NATSConfig       // used where Server is nil
+	Server         *NATS            // opened by the caller, and closed by it
+	HTTP           httpapi.Config   // limits; what it must know of its place is filled in
+	Opened         func(*bus.Bus)   // called once with the coordinator's own, before Serving: a worker of this process may write with it (bus.Config.With)
+	Serving        func(url string) // called once when requests are served
+	AlsoReady      func() error     // asked by GET /ready once requests are served: why not yet; default nil: nothing else counts
+	Log            *slog.Logger     // default slog.Default()
 
 	Metrics *metric.Registry // what GET /metrics tells; default one of its own
 	Ports   metric.Ports     // where the process lets itself be looked at, beside the HTTP API

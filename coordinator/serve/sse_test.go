@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
@@ -176,7 +176,7 @@ func TestLastEventID(t *testing.T) {
 	s.work(parrot, echo("tool"))
 	next, hangUp := s.listen("GET", "/sse/sessions", "")
 	first, _ := next()
-	if first.name != journal.ItemInit || first.id == "" {
+	if first.name != projection.ItemInit || first.id == "" {
 		t.Fatalf("%v", first)
 	}
 	for range 3 {
@@ -185,7 +185,7 @@ func TestLastEventID(t *testing.T) {
 	enough := func(all []sseEvent) bool {
 		n := 0
 		for _, e := range all {
-			if e.name == journal.ItemRunUpdated && strings.Contains(e.data, `"status":"completed"`) {
+			if e.name == projection.ItemRunUpdated && strings.Contains(e.data, `"status":"completed"`) {
 				n++
 			}
 		}
@@ -215,7 +215,7 @@ func TestLastEventID(t *testing.T) {
 	next, hangUp = s.listen("GET", "/sse/sessions", "", "Last-Event-ID: 999999-0")
 	gap, _ := next()
 	init, _ := next()
-	if gap.name != journal.ItemGap || init.name != journal.ItemInit {
+	if gap.name != projection.ItemGap || init.name != projection.ItemInit {
 		t.Errorf("a position that is not kept: %v, %v", gap, init)
 	}
 	hangUp()

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/shared/run"
@@ -43,10 +43,10 @@ func New(n Needs) *Service {
 // History is what the history tells of sessions.
 type History interface {
 	Session(ctx context.Context, id string) (run.Session, error)
-	Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error)
+	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
-	Open(session string) []journal.Active
+	Open(session string) []projection.Active
 	RunsOf(session string) []string
 	Root(session string) string // the run that was begun last
 	Owes(session string) string // a run whose end its parent's session is yet to be told of
@@ -56,7 +56,7 @@ type History interface {
 
 // underWay is what it tells of attempts.
 type underWay interface {
-	Active(id string) (journal.Active, bool)
+	Active(id string) (projection.Active, bool)
 	Ready() error
 }
 

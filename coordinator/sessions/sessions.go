@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -45,7 +45,7 @@ func (t *Service) Events(ctx context.Context, session, after string, limit int) 
 }
 
 // Sessions lists sessions.
-func (t *Service) Sessions(ctx context.Context, q journal.Query) (journal.SessionPage, error) {
+func (t *Service) Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error) {
 	t.reads.Own(ctx)
 	return t.history.Sessions(ctx, q)
 }

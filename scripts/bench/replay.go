@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/nats/subject"
@@ -92,17 +92,17 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 
 // follower is a read model that has caught up.
 type follower struct {
-	*journal.Projection
-	*journal.Index
-	*journal.Lives
-	*journal.Follower
+	*projection.Projection
+	*projection.Index
+	*projection.Lives
+	*projection.Follower
 	took time.Duration
 	end  func()
 }
 
 func follow(ctx context.Context, b *bus.Bus, dir string) (*follower, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	p := journal.New(b, journal.Config{Log: quiet(), Dir: dir})
+	p := projection.New(b, projection.Config{Log: quiet(), Dir: dir})
 	f := &follower{Projection: p.Projection, Index: p.Index, Lives: p.Lives, Follower: p.Follower}
 	over := make(chan struct{})
 	begin := time.Now()

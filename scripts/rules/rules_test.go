@@ -45,10 +45,10 @@ func TestRulesBite(t *testing.T) {
 		{"worker uses nats", "worker/w.go", file("package worker\nimport _ \"ao/nats/bus\"\n"), ""},
 		{"nats uses worker", "nats/bus/b.go", file("package bus\nimport _ \"ao/worker\"\n"), "ao/nats/bus may not use ao/worker"},
 		{"coordinator meets worker", "coordinator/runs/c.go", file("package runs\nimport _ \"ao/worker\"\n"), "ao/coordinator/runs may not use ao/worker"},
-		{"worker meets coordinator in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/coordinator/journal\"\n"), "ao/worker may not use ao/coordinator/journal"},
+		{"worker meets coordinator in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/coordinator/projection\"\n"), "ao/worker may not use ao/coordinator/projection"},
 		{"shared looks up", "shared/run/r.go", file("package run\nimport _ \"ao/shared/agent\"\n"), "ao/shared/run may not use ao/shared/agent"},
 		{"fault knows nobody", "shared/fault/f.go", file("package fault\nimport _ \"ao/shared/wire\"\n"), "ao/shared/fault may not use ao/shared/wire"},
-		{"the journal asks its owner", "coordinator/journal/j.go", file("package journal\nimport _ \"ao/coordinator/serve/parts\"\n"), "ao/coordinator/journal may not use ao/coordinator"},
+		{"the projection asks its owner", "coordinator/projection/j.go", file("package projection\nimport _ \"ao/coordinator/serve/parts\"\n"), "ao/coordinator/projection may not use ao/coordinator"},
 		{"a room without a plan", "shared/attic/a.go", file("package attic\nimport _ \"ao/shared/run\"\n"), "ao/shared/attic has no row"},
 		{"a test server in code", "worker/w.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), "ao/worker may not use ao/nats/natstest"},
 		{"a test server in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), ""},
@@ -58,7 +58,7 @@ func TestRulesBite(t *testing.T) {
 		{"nats.go in subject", "nats/subject/s.go", file("package subject\nimport _ \"github.com/nats-io/nats.go\"\n"), "may use github.com/nats-io/nats.go"},
 		{"nats.go in the coordinator", "coordinator/runs/c.go", file("package runs\nimport _ \"github.com/nats-io/nats.go/jetstream\"\n"), "may use github.com/nats-io/nats.go/jetstream"},
 		{"nats.go in bus", "nats/bus/b.go", file("package bus\nimport _ \"github.com/nats-io/nats.go\"\n"), ""},
-		{"gin in the journal", "coordinator/journal/j.go", file("package journal\nimport _ \"github.com/gin-gonic/gin\"\n"), "only ao/coordinator/httpapi may use github.com/gin-gonic/gin"},
+		{"gin in the projection", "coordinator/projection/j.go", file("package projection\nimport _ \"github.com/gin-gonic/gin\"\n"), "only ao/coordinator/httpapi may use github.com/gin-gonic/gin"},
 		{"gin in httpapi", "coordinator/httpapi/h.go", file("package httpapi\nimport _ \"github.com/gin-gonic/gin\"\n"), ""},
 		{"a peer in the product", "coordinator/ledger/l.go", file("package ledger\nimport _ \"github.com/jackc/pgx/v5\"\n"), "only ao/scripts/bench/peers may use github.com/jackc/pgx/v5"},
 		{"a peer where it is measured", "scripts/bench/peers/r.go", file("package main\nimport _ \"github.com/riverqueue/river\"\n"), ""},
@@ -171,7 +171,7 @@ func knowing(n int) string {
 func TestFewImporters(t *testing.T) {
 	h := &House{}
 	for i := range maxImporters + 1 {
-		one, err := read(fstest.MapFS{"x.go": {Data: []byte("package x\nimport _ \"ao/coordinator/runners\"\nimport _ \"ao/coordinator/journal\"\n")}}, "x.go")
+		one, err := read(fstest.MapFS{"x.go": {Data: []byte("package x\nimport _ \"ao/coordinator/runners\"\nimport _ \"ao/coordinator/projection\"\n")}}, "x.go")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -174,7 +174,7 @@ func receiver(d *ast.FuncDecl) string {
 }
 
 // projection is what all ask what is: the one package of the coordinator that everybody may import.
-const projection = "ao/coordinator/journal"
+const projection = "ao/coordinator/projection"
 
 // fewImporters has no package of the coordinator be everybody's, but the projection.
 func fewImporters(h *House) (broken []string) {

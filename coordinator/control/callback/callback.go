@@ -11,7 +11,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/shared/fault"
@@ -25,7 +25,7 @@ import (
 const tellers = 8
 
 // old is how old a look at what is owed may be when it is acted on. Callback records are kept for longer than that after they were
-// written (journal), so whoever acts on an old look is refused.
+// written (projection), so whoever acts on an old look is refused.
 const old = time.Minute
 
 // Controller acts on what the fold says, and what several coordinators do at once the stream decides (decision 0014): children
@@ -35,15 +35,15 @@ type Controller struct {
 	Config
 	Pool *pool.Pool // where parents are told
 
-	left  []journal.Owing // found, and not begun yet: there was no room
+	left  []projection.Owing // found, and not begun yet: there was no room
 	swept time.Time
 }
 
 // History is the fold, as far as it is about callbacks.
 type History interface {
-	Due() []journal.Owing   // new since the last call
-	Owing() []journal.Owing // all
-	OwingOf(session string) (journal.Owing, bool)
+	Due() []projection.Owing   // new since the last call
+	Owing() []projection.Owing // all
+	OwingOf(session string) (projection.Owing, bool)
 	End(ctx context.Context, id string) (run.Ended, error)
 	Ended(id string) bool
 	Spec(ctx context.Context, id string) (run.Spec, error)
@@ -95,7 +95,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // one tells a parent. That another coordinator has done so is as good.
-func (c *Controller) one(ctx context.Context, o journal.Owing) error {
+func (c *Controller) one(ctx context.Context, o projection.Owing) error {
 	told, err := c.Tell(ctx, o)
 	switch {
 	case err == nil:
@@ -110,7 +110,7 @@ func (c *Controller) one(ctx context.Context, o journal.Owing) error {
 }
 
 // Tell tells a parent, if what was looked at still holds. ErrTaken: it does not, or that has been done.
-func (c *Controller) Tell(ctx context.Context, o journal.Owing) (told int, err error) {
+func (c *Controller) Tell(ctx context.Context, o projection.Owing) (told int, err error) {
 	t, err := c.Prepare(ctx, o)
 	if err != nil {
 		return 0, err
@@ -127,7 +127,7 @@ func (c *Controller) Tell(ctx context.Context, o journal.Owing) (told int, err e
 }
 
 // holds tells whether a look at what a session is owed is still true.
-func (c *Controller) holds(o journal.Owing) bool {
+func (c *Controller) holds(o projection.Owing) bool {
 	now, ok := c.History.OwingOf(o.Session)
 	return ok && c.History.Sure() && now.Told == o.Told && now.LastRun == o.LastRun && now.Children[0] == o.Children[0] && time.Since(o.At) < old
 }
@@ -141,7 +141,7 @@ type Turn struct {
 }
 
 // Prepare makes the turn that tells a session of what it is owed. What is too large for a record is put aside before.
-func (c *Controller) Prepare(ctx context.Context, o journal.Owing) (t Turn, err error) {
+func (c *Controller) Prepare(ctx context.Context, o projection.Owing) (t Turn, err error) {
 	children, err := c.children(ctx, o.Children)
 	if err != nil {
 		return t, err
@@ -179,7 +179,7 @@ func (c *Controller) telling(spec run.Spec) (together, apart []bus.Entry, err er
 }
 
 // children reads how they ended: as many as a turn can hold. A result that is no longer kept, or cannot be read, is told as none.
-func (c *Controller) children(ctx context.Context, owed []journal.Child) (all []prompt.Child, err error) {
+func (c *Controller) children(ctx context.Context, owed []projection.Child) (all []prompt.Child, err error) {
 	var size int64
 	for _, child := range owed {
 		e, err := c.History.End(ctx, child.RunID)
@@ -220,7 +220,7 @@ func weight(e run.Ended) (n int64) {
 
 // turn is the parent's run that tells of children: of all, or of as many of the first as fit into one. A single one that does
 // not fit is cut.
-func (c *Controller) turn(ctx context.Context, o journal.Owing, children []prompt.Child) (spec run.Spec, told int, err error) {
+func (c *Controller) turn(ctx context.Context, o projection.Owing, children []prompt.Child) (spec run.Spec, told int, err error) {
 	told = len(children)
 	for most := c.Most / 2; ; {
 		text := prompt.Callback(children[:told], int(most))
@@ -244,7 +244,7 @@ func (c *Controller) turn(ctx context.Context, o journal.Owing, children []promp
 
 // resume is a run that goes on with the session, with the session's own parent, mode and output schema. An agent that cannot be used any more
 // is taken as the session's last run had it: who is owed a callback gets it.
-func (c *Controller) resume(ctx context.Context, o journal.Owing, parameters json.RawMessage) (run.Spec, error) {
+func (c *Controller) resume(ctx context.Context, o projection.Owing, parameters json.RawMessage) (run.Spec, error) {
 	last, lastErr := c.History.Spec(ctx, o.LastRun)
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
 		return last, cmp.Or(ctx.Err(), lastErr)
@@ -278,7 +278,7 @@ const mostLinks = 32
 
 // handOn has a callback's turn go on with the trace of the session's last run. Its span names the children's; it is to be ended once
 // the turn is accepted.
-func (c *Controller) handOn(ctx context.Context, turn *run.Spec, children []journal.Child) trace.Span {
+func (c *Controller) handOn(ctx context.Context, turn *run.Spec, children []projection.Child) trace.Span {
 	if c.Spans == nil {
 		return trace.Span{}
 	}

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -26,12 +26,12 @@ const after = time.Second
 // coordinator does so; the stream takes each once.
 type Controller struct {
 	History interface {
-		Active(id string) (journal.Active, bool)
-		Ending() []journal.Active
-		Promised() []journal.Promised
-		Promise(ctx context.Context, p journal.Promised) ([]byte, error)
+		Active(id string) (projection.Active, bool)
+		Ending() []projection.Active
+		Promised() []projection.Promised
+		Promise(ctx context.Context, p projection.Promised) ([]byte, error)
 		IsPromised(id string) bool
-		Unlisted() []journal.Active
+		Unlisted() []projection.Active
 		IsUnlisted(id string) bool
 		Sure() bool
 	}
@@ -39,8 +39,8 @@ type Controller struct {
 		Append(ctx context.Context, e bus.Entry) error
 		Put(ctx context.Context, e bus.Entry) error
 		Listing(s run.Spec, next []byte) (bus.Entry, error)
-		EndAsCarried(ctx context.Context, a journal.Active) error
-		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
+		EndAsCarried(ctx context.Context, a projection.Active) error
+		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
 	Torn interface {
 		CaughtUp(ctx context.Context) error
@@ -96,7 +96,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 
 // keepPromise accepts a run that the record of its session, or of its callback, carries. NATS may have lost the run's
 // own records with a crash, and kept what its worker said of it.
-func (c *Controller) keepPromise(ctx context.Context, p journal.Promised) error {
+func (c *Controller) keepPromise(ctx context.Context, p projection.Promised) error {
 	if err := c.Torn.Unsay(ctx, p.RunID, p.SessionID); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (c *Controller) keepPromise(ctx context.Context, p journal.Promised) error 
 
 // list writes the callback record of a turn that stands without it. Where another turn has its place, this one tells
 // nobody, and ends.
-func (c *Controller) list(ctx context.Context, a journal.Active) error {
+func (c *Controller) list(ctx context.Context, a projection.Active) error {
 	e, err := c.Records.Listing(*a.Spec, nil)
 	if err != nil {
 		return err

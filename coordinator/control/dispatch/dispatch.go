@@ -10,7 +10,7 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/coordinator/control"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -24,9 +24,9 @@ import (
 // compare-and-set decides.
 type Controller struct {
 	History interface {
-		Active(id string) (journal.Active, bool)
-		Eligible() []journal.Active // whose turn has come since the last call
-		Pending(func(journal.Active) bool)
+		Active(id string) (projection.Active, bool)
+		Eligible() []projection.Active // whose turn has come since the last call
+		Pending(func(projection.Active) bool)
 		Sure() bool
 		Deleted(session string) bool
 		Vain(run string) bool
@@ -38,7 +38,7 @@ type Controller struct {
 		Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
 		Put(ctx context.Context, e bus.Entry) error
 		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
-		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
+		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
 	Runners interface {
 		Matches(w fleet.Want) bool
@@ -121,7 +121,7 @@ const (
 
 // queue queues, in their order and many with one write, those runs that an online runner would take: when a runner comes
 // thousands may have waited for it.
-func (c *Controller) queue(ctx context.Context, due []journal.Active) {
+func (c *Controller) queue(ctx context.Context, due []projection.Active) {
 	var batch []bus.Entry
 	var vain []doomed
 	size := 0
@@ -170,7 +170,7 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) {
 
 // record is a run's queued record, if an online runner would take it, or why the run fails. a may be old: what has begun since is left
 // alone, and so is what is stopped with its tree (trees).
-func (c *Controller) record(ctx context.Context, a journal.Active) (e bus.Entry, vain *fault.Fault, ok bool) {
+func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Entry, vain *fault.Fault, ok bool) {
 	a, ok = c.History.Active(a.Spec.ID)
 	if !ok || a.Claim != nil || a.Halt.Seq != 0 || c.stopped(ctx, a) || time.Now().Before(a.NotBefore) {
 		return e, nil, false
@@ -205,7 +205,7 @@ func (c *Controller) record(ctx context.Context, a journal.Active) (e bus.Entry,
 }
 
 // stopped ends a run whose attempt failed at the moment somebody wanted it stopped: no other follows.
-func (c *Controller) stopped(ctx context.Context, a journal.Active) bool {
+func (c *Controller) stopped(ctx context.Context, a projection.Active) bool {
 	if !a.Stopping {
 		return false
 	}
@@ -217,7 +217,7 @@ func (c *Controller) stopped(ctx context.Context, a journal.Active) bool {
 
 // inVain says why a turn that has come cannot begin: its session was deleted before it was accepted, or the runs before it
 // ended before a runner began them.
-func (c *Controller) inVain(a journal.Active) *fault.Fault {
+func (c *Controller) inVain(a projection.Active) *fault.Fault {
 	switch {
 	case a.Stopping:
 		return nil
@@ -233,7 +233,7 @@ func (c *Controller) inVain(a journal.Active) *fault.Fault {
 
 // doomed is a run that waits, with why it is to fail.
 type doomed struct {
-	journal.Active
+	projection.Active
 	why *fault.Fault
 }
 
@@ -267,9 +267,9 @@ func (c *Controller) sweep(ctx context.Context) {
 	c.mu.Unlock()
 	waits := map[string]*wait{}
 	lanes := map[string]time.Time{}
-	var due []journal.Active
+	var due []projection.Active
 	var expired []doomed
-	c.History.Pending(func(a journal.Active) bool {
+	c.History.Pending(func(a projection.Active) bool {
 		if ctx.Err() != nil {
 			return false
 		}
@@ -319,7 +319,7 @@ func (c *Controller) sweep(ctx context.Context) {
 const CodeUnmatched = "no_matching_runner"
 
 // expired is the error of a run that no online runner matched for too long (contract section 5).
-func (c *Controller) expired(a journal.Active) *fault.Fault {
+func (c *Controller) expired(a projection.Active) *fault.Fault {
 	return fault.New(fault.Internal, CodeUnmatched, "No matching runner available within timeout").
 		With("timeout_seconds", c.NoMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)
 }

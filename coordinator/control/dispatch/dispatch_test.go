@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/dispatch"
 	"ao/coordinator/coordinatortest"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
+	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -29,7 +29,7 @@ func TestNoRunExpiresForAPause(t *testing.T) {
 		}
 		return !first.IsZero() && last.After(first)
 	})
-	if c.Journal.Ended(id) {
+	if c.History.Ended(id) {
 		t.Error("it was expired")
 	}
 }
@@ -46,7 +46,7 @@ func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("a")))
-	c.Dispatch.Queue(t.Context(), []journal.Active{before})
+	c.Dispatch.Queue(t.Context(), []projection.Active{before})
 	records, err := c.Bus.Records(t.Context(), subject.QueuedOf(subject.Partition(before.Spec.SessionID), id), 0, 10)
 	if err != nil || len(records) != 1 {
 		t.Errorf("%d records, %v", len(records), err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 )
 
 // What the tests of the controller see of it, and do to its clock.
@@ -13,7 +13,7 @@ type Wait = wait
 
 func (w *wait) Move(now time.Time) bool { return w.move(now) }
 
-func (c *Controller) Queue(ctx context.Context, due []journal.Active) { c.queue(ctx, due) }
+func (c *Controller) Queue(ctx context.Context, due []projection.Active) { c.queue(ctx, due) }
 
 // Swept is when all that waits was looked at last.
 func (c *Controller) Swept() time.Time {

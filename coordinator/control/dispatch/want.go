@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"ao/coordinator/agents"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
@@ -12,7 +12,7 @@ import (
 
 // Want is what a run wants now: the owner of its agent may be another runner than when it was accepted, and where nobody is online who has
 // the definition that it was accepted with, another definition counts that the same profile has now.
-func (c *Controller) Want(a journal.Active) fleet.Want {
+func (c *Controller) Want(a projection.Active) fleet.Want {
 	if k, changed := c.successor(a); changed {
 		return k.Want(k.Demanded(c.demands(a.Spec)))
 	}
@@ -33,7 +33,7 @@ func (c *Controller) exactly(s *run.Spec) fleet.Want {
 
 // successor is the definition with which a run that nobody has begun is to go on: that of an online runner of the same profile, where
 // none is online that has the run's.
-func (c *Controller) successor(a journal.Active) (k agents.Resolved, ok bool) {
+func (c *Controller) successor(a projection.Active) (k agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
 		return k, false

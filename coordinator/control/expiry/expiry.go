@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fleet"
 )
 
@@ -18,9 +18,9 @@ type Config struct {
 	Lease      time.Duration
 	Connection interface{ Connected() bool }
 	Runners    Runners
-	Attempts   func(runner string) []journal.Active                    // that it has begun, and not done its part of
-	Abandon    func(ctx context.Context, a journal.Active, why string) // gives one up, however long its lease
-	Removed    func(runner string)                                     // notes who was
+	Attempts   func(runner string) []projection.Active                    // that it has begun, and not done its part of
+	Abandon    func(ctx context.Context, a projection.Active, why string) // gives one up, however long its lease
+	Removed    func(runner string)                                        // notes who was
 }
 
 // Runners are those that are registered.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 )
 
 // Hearing is when each begun attempt was heard of last, and since when nothing that is said has been missed.
@@ -84,7 +84,7 @@ func (h *Hearing) Listening() time.Duration {
 }
 
 // lost are those of the attempts under way of which nobody has heard for a lease. What is known of others is forgotten.
-func (h *Hearing) lost(underway []journal.Active) (lost []journal.Active) {
+func (h *Hearing) lost(underway []projection.Active) (lost []projection.Active) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/pool"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fleet"
 )
 
@@ -27,18 +27,18 @@ type Controller struct {
 // Config is what a Controller works with.
 type Config struct {
 	History interface {
-		Active(id string) (journal.Active, bool)
-		Begun(func(journal.Active) bool)
+		Active(id string) (projection.Active, bool)
+		Begun(func(projection.Active) bool)
 		Silent(lease time.Duration)
 		Sure() bool
 	}
 	Ends interface {
-		Lose(ctx context.Context, a journal.Active, why string) error
-		GoesOn(a journal.Active) bool
+		Lose(ctx context.Context, a projection.Active, why string) error
+		GoesOn(a projection.Active) bool
 	}
 	Commands interface {
 		Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
-		TellStop(ctx context.Context, a journal.Active)
+		TellStop(ctx context.Context, a projection.Active)
 	}
 	Proven  func(runner string, reply fleet.CommandReply) bool // the answer is of the process that registered
 	Hearing *Hearing
@@ -74,8 +74,8 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		c.Hearing.Restart(why, time.Now())
 	}
 	c.History.Silent(c.Hearing.lease)
-	var underway []journal.Active
-	c.History.Begun(func(a journal.Active) bool {
+	var underway []projection.Active
+	c.History.Begun(func(a projection.Active) bool {
 		if a.OfferSeq == 0 && a.EndSeq == 0 { // else its worker has done its part, or has none any more
 			underway = append(underway, a)
 		}
@@ -92,7 +92,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // stopping are those of the attempts under way whose runner is to be told again that they are to be stopped.
-func (c *Controller) stopping(underway []journal.Active) (all []journal.Active) {
+func (c *Controller) stopping(underway []projection.Active) (all []projection.Active) {
 	told := map[string]time.Time{}
 	for _, a := range underway {
 		if !a.Stopping {
@@ -108,7 +108,7 @@ func (c *Controller) stopping(underway []journal.Active) (all []journal.Active) 
 }
 
 // Judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
-func (c *Controller) Judge(ctx context.Context, a journal.Active, why string) error {
+func (c *Controller) Judge(ctx context.Context, a projection.Active, why string) error {
 	c.Hearing.Heard(a.Key, time.Now().Add(2*time.Second-c.Hearing.lease), false) // not twice at once; again soon if this fails
 	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
 	if ctx.Err() != nil { // who asks is ending
@@ -122,7 +122,7 @@ func (c *Controller) Judge(ctx context.Context, a journal.Active, why string) er
 }
 
 // Outright judges an attempt whose lease may go on for long. What NATS does not take, because a cluster has no leader, it says again.
-func (c *Controller) Outright(ctx context.Context, a journal.Active, why string) {
+func (c *Controller) Outright(ctx context.Context, a projection.Active, why string) {
 	for c.Judge(ctx, a, why) != nil {
 		select {
 		case <-ctx.Done():
@@ -136,7 +136,7 @@ func (c *Controller) Outright(ctx context.Context, a journal.Active, why string)
 }
 
 // Abandon judges attempts outright, one after the other, beside who asks for it.
-func (c *Controller) Abandon(all []journal.Active, why string) {
+func (c *Controller) Abandon(all []projection.Active, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.life.Err() != nil {

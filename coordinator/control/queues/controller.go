@@ -9,7 +9,7 @@ import (
 	"math"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -36,8 +36,8 @@ type ControllerConfig struct {
 		Last(ctx context.Context, subj string) (bus.Message, error)
 	}
 	History interface {
-		Active(id string) (journal.Active, bool)
-		Pending(f func(journal.Active) bool)
+		Active(id string) (projection.Active, bool)
+		Pending(f func(projection.Active) bool)
 		Waits(lane string) bool
 		Sure() bool
 	}
@@ -45,10 +45,10 @@ type ControllerConfig struct {
 		Base() map[string]fleet.Want // the queues of type and profile alone that they take from
 		Satisfied(fleet.Want) bool   // does any, online or not
 	}
-	Past     func() [2]uint64                                              // changes when NATS was away, or its history was replaced
-	CaughtUp func(context.Context) error                                   // waits until the history has what others wrote before
-	Silent   func(key string) bool                                         // was nobody heard to have an attempt that nobody has begun
-	Judge    func(ctx context.Context, a journal.Active, why string) error // gives up an attempt, unless its runner has it
+	Past     func() [2]uint64                                                 // changes when NATS was away, or its history was replaced
+	CaughtUp func(context.Context) error                                      // waits until the history has what others wrote before
+	Silent   func(key string) bool                                            // was nobody heard to have an attempt that nobody has begun
+	Judge    func(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
 }
 
 // Controller looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run
@@ -115,10 +115,10 @@ func (t *Controller) heal(ctx context.Context, age time.Duration) {
 }
 
 // oldest is, by lane, the oldest run that has been queued there for a while, behind what is passed.
-func (t *Controller) oldest(passed map[string]uint64, age time.Duration) map[string]journal.Active {
-	oldest := map[string]journal.Active{}
+func (t *Controller) oldest(passed map[string]uint64, age time.Duration) map[string]projection.Active {
+	oldest := map[string]projection.Active{}
 	settled := time.Now().Add(-age)
-	t.cfg.History.Pending(func(a journal.Active) bool {
+	t.cfg.History.Pending(func(a projection.Active) bool {
 		at, ok := oldest[a.Lane]
 		if a.Lane != "" && a.QueuedSeq > passed[a.Lane] && (!ok || a.QueuedSeq < at.QueuedSeq) && !a.Spec.CreatedAt.After(settled) {
 			oldest[a.Lane] = a
@@ -130,7 +130,7 @@ func (t *Controller) oldest(passed map[string]uint64, age time.Duration) map[str
 
 // Mend makes the lane of a queued run again where its consumer is missing or past the run, unless a runner has it. a may be old: a
 // worker that has begun the run since is why the consumer is past it.
-func (t *Controller) Mend(ctx context.Context, a journal.Active) (has bool, err error) {
+func (t *Controller) Mend(ctx context.Context, a projection.Active) (has bool, err error) {
 	s, err := t.cfg.Consumers.LaneState(ctx, a.Lane)
 	switch {
 	case errors.Is(err, bus.ErrNone):
@@ -159,7 +159,7 @@ func (t *Controller) Mend(ctx context.Context, a journal.Active) (has bool, err 
 // forestalled tells whether somebody has begun a queued run that nobody has begun, by the history: NATS lost what had queued it before,
 // and the claim that was on its way then stands before the record that queues it now. Where no runner has it for a lease it is given up
 // like any other attempt.
-func (t *Controller) forestalled(ctx context.Context, a journal.Active) (bool, error) {
+func (t *Controller) forestalled(ctx context.Context, a projection.Active) (bool, error) {
 	m, err := t.cfg.Consumers.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key))
 	switch {
 	case errors.Is(err, bus.ErrNone):

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -129,7 +129,7 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 }
 
 // passLane takes a queued run, and what is before it, out of its lane without beginning it.
-func passLane(t *testing.T, c *parts.Coordinator, a journal.Active) {
+func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup
@@ -184,7 +184,7 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	coordinatortest.Register(t, c, r)
 	a := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"executor_profile":"`+r.ExecutorProfile+`"}}`, "")
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, a.RunID, r))
-	natstest.Until(t, "its run has ended", func() bool { return c.Journal.Ended(a.RunID) })
+	natstest.Until(t, "its run has ended", func() bool { return c.History.Ended(a.RunID) })
 	own, gone := r.BaseLanes(), fleet.Want{Type: run.Procedural, Profile: "gone"}.Lane()
 	for _, lane := range append(own, gone) {
 		if _, err := c.Queues.Ensure(t.Context(), lane, fleet.Want{Type: run.Procedural}, "", false); err != nil {

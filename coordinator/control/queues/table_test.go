@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/coordinatortest"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -99,7 +99,7 @@ func taking(t *testing.T, b *bus.Bus, r fleet.Runner) {
 func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 	t.Helper()
 	for i, c := range all {
-		a, ok := c.Journal.Active(id)
+		a, ok := c.History.Active(id)
 		s, err := c.Bus.LaneState(t.Context(), a.Lane)
 		_, _, entry := c.Bus.Bucket(subject.Lanes).Get(t.Context(), a.Lane)
 		known, made, closing := c.Queues.Knows(a.Lane)
@@ -173,7 +173,7 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 		t.Errorf("a queue is closed in which a run waits: %+v %v", now, err)
 	}
 	taking(t, natstest.Open(t, s), r)
-	natstest.Until(t, "the run is done", func() bool { return goes.Journal.Ended(second.RunID) })
+	natstest.Until(t, "the run is done", func() bool { return goes.History.Ended(second.RunID) })
 }
 
 // Two coordinators make and remove queues at once: each demand makes another queue go, perhaps at the moment in which the other
@@ -226,7 +226,7 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 		}
 		wg.Wait()
 		for _, id := range ids {
-			for end := time.Now().Add(20 * time.Second); !both[0].Journal.Ended(id); time.Sleep(2 * time.Millisecond) {
+			for end := time.Now().Add(20 * time.Second); !both[0].History.Ended(id); time.Sleep(2 * time.Millisecond) {
 				if time.Now().After(end) {
 					stuck(t, both, id)
 				}

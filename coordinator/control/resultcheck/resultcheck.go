@@ -12,7 +12,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -32,25 +32,25 @@ type Controller struct {
 	Config
 	Pool *pool.Pool // where results are checked
 
-	left  []journal.Active // found, and not begun yet: there was no room
+	left  []projection.Active // found, and not begun yet: there was no room
 	swept time.Time
 }
 
 // Config is what a Controller works with. Spans may be nil.
 type Config struct {
 	History interface {
-		Active(id string) (journal.Active, bool)
-		Offers() []journal.Active  // new since the last call
-		Offered() []journal.Active // all
-		Offer(ctx context.Context, a journal.Active) (run.Ended, *run.Result, error)
+		Active(id string) (projection.Active, bool)
+		Offers() []projection.Active  // new since the last call
+		Offered() []projection.Active // all
+		Offer(ctx context.Context, a projection.Active) (run.Ended, *run.Result, error)
 		Spec(ctx context.Context, id string) (run.Spec, error)
 		Own(ctx context.Context) error
 	}
 	Words interface {
-		Moot(a journal.Active) (bool, error)
-		Word(a journal.Active) run.Ended
-		Mark(a journal.Active) string
-		Say(ctx context.Context, a journal.Active, word bus.Entry) error
+		Moot(a projection.Active) (bool, error)
+		Word(a projection.Active) run.Ended
+		Mark(a projection.Active) string
+		Say(ctx context.Context, a projection.Active, word bus.Entry) error
 	}
 	Meter interface {
 		Checked(run.Status) // a result, and what its run became
@@ -85,7 +85,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-func (c *Controller) one(ctx context.Context, a journal.Active) error {
+func (c *Controller) one(ctx context.Context, a projection.Active) error {
 	err := c.decide(ctx, a)
 	switch {
 	case err == nil:
@@ -99,7 +99,7 @@ func (c *Controller) one(ctx context.Context, a journal.Active) error {
 }
 
 // decide says the last word of an attempt whose result was offered, if nobody has.
-func (c *Controller) decide(ctx context.Context, a journal.Active) error {
+func (c *Controller) decide(ctx context.Context, a projection.Active) error {
 	if now, ok := c.History.Active(a.Spec.ID); !ok || now.OfferSeq != a.OfferSeq {
 		return nil
 	}
@@ -146,7 +146,7 @@ func oversize(word *run.Ended) *run.Ended {
 }
 
 // checked is the last word on an offer. An error says that it cannot be made yet.
-func (c *Controller) checked(ctx context.Context, a journal.Active) (word run.Ended, err error) {
+func (c *Controller) checked(ctx context.Context, a projection.Active) (word run.Ended, err error) {
 	word = c.Words.Word(a)
 	offer, res, err := c.History.Offer(ctx, a)
 	word.Status, word.Error, word.Events = offer.Status, offer.Error, offer.Events
@@ -176,7 +176,7 @@ func (c *Controller) checked(ctx context.Context, a journal.Active) (word run.En
 		spec, err = c.History.Spec(ctx, spec.ID)
 	}
 	if err == nil && (spec.Input == nil || spec.Output == nil) {
-		err = fmt.Errorf("%w: it has none", journal.ErrUnreadable)
+		err = fmt.Errorf("%w: it has none", projection.ErrUnreadable)
 	}
 	if err != nil {
 		return unreadable("The output schema of this run", err)
@@ -202,7 +202,7 @@ func (c *Controller) checked(ctx context.Context, a journal.Active) (word run.En
 // hopeless tells whether what an offer consists of will never be read: what is not found at first may come, in a cluster.
 func hopeless(err error, offered time.Time) bool {
 	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > record.Settling
-	return lost || errors.Is(err, journal.ErrUnreadable)
+	return lost || errors.Is(err, projection.ErrUnreadable)
 }
 
 // mostErrors is how many errors of an answer are told.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -33,10 +33,10 @@ type Controller struct {
 		Sure() bool
 		Prunable(keep int, old, told time.Time) uint64
 		Forget(first uint64)
-		Late() []journal.Late
-		Purged(journal.Late)
+		Late() []projection.Late
+		Purged(projection.Late)
 		States() map[string]bool
-		Active(id string) (journal.Active, bool)
+		Active(id string) (projection.Active, bool)
 		Ended(id string) bool
 		IsPromised(id string) bool
 	}

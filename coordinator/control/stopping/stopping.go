@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -22,15 +22,15 @@ import (
 type Controller struct {
 	History interface {
 		Sure() bool
-		Halting(func(journal.Active) bool)
-		Suppressing() []journal.Owing
+		Halting(func(projection.Active) bool)
+		Suppressing() []projection.Owing
 	}
 	Ends interface {
-		EndWaiting(ctx context.Context, a journal.Active, status run.Status, f *fault.Fault) error
-		Stop(ctx context.Context, a journal.Active) error
+		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
+		Stop(ctx context.Context, a projection.Active) error
 	}
 	Records interface {
-		Suppress(ctx context.Context, o journal.Owing) error
+		Suppress(ctx context.Context, o projection.Owing) error
 	}
 	Log *slog.Logger
 
@@ -84,12 +84,12 @@ func (c *Controller) look(ctx context.Context) (more bool) {
 }
 
 // due are the runs to be stopped that nobody here has acted on: first those that run, then those that a worker could take, then the others.
-func (c *Controller) due() []journal.Active {
-	var classes [3][]journal.Active
+func (c *Controller) due() []projection.Active {
+	var classes [3][]projection.Active
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	told := make(map[string]bool, len(c.told))
-	c.History.Halting(func(a journal.Active) bool {
+	c.History.Halting(func(a projection.Active) bool {
 		switch {
 		case a.Claim == nil && a.QueuedSeq == 0:
 			classes[2] = append(classes[2], a)
@@ -107,7 +107,7 @@ func (c *Controller) due() []journal.Active {
 }
 
 // stop ends a run that waits, and has the runner of one that was begun stop it.
-func (c *Controller) stop(ctx context.Context, a journal.Active) error {
+func (c *Controller) stop(ctx context.Context, a projection.Active) error {
 	if a.Claim == nil {
 		return c.Ends.EndWaiting(ctx, a, run.Stopped, a.Unbegun())
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/subject"
 	"ao/shared/run"
 	"ao/shared/version"
@@ -77,7 +77,7 @@ func (b *bound) begin(name string, own int) {
 func (v *Versions) Now() int { return v.records.now() }
 
 // Of is the version of records under an attempt's key, coordinators' as workers'.
-func (v *Versions) Of(a journal.Active) int { return min(v.Now(), a.MostVersion()) }
+func (v *Versions) Of(a projection.Active) int { return min(v.Now(), a.MostVersion()) }
 
 // Told is what attempts, and their workers, are told of the version of records; 0: 1.
 func (v *Versions) Told() int { return v.records.told() }

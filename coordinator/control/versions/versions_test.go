@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 )
 
 // What all coordinators read rises slowly and falls at once; one that says nothing of it reads version 1, and so does everybody of
@@ -57,7 +57,7 @@ func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
 	v := New(Config{Records: 3})
 	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3}, {3, 2, 2, 3}} {
 		v.records.lowest.Store(int64(tt.all))
-		if of, told := v.Of(journal.Active{RecordVersion: tt.bound}), v.records.told(); of != tt.of || told != tt.told {
+		if of, told := v.Of(projection.Active{RecordVersion: tt.bound}), v.records.told(); of != tt.of || told != tt.told {
 			t.Errorf("%+v: got %d, told %d", tt, of, told)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
@@ -41,8 +41,8 @@ type Controller struct {
 type ControllerConfig struct {
 	History interface {
 		Get(ctx context.Context, id string) (run.Run, error)
-		Hook(run string) (journal.Hook, run.Call, bool)
-		Hooks(journal.Look) []journal.Hook
+		Hook(run string) (projection.Hook, run.Call, bool)
+		Hooks(projection.Look) []projection.Hook
 		Sure() bool
 	}
 	Records interface {
@@ -101,7 +101,7 @@ func (c *Controller) mute() {
 		return
 	}
 	c.said = time.Now()
-	due := c.History.Hooks(journal.Look{Now: time.Now(), Most: 100, Room: func(string) int { return 100 }, Busy: func(journal.Hook) bool { return false }})
+	due := c.History.Hooks(projection.Look{Now: time.Now(), Most: 100, Room: func(string) int { return 100 }, Busy: func(projection.Hook) bool { return false }})
 	if len(due) > 0 {
 		c.Log.Warn("HTTP callbacks are due, and this coordinator may tell nobody: another one must, or set AO_CALLBACK_HOSTS and AO_CALLBACK_SECRET", "due", len(due), "for_example", due[0].RunID)
 	}
@@ -132,7 +132,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // one makes a try. One that came to nothing rests as long as its record is the newest, whoever writes the next one.
-func (c *Controller) one(ctx context.Context, d journal.Hook) {
+func (c *Controller) one(ctx context.Context, d projection.Hook) {
 	if err := c.try(ctx, d); err != nil && ctx.Err() == nil {
 		c.rest(d, amiss)
 		c.Log.Warn("HTTP callback not tried; trying again", "run", d.RunID, "err", err)
@@ -141,7 +141,7 @@ func (c *Controller) one(ctx context.Context, d journal.Hook) {
 
 // look finds the tries that are due and that there is room for. It finds none that would have to wait: what is due may be another by
 // then.
-func (c *Controller) look(now time.Time) []journal.Hook {
+func (c *Controller) look(now time.Time) []projection.Hook {
 	if c.full() {
 		c.prune()
 	}
@@ -153,10 +153,10 @@ func (c *Controller) look(now time.Time) []journal.Hook {
 	for _, host := range busy {
 		hosts[host]++
 	}
-	return c.History.Hooks(journal.Look{
+	return c.History.Hooks(projection.Look{
 		Now: now, Most: tries - len(busy),
 		Room: func(host string) int { return hostTries - hosts[host] },
-		Busy: func(d journal.Hook) bool {
+		Busy: func(d projection.Hook) bool {
 			_, at := busy[d.RunID]
 			n, rests := resting[d.RunID]
 			return at || rests && n == d.N
@@ -196,7 +196,7 @@ func (c *Controller) prune() {
 }
 
 // rest leaves a try alone for a while.
-func (c *Controller) rest(d journal.Hook, pause time.Duration) {
+func (c *Controller) rest(d projection.Hook, pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	held := c.holds[d.RunID]
@@ -208,7 +208,7 @@ func (c *Controller) rest(d journal.Hook, pause time.Duration) {
 }
 
 // theirs leaves a try that another has taken alone until it is overdue; it may be so now.
-func (c *Controller) theirs(d journal.Hook, rev uint64) (late bool) {
+func (c *Controller) theirs(d projection.Hook, rev uint64) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	held := c.holds[d.RunID]
@@ -227,7 +227,7 @@ type taken struct {
 }
 
 // take says whether this coordinator makes the try.
-func (c *Controller) take(ctx context.Context, d journal.Hook) (bool, error) {
+func (c *Controller) take(ctx context.Context, d projection.Hook) (bool, error) {
 	key := subject.TryKey(d.RunID, d.N+1)
 	mine, err := json.Marshal(taken{c.self, time.Now().UTC()})
 	if err != nil {
@@ -252,7 +252,7 @@ func (c *Controller) take(ctx context.Context, d journal.Hook) (bool, error) {
 }
 
 // stands says whether a try is still to be made, by all that is on the stream: who took it before may have made it.
-func (c *Controller) stands(ctx context.Context, d journal.Hook) (bool, error) {
+func (c *Controller) stands(ctx context.Context, d projection.Hook) (bool, error) {
 	if err := c.Records.CaughtUp(ctx); err != nil {
 		return false, err
 	}
@@ -269,7 +269,7 @@ type Told struct {
 
 // try makes one and records how it went. What is to be told is read before the try is taken: what goes wrong then costs nobody
 // any time.
-func (c *Controller) try(ctx context.Context, d journal.Hook) error {
+func (c *Controller) try(ctx context.Context, d projection.Hook) error {
 	to, body, of, err := c.told(ctx, d)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (c *Controller) try(ctx context.Context, d journal.Hook) error {
 }
 
 // told is what a receiver is told, and where, and whose trace the run is a part of.
-func (c *Controller) told(ctx context.Context, d journal.Hook) (to string, body []byte, of *run.Trace, err error) {
+func (c *Controller) told(ctx context.Context, d projection.Hook) (to string, body []byte, of *run.Trace, err error) {
 	o, err := c.Runs.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound && ctx.Err() == nil {
 		c.Log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
@@ -318,7 +318,7 @@ func (c *Controller) told(ctx context.Context, d journal.Hook) (to string, body 
 }
 
 // record notes how a try went, and has the fold know it: no look finds the same try again.
-func (c *Controller) record(ctx context.Context, d journal.Hook, went Attempt) error {
+func (c *Controller) record(ctx context.Context, d projection.Hook, went Attempt) error {
 	r := run.Notified{V: c.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
 	pause, last := Backoff(d.Tries + 1)
 	switch {
@@ -347,7 +347,7 @@ func (c *Controller) record(ctx context.Context, d journal.Hook, went Attempt) e
 	return c.Records.CaughtUp(ctx)
 }
 
-func (c *Controller) append(ctx context.Context, d journal.Hook, r run.Notified) error {
+func (c *Controller) append(ctx context.Context, d projection.Hook, r run.Notified) error {
 	body, err := json.Marshal(r)
 	if err != nil {
 		return err

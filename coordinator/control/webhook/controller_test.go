@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/serve/parts"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/coordinatortest"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
+	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -154,7 +154,7 @@ func TestAReceiverThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "it is dead", func() bool { return hook(t, c, id).Status == run.CallDead })
-	page, err := c.Callbacks(t.Context(), journal.Query{Statuses: []string{run.CallDead}})
+	page, err := c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallDead}})
 	if err != nil || len(page.Runs) != 1 || page.Runs[0].CallbackURL != to.url {
 		t.Errorf("%+v %v", page, err)
 	}
@@ -259,7 +259,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old := journal.Hook{RunID: id, SessionID: session}
+		old := projection.Hook{RunID: id, SessionID: session}
 		c.Posting.SeenLongAgo(id, rev)
 		if err := c.Posting.Try(t.Context(), old); err != nil || to.count() != 1 {
 			t.Errorf("%d requests, %v", to.count(), err)
@@ -270,7 +270,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 // A try that cannot be read yet is not taken: it waits for nobody.
 func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
-	unknown := journal.Hook{RunID: run.NewID(), SessionID: run.NewID()}
+	unknown := projection.Hook{RunID: run.NewID(), SessionID: run.NewID()}
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}
@@ -337,7 +337,7 @@ func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	if waiting, _, _ := c.Journal.Counts(); waiting != 0 {
+	if waiting, _, _ := c.History.Counts(); waiting != 0 {
 		t.Error("stored all the same")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/pool"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 )
 
 // What the tests of the controller see of it, and do to its clock.
@@ -14,10 +14,10 @@ const HostTries = hostTries
 
 type Taken = taken
 
-func (c *Controller) Pool() *pool.Pool                              { return c.pool }
-func (c *Controller) Look(now time.Time) []journal.Hook             { return c.look(now) }
-func (c *Controller) Try(ctx context.Context, d journal.Hook) error { return c.try(ctx, d) }
-func (c *Controller) Rest(d journal.Hook, pause time.Duration)      { c.rest(d, pause) }
+func (c *Controller) Pool() *pool.Pool                                 { return c.pool }
+func (c *Controller) Look(now time.Time) []projection.Hook             { return c.look(now) }
+func (c *Controller) Try(ctx context.Context, d projection.Hook) error { return c.try(ctx, d) }
+func (c *Controller) Rest(d projection.Hook, pause time.Duration)      { c.rest(d, pause) }
 
 // Rests tells whether nothing is tried or held.
 func (c *Controller) Rests() bool {

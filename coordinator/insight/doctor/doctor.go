@@ -12,7 +12,7 @@ import (
 
 	"ao/coordinator/checkup"
 	"ao/coordinator/control/versions"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -34,7 +34,7 @@ type Doctor struct {
 	}
 	History interface {
 		Counts() (waiting, begun, ended int)
-		Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error)
+		Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
 	}
 	Past    interface{ Own(ctx context.Context) }
 	Members func() []fleet.Member
@@ -263,11 +263,11 @@ const long = 15 * time.Minute
 
 func (d *Doctor) checkCallbacks(ctx context.Context) []checkup.Finding {
 	const most = 1000
-	owed, err := d.History.Callbacks(ctx, journal.Query{Statuses: []string{run.CallOwed}, Limit: most})
+	owed, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallOwed}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what is owed cannot be read: %v", err)}
 	}
-	dead, err := d.History.Callbacks(ctx, journal.Query{Statuses: []string{run.CallDead}, Limit: most})
+	dead, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallDead}, Limit: most})
 	if err != nil {
 		return []checkup.Finding{checkup.Not("callbacks", "ask again", "what was given up cannot be read: %v", err)}
 	}

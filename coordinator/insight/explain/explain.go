@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -61,12 +61,12 @@ const (
 // History is the fold, as far as explanations go.
 type History interface {
 	Seq() uint64
-	Trace(ctx context.Context, id string) (journal.Trace, error)
-	Active(id string) (journal.Active, bool)
-	Open(session string) []journal.Active
+	Trace(ctx context.Context, id string) (projection.Trace, error)
+	Active(id string) (projection.Active, bool)
+	Open(session string) []projection.Active
 	Home(session string) run.Demands
 	Ahead(id string) (n int, since time.Time, ok bool)
-	Begun(f func(journal.Active) bool)
+	Begun(f func(projection.Active) bool)
 }
 
 // Explainer tells why runs wait, and why they ended so.
@@ -81,7 +81,7 @@ type Explainer struct {
 		HasRoom(w fleet.Want, caller string) bool
 	}
 	Waits interface {
-		Want(a journal.Active) fleet.Want
+		Want(a projection.Active) fleet.Want
 		UnmatchedSince(id, lane string) (time.Time, bool)
 	}
 	Heard interface {
@@ -116,7 +116,7 @@ func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explan
 }
 
 // account explains a run by what the index had of it when it had read as far as known. Not whole: the run has ended meanwhile.
-func (x *Explainer) account(ctx context.Context, t journal.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
+func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint64, inside bool) (e Explanation, whole bool, err error) {
 	r := t.Run
 	e = Explanation{
 		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt, MaxAttempts: max(1, r.MaxAttempts),
@@ -139,7 +139,7 @@ func (x *Explainer) account(ctx context.Context, t journal.Trace, known uint64, 
 }
 
 // conclusion says in a sentence how a run ended.
-func conclusion(t journal.Trace, story []Step) string {
+func conclusion(t projection.Trace, story []Step) string {
 	r := t.Run
 	say := "It " + string(r.Status)
 	if r.Status == run.Stopped {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fleet"
 )
 
@@ -90,7 +90,7 @@ type crowd struct {
 // candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
 func (x *Explainer) candidates(w fleet.Want) (all crowd) {
 	holders := map[string][]Holder{}
-	x.History.Begun(func(a journal.Active) bool {
+	x.History.Begun(func(a projection.Active) bool {
 		if a.OfferSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
 			holders[a.Claim.RunnerID] = append(holders[a.Claim.RunnerID], Holder{a.Spec.ID, a.Spec.Agent, a.Claim.At.UTC()})
 		}

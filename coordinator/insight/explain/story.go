@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -47,7 +47,7 @@ type Source struct {
 // narrator reads the records of one run, by their own subjects, and tells what they say: never a key, a nonce, or what a result holds.
 type narrator struct {
 	Source
-	t    journal.Trace
+	t    projection.Trace
 	upTo uint64 // what the index had read when it gave t
 
 	mu     sync.Mutex
@@ -79,7 +79,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	for _, seq := range whole {
 		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, seq) }, n.whole)
 	}
-	overstepped := r.Error != nil && r.Error.Code == journal.CodeOverstep // from that record on nothing is read
+	overstepped := r.Error != nil && r.Error.Code == projection.CodeOverstep // from that record on nothing is read
 	if overstepped {
 		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, StepFailed, say(r.Error)) })
 	}
@@ -137,9 +137,9 @@ func (n *narrator) attempts() {
 	for at, all := range n.keyed {
 		slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.Seq, b.Seq) })
 		for _, k := range all {
-			if bound := n.bounds[at]; bound > 0 && journal.Version(k.Body) > bound {
+			if bound := n.bounds[at]; bound > 0 && projection.Version(k.Body) > bound {
 				if k.Seq <= n.upTo { // else nobody here knows yet whether another attempt follows
-					n.add(k.Message, at, StepAttemptFailed, say(journal.Overstep())+"; "+n.next(at))
+					n.add(k.Message, at, StepAttemptFailed, say(projection.Overstep())+"; "+n.next(at))
 				}
 				break
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -58,7 +58,7 @@ const (
 )
 
 // obstacle is what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
-func (x *Explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obstacle, sentence string) {
+func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Obstacle, sentence string) {
 	if inside {
 		defer func() { o.Runners, o.More = nil, 0 }()
 	}
@@ -74,7 +74,7 @@ func (x *Explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obsta
 		return &Obstacle{Reason: WaitsForStop}, "It is being stopped: no further attempt follows."
 	}
 	open := x.History.Open(r.SessionID)
-	if i := slices.IndexFunc(open, func(o journal.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
+	if i := slices.IndexFunc(open, func(o projection.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
 		first := open[0]
 		return &Obstacle{Reason: WaitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
 			fmt.Sprintf("It waits for its turn: %s of its session come%s first, now %s, which is %s.", count(i, "run"), singular(i), first.Spec.ID, first.Status)
@@ -91,7 +91,7 @@ func (x *Explainer) obstacle(r run.Run, a journal.Active, inside bool) (o *Obsta
 }
 
 // underway is a run that a runner has.
-func (x *Explainer) underway(r run.Run, a journal.Active, now time.Time) (*Obstacle, string) {
+func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
 	if heard, lease, ok := x.Heard.Of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
@@ -133,7 +133,7 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched is a run that no online runner could take.
-func (x *Explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
+func (x *Explainer) unmatched(r run.Run, a projection.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
 	all := x.candidates(w)
 	o := &Obstacle{Reason: WaitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
@@ -165,7 +165,7 @@ func (x *Explainer) unmatched(r run.Run, a journal.Active, w fleet.Want, now tim
 }
 
 // waiting is a run that some online runner could take.
-func (x *Explainer) waiting(r run.Run, a journal.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
+func (x *Explainer) waiting(r run.Run, a projection.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
 		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {

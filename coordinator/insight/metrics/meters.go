@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"ao/coordinator/control/dispatch"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/metric"
 	"ao/shared/run"
 )
@@ -23,7 +23,7 @@ var watchedReasons = []string{dispatch.CodeUnmatched, run.CodeDisconnected}
 // same ends the help of what every coordinator counts from the stream.
 const same = " Counted from the history: every coordinator says the same, so take the largest, not the sum."
 
-// Meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the journal is told by one goroutine, in the
+// Meters is what a coordinator counts; nil parts: nobody wants it counted. What comes from the projection is told by one goroutine, in the
 // order of the stream.
 type Meters struct {
 	*tally
@@ -166,46 +166,46 @@ func remember(profileOf func(string) string) func(string) string {
 }
 
 // Step counts a step of a run.
-func (m Meters) Step(s journal.Step) {
+func (m Meters) Step(s projection.Step) {
 	m.tally.step(s)
 	m.timings.step(s)
-	if s.Kind == journal.Ended && s.Status == run.Failed {
+	if s.Kind == projection.Ended && s.Status == run.Failed {
 		m.fail(s.Reason)
 	}
 }
 
-func (m *tally) step(s journal.Step) {
+func (m *tally) step(s projection.Step) {
 	if s.Fresh {
 		m.accepted.Of([2]string{s.Agent, s.Type}).Inc()
 	}
 	switch {
-	case s.Kind == journal.Claimed:
+	case s.Kind == projection.Claimed:
 		m.begun.Of(m.profile(s.RunnerID)).Inc()
-	case s.Kind == journal.Ended && !s.Retried:
+	case s.Kind == projection.Ended && !s.Retried:
 		m.ended.Of(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
 	}
 }
 
-func (m *timings) step(s journal.Step) {
+func (m *timings) step(s projection.Step) {
 	w, ok := m.ways[s.Type]
 	if !ok {
 		w = m.ways[metric.Other]
 	}
 	switch s.Kind {
-	case journal.Queued:
+	case projection.Queued:
 		w.unqueued.Took(s.Took)
-	case journal.Claimed:
+	case projection.Claimed:
 		w.queued.Took(s.Took)
-	case journal.Ended:
+	case projection.Ended:
 		if s.RunnerID != "" {
 			w.execution.Took(s.Took)
 		}
 		if !s.Retried {
 			w.whole.Took(s.Whole)
 		}
-	case journal.Told:
+	case projection.Told:
 		m.parent.Took(s.Took)
-	case journal.Hooked:
+	case projection.Hooked:
 		m.hook.Took(s.Took)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/insight/status"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runners"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -37,9 +37,9 @@ type Scrapes struct {
 	}
 	History interface {
 		Kept() (runs, sessions int)
-		Debts() journal.Debts
+		Debts() projection.Debts
 		Seq() uint64
-		Stats() journal.Stats
+		Stats() projection.Stats
 		Behind(last uint64) (records uint64, age time.Duration)
 	}
 	Status  func(context.Context) status.Status

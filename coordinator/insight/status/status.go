@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/insight/explain"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/shared/fleet"
 	"ao/shared/run"
 )
@@ -18,16 +18,16 @@ import (
 // Status is how everything stands, in little: what a look once a second can afford. It costs what there are of lanes, of runners and of
 // runs under way, however many wait or have ended.
 type Status struct {
-	At       time.Time      `json:"at"`
-	Since    time.Time      `json:"since"` // this coordinator's start: totals begin there
-	Sequence uint64         `json:"sequence"`
-	Runs     RunCounts      `json:"runs"`
-	Totals   journal.Totals `json:"totals"` // seen by this coordinator
-	Lanes    []LaneStatus   `json:"lanes"`  // the longest first
-	Unqueued Waiting        `json:"not_queued"`
-	Runners  map[string]int `json:"runners"` // by status
-	Slots    explain.Slots  `json:"slots"`   // of runners that are online
-	Pending  int            `json:"max_pending"`
+	At       time.Time         `json:"at"`
+	Since    time.Time         `json:"since"` // this coordinator's start: totals begin there
+	Sequence uint64            `json:"sequence"`
+	Runs     RunCounts         `json:"runs"`
+	Totals   projection.Totals `json:"totals"` // seen by this coordinator
+	Lanes    []LaneStatus      `json:"lanes"`  // the longest first
+	Unqueued Waiting           `json:"not_queued"`
+	Runners  map[string]int    `json:"runners"` // by status
+	Slots    explain.Slots     `json:"slots"`   // of runners that are online
+	Pending  int               `json:"max_pending"`
 }
 
 // RunCounts are the runs that are kept.
@@ -45,7 +45,7 @@ type Waiting struct {
 	Oldest *time.Time `json:"oldest_since,omitempty"`
 }
 
-func waitingIn(l journal.Line) Waiting {
+func waitingIn(l projection.Line) Waiting {
 	if l.Waiting == 0 {
 		return Waiting{}
 	}
@@ -64,10 +64,10 @@ type LaneStatus struct {
 type Overview struct {
 	History interface {
 		Seq() uint64
-		Totals() journal.Totals
+		Totals() projection.Totals
 		Counts() (waiting, begun, ended int)
-		Begun(f func(journal.Active) bool)
-		Lines() (lanes []journal.Line, apart journal.Line)
+		Begun(f func(projection.Active) bool)
+		Lines() (lanes []projection.Line, apart projection.Line)
 	}
 	Past    interface{ Own(ctx context.Context) }
 	Runners interface {
@@ -88,7 +88,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 	s := Status{At: time.Now().UTC(), Since: o.Began.UTC(), Sequence: o.History.Seq(), Totals: o.History.Totals(), Runners: map[string]int{}, Pending: o.Most}
 	s.Runs.Pending, _, s.Runs.Ended = o.History.Counts()
 	busy := map[string]int{}
-	o.History.Begun(func(a journal.Active) bool {
+	o.History.Begun(func(a projection.Active) bool {
 		if a.OfferSeq == 0 {
 			busy[a.Claim.RunnerID]++
 		}

@@ -51,7 +51,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	f.end(active(t, c, child.RunID, "is begun", isQueued), said("from below"))
 	natstest.Until(t, "the parent is told", func() bool { return f.call(child.RunID).Status == run.CallDelivered })
 	f.offer(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
-	natstest.Until(t, "the result is checked", func() bool { return c.Journal.Ended(checked.RunID) })
+	natstest.Until(t, "the result is checked", func() bool { return c.History.Ended(checked.RunID) })
 	natstest.Until(t, "the silent runner is removed", func() bool {
 		_, there := c.Registry.Of(silent)
 		return !there
@@ -63,7 +63,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 		r, err := c.Show(t.Context(), below.RunID)
 		return err == nil && r.Status == run.Stopping
 	})
-	if a, ok := c.Journal.Active(waits); !ok || a.QueuedSeq != 0 {
+	if a, ok := c.History.Active(waits); !ok || a.QueuedSeq != 0 {
 		t.Errorf("the store does not hang: %+v", a)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -50,7 +50,7 @@ func (f family) child(parent string) runs.Accepted {
 	return f.start(`,"mode":"async_callback","parent_session_id":"` + parent + `"`)
 }
 
-func (f family) claim(id string) journal.Active {
+func (f family) claim(id string) projection.Active {
 	f.Helper()
 	return claim(f.T, f.c, id, f.r)
 }
@@ -61,19 +61,19 @@ func (f family) ends(id string, o run.Outcome) {
 	f.end(f.claim(id), o)
 }
 
-func (f family) end(a journal.Active, o run.Outcome) {
+func (f family) end(a projection.Active, o run.Outcome) {
 	f.Helper()
 	put(f.T, f.c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: a.Attempt, Status: o.Status, Error: o.Error, Result: o.Result, At: time.Now()})
-	natstest.Until(f.T, a.Spec.ID+" has ended", func() bool { return f.c.Journal.Ended(a.Spec.ID) })
+	natstest.Until(f.T, a.Spec.ID+" has ended", func() bool { return f.c.History.Ended(a.Spec.ID) })
 }
 
 // turn waits for the session's next callback turn, and gives it with its prompt.
-func (f family) turn(session string) (journal.Active, string) {
+func (f family) turn(session string) (projection.Active, string) {
 	f.Helper()
-	var open []journal.Active
+	var open []projection.Active
 	natstest.Until(f.T, "a callback turn of "+session, func() bool {
-		open = f.c.Journal.Open(session)
+		open = f.c.History.Open(session)
 		return len(open) == 1 && open[0].QueuedSeq != 0
 	})
 	return open[0], f.prompt(open[0].Spec.ID)
@@ -143,7 +143,7 @@ func TestAnIdleParentIsToldAtOnce(t *testing.T) {
 				t.Errorf("afterwards: %+v", got)
 			}
 			f.ends(turn.Spec.ID, said("noted"))
-			if open := f.c.Journal.Open(parent.SessionID); len(open) != 0 {
+			if open := f.c.History.Open(parent.SessionID); len(open) != 0 {
 				t.Errorf("told twice: %+v", open)
 			}
 		})
@@ -164,7 +164,7 @@ func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
 			if got := f.call(a.RunID); got.Status != run.CallOwed {
 				t.Errorf("%+v", got)
 			}
-			if open := f.c.Journal.Open(parent.SessionID); len(open) != 1 {
+			if open := f.c.History.Open(parent.SessionID); len(open) != 1 {
 				t.Fatalf("%d open runs of a busy parent", len(open))
 			}
 			f.end(turn, how)
@@ -262,12 +262,12 @@ func TestAParentThatCannotBeTold(t *testing.T) {
 			t.Errorf("got %+v, want %s", got, reason)
 		}
 	}
-	page, err := f.c.Callbacks(t.Context(), journal.Query{Statuses: []string{run.CallUndeliverable}})
+	page, err := f.c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallUndeliverable}})
 	if err != nil || len(page.Runs) != 3 {
 		t.Errorf("%d are listed, %v", len(page.Runs), err)
 	}
 	r, _ := f.c.Show(t.Context(), orphan.RunID)
-	s, err := f.c.Journal.Session(t.Context(), orphan.SessionID)
+	s, err := f.c.History.Session(t.Context(), orphan.SessionID)
 	if !r.ParentGone || !s.ParentGone || err != nil {
 		t.Errorf("%+v %+v %v", r, s, err)
 	}
@@ -288,12 +288,12 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("a child is deleted whose parent is yet to be told: %v", err)
 	}
-	a, _ := f.c.Journal.Active(again.RunID)
+	a, _ := f.c.History.Active(again.RunID)
 	f.end(a, said("ok"))
 	if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, "child") {
 		t.Errorf("got\n%s", prompt)
 	}
-	turn := f.c.Journal.Open(parent.SessionID)[0]
+	turn := f.c.History.Open(parent.SessionID)[0]
 	f.ends(turn.Spec.ID, said("ok"))
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); err != nil {
 		t.Error(err)
@@ -307,7 +307,7 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	turn := f.claim(parent.RunID)
 	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
 	f.ends(a.RunID, said("a"))
-	stale := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []journal.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
+	stale := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []projection.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "") // so that the last run is another one
 	f.end(turn, said("ok"))
 	f.ends(b.RunID, said("b"))
@@ -315,7 +315,7 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	told, _ := f.turn(parent.SessionID)
 	f.ends(told.Spec.ID, said("ok"))
 	f.cannotTell(stale)
-	if runs := f.c.Journal.RunsOf(parent.SessionID); len(runs) != 3 {
+	if runs := f.c.History.RunsOf(parent.SessionID); len(runs) != 3 {
 		t.Errorf("%d runs of the parent", len(runs))
 	}
 }
@@ -329,7 +329,7 @@ func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
 	release := holdAll(t, f.c, f.c.Telling.Pool)
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("from below"))
-	look, ok := f.c.Journal.OwingOf(parent.SessionID)
+	look, ok := f.c.History.OwingOf(parent.SessionID)
 	if !ok {
 		t.Fatal("the parent is owed nothing")
 	}
@@ -364,7 +364,7 @@ func TestATurnThatNobodyBeganIsOwedAgain(t *testing.T) {
 		t.Errorf("got\n%s", again)
 	}
 	f.ends(second.Spec.ID, broke("a turn that began has told, however it ends"))
-	if got := f.call(child.RunID); got.Status != run.CallDelivered || len(f.c.Journal.Open(parent.SessionID)) != 0 {
+	if got := f.call(child.RunID); got.Status != run.CallDelivered || len(f.c.History.Open(parent.SessionID)) != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -403,7 +403,7 @@ func TestAHundredChildren(t *testing.T) {
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))
 	var children []runs.Accepted
-	var begun []journal.Active
+	var begun []projection.Active
 	for range 100 {
 		children = append(children, f.child(parent.SessionID))
 	}
@@ -439,7 +439,7 @@ func TestAHundredChildren(t *testing.T) {
 			t.Errorf("child %s was told %d times", id, n)
 		}
 	}
-	if open := f.c.Journal.Open(parent.SessionID); len(open) != 0 || turns > 20 {
+	if open := f.c.History.Open(parent.SessionID); len(open) != 0 || turns > 20 {
 		t.Errorf("%d turns, %d more open", turns, len(open))
 	}
 	t.Logf("100 children in %d turns", turns)
@@ -476,7 +476,7 @@ func TestLargeResults(t *testing.T) {
 	f.ends(huge.RunID, said(strings.Repeat("\x01", 60<<10)))
 	f.end(turn, said("ok"))
 	seen := ""
-	for len(f.c.Journal.Open(parent.SessionID)) > 0 || f.call(huge.RunID).Status != run.CallDelivered {
+	for len(f.c.History.Open(parent.SessionID)) > 0 || f.call(huge.RunID).Status != run.CallDelivered {
 		next, prompt := f.turn(parent.SessionID)
 		seen += prompt
 		f.ends(next.Spec.ID, said("ok"))
@@ -506,7 +506,7 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 }
 
 // cannotTell has who acts on an old look be refused by the stream, too.
-func (f family) cannotTell(o journal.Owing) {
+func (f family) cannotTell(o projection.Owing) {
 	f.Helper()
 	turn, err := f.c.Telling.Prepare(f.Context(), o)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -57,7 +57,7 @@ func TestAHistoryIsComparedBeforeItIsToldAgain(t *testing.T) {
 	renew()
 	natstest.Until(t, "the new history is read", func() bool {
 		ready := c.Ready() == nil
-		if _, _, ended := c.Journal.Counts(); ready && ended > 0 {
+		if _, _, ended := c.History.Counts(); ready && ended > 0 {
 			t.Error("it is ready by the old history")
 		}
 		for _, what := range []string{id, open.RunID} {
@@ -68,7 +68,7 @@ func TestAHistoryIsComparedBeforeItIsToldAgain(t *testing.T) {
 		if _, err := c.Session(t.Context(), open.SessionID); fault.KindOf(err) != fault.Unavailable && fault.KindOf(err) != fault.NotFound {
 			t.Errorf("a session that is gone: %v", err)
 		}
-		p, err := c.Runs(t.Context(), journal.Query{})
+		p, err := c.Runs(t.Context(), projection.Query{})
 		if err == nil && len(p.Runs) > 0 {
 			t.Errorf("%d runs that are gone are listed", len(p.Runs))
 		}

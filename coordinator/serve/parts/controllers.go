@@ -12,7 +12,7 @@ import (
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/fleetapi"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -29,18 +29,18 @@ func newDispatch(c *Coordinator) *dispatch.Controller {
 		return c.runsService.Renewed(ctx, s, k)
 	}
 	return &dispatch.Controller{
-		History: c.Journal, Records: records, Runners: c.Registry, Queues: c.Queues, Changes: c.Registry.Changes, Agent: c.Agents.Find,
+		History: c.History, Records: records, Runners: c.Registry, Queues: c.Queues, Changes: c.Registry.Changes, Agent: c.Agents.Find,
 		Renew: renew, NoMatch: c.NoMatch, Log: c.log,
 	}
 }
 
 func newLease(c *Coordinator) *lease.Controller {
-	return lease.New(lease.Config{History: c.Journal, Ends: c.ends, Commands: c.commands, Proven: c.Registry.Proven, Hearing: c.Hearing})
+	return lease.New(lease.Config{History: c.History, Ends: c.ends, Commands: c.commands, Proven: c.Registry.Proven, Hearing: c.Hearing})
 }
 
 func newFleet(c *Coordinator) *fleetapi.Service {
 	payloads := &fleetapi.Payloads{
-		Store: c.bus, History: c.Journal, Keys: c.keys, UnderWay: c.sessionsService.UnderWay, CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
+		Store: c.bus, History: c.History, Keys: c.keys, UnderWay: c.sessionsService.UnderWay, CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
 	}
 	return &fleetapi.Service{
 		Doors: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads, Audit: c.Audit,
@@ -49,14 +49,14 @@ func newFleet(c *Coordinator) *fleetapi.Service {
 
 func newBeats(c *Coordinator) *fleetapi.Beats {
 	return &fleetapi.Beats{
-		History: c.Journal, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick, Refresh: c.registered.Refresh, Queues: c.Queues.Of,
+		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick, Refresh: c.registered.Refresh, Queues: c.Queues.Of,
 		AttemptOf: c.ends.AttemptOf, CaughtUp: c.reads.CaughtUp,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, APIURL: c.PublicURL,
 	}
 }
 
 func newStopping(c *Coordinator) *stopping.Controller {
-	return &stopping.Controller{History: c.Journal, Records: c.records, Ends: c.ends, Log: c.log}
+	return &stopping.Controller{History: c.History, Records: c.records, Ends: c.ends, Log: c.log}
 }
 
 func newCompletion(c *Coordinator) *completion.Controller {
@@ -64,12 +64,12 @@ func newCompletion(c *Coordinator) *completion.Controller {
 		*record.Writer
 		*record.Ender
 	}{c.records, c.ends}
-	return &completion.Controller{History: c.Journal, Records: records, Torn: c.torn, Log: c.log}
+	return &completion.Controller{History: c.History, Records: records, Torn: c.torn, Log: c.log}
 }
 
 func newResultCheck(c *Coordinator) *resultcheck.Controller {
 	return resultcheck.New(resultcheck.Config{
-		History: c.Journal, Words: c.ends, Meter: c.meters, Idle: func() { c.scheduler.Wake(offered) }, Spans: c.Trace, Log: c.log,
+		History: c.History, Words: c.ends, Meter: c.meters, Idle: func() { c.scheduler.Wake(offered) }, Spans: c.Trace, Log: c.log,
 	})
 }
 
@@ -79,7 +79,7 @@ func newCallback(c *Coordinator) *callback.Controller {
 		return p.Spec, err
 	}
 	return callback.New(callback.Config{
-		History: c.Journal, Records: c.records, Plan: plan, TooLarge: c.Plans.TooLarge, Most: c.MaxPayload, Spans: c.Trace, Log: c.log,
+		History: c.History, Records: c.records, Plan: plan, TooLarge: c.Plans.TooLarge, Most: c.MaxPayload, Spans: c.Trace, Log: c.log,
 		Idle: func() { c.scheduler.Wake(callbackDue) },
 	})
 }
@@ -90,7 +90,7 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 		*record.Reads
 	}{c.records, c.reads}
 	return webhook.NewController(webhook.ControllerConfig{
-		History: c.Journal, Records: records, Tried: c.bus.Bucket(subject.Idempotency), Runs: c.runsService, Receivers: c.Webhooks,
+		History: c.History, Records: records, Tried: c.bus.Bucket(subject.Idempotency), Runs: c.runsService, Receivers: c.Webhooks,
 		Version: c.versions.Now, Insist: c.insist, Posted: c.meters.Posted, Idle: func() { c.scheduler.Wake(webhookDue) }, Spans: c.Trace, Log: c.log,
 	})
 }
@@ -101,7 +101,7 @@ func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error)
 }
 
 // Callbacks lists the runs that call back.
-func (c *Coordinator) Callbacks(ctx context.Context, q journal.Query) (journal.CallbackPage, error) {
+func (c *Coordinator) Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error) {
 	c.reads.Own(ctx)
-	return c.Journal.Callbacks(ctx, q)
+	return c.History.Callbacks(ctx, q)
 }

@@ -27,8 +27,8 @@ import (
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/insight/metrics"
 	"ao/coordinator/insight/status"
-	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -147,16 +147,16 @@ type Coordinator struct {
 
 	scheduler *control.Scheduler
 
-	Journal struct { // the whole read model; what is wired asks it by interfaces of its own
-		*journal.Projection
-		*journal.Index
-		*journal.Lives
-		*journal.Agenda
-		*journal.Overlay
-		*journal.Reader
-		*journal.Lists
-		*journal.Feed
-		*journal.Follower
+	History struct { // the whole read model; what is wired asks it by interfaces of its own
+		*projection.Projection
+		*projection.Index
+		*projection.Lives
+		*projection.Agenda
+		*projection.Overlay
+		*projection.Reader
+		*projection.Lists
+		*projection.Feed
+		*projection.Follower
 	}
 }
 
@@ -164,8 +164,8 @@ type Coordinator struct {
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
-	history := journal.New(cfg.Bus, journal.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e journal.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
+	history := projection.New(cfg.Bus, projection.Config{
+		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
 		Key:     c.keys.Of,
 		Checked: c.keys.Marked,
 	})
@@ -189,21 +189,21 @@ func New(cfg Config) *Coordinator {
 }
 
 // wireHistory puts the parts of the read model together.
-func wireHistory(c *Coordinator, p journal.Parts) {
-	h := &c.Journal
+func wireHistory(c *Coordinator, p projection.Parts) {
+	h := &c.History
 	h.Projection, h.Index, h.Lives, h.Agenda, h.Overlay = p.Projection, p.Index, p.Lives, p.Agenda, p.Overlay
 	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower
 }
 
 // recording wires what writes records.
 func (c *Coordinator) recording() {
-	c.reads = record.NewReads(c.bus, c.Journal)
-	c.records = record.NewWriter(c.bus, c.Journal, c.keys, c.versions)
+	c.reads = record.NewReads(c.bus, c.History)
+	c.records = record.NewWriter(c.bus, c.History, c.keys, c.versions)
 	c.Hearing = lease.NewHearing(c.bus, c.Lease, c.log)
 	c.commands = &runners.Commander{Bus: c.bus, Door: c.Registry.Door, Log: c.log, Listening: c.Hearing.Listening}
-	c.torn = record.NewTorn(c.bus, c.Journal, c.reads, c.log)
+	c.torn = record.NewTorn(c.bus, c.History, c.reads, c.log)
 	c.ends = record.NewEnder(record.Needs{
-		Records: c.records, Stream: c.bus, History: c.Journal, Past: c.reads, Heard: c.Hearing, Stopper: c.commands, Spans: c.Trace, Log: c.log,
+		Records: c.records, Stream: c.bus, History: c.History, Past: c.reads, Heard: c.Hearing, Stopper: c.commands, Spans: c.Trace, Log: c.log,
 	})
 }
 
@@ -211,13 +211,13 @@ func (c *Coordinator) recording() {
 func (c *Coordinator) submitting() {
 	c.runsService = runs.New(runs.Needs{
 		Limits:  runs.Limits{Payload: c.MaxPayload, Depth: c.MaxDepth, NoMatch: c.NoMatch, Retries: c.Retries, WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
-		History: c.Journal, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads, Keys: c.bus.Bucket(subject.Idempotency),
+		History: c.History, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads, Keys: c.bus.Bucket(subject.Idempotency),
 		Agents: c.Agents, Runners: c.Registry, Queues: c.Queues,
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
 		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
 	})
 	c.sessionsService = sessions.New(sessions.Needs{
-		History: c.Journal, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
+		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
 		Version: c.versions.Now, RunOf: fleet.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
 	})
 }
@@ -233,7 +233,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	}
 	defer c.scrapes.Begin()()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.Journal.Run(ctx) })
+	g.Go(func() error { return c.History.Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })
 	g.Go(func() error { return c.Queues.Watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })
@@ -246,7 +246,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 			return err
 		}
 		c.started.Store(true)
-		c.log.Info("coordinator ready", "runs_sequence", c.Journal.Seq())
+		c.log.Info("coordinator ready", "runs_sequence", c.History.Seq())
 		g.Go(func() error { return serve(ctx) })
 		g.Go(func() error { return c.reconcile(ctx) })
 		return nil
@@ -258,7 +258,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 func (c *Coordinator) settled(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for c.Journal.Ready() != nil || c.Registries() != nil {
+	for c.History.Ready() != nil || c.Registries() != nil {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -276,7 +276,7 @@ func (c *Coordinator) Ready() error {
 	if err := c.bus.Storage(); err != nil {
 		return err
 	}
-	if err := c.Journal.Ready(); err != nil {
+	if err := c.History.Ready(); err != nil {
 		return err
 	}
 	if !c.started.Load() {

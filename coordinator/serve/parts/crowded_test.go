@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/embed"
@@ -133,7 +133,7 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 		r.Hostname, r.Instance, r.Tags = "there", "late", []string{"late"}
 		register(t, c, r)
 		for _, a := range late {
-			active(t, c, a.RunID, "is queued", func(a journal.Active) bool { return a.QueuedSeq != 0 })
+			active(t, c, a.RunID, "is queued", func(a projection.Active) bool { return a.QueuedSeq != 0 })
 			f.ends(a.RunID, said("ok"))
 		}
 	})

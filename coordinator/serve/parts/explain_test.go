@@ -14,7 +14,7 @@ import (
 
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/insight/explain"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -191,7 +191,7 @@ func TestExplainAMovedRun(t *testing.T) {
 	acc := f.start("")
 	a := active(t, c, acc.RunID, "is queued", isQueued)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
-	active(t, c, acc.RunID, "has moved", func(a journal.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
+	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
 	words, last := story(explained(t, c, acc.RunID))
 	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[explain.StepMoved], "in lane autonomous.") {
 		t.Errorf("%s: %v", words, last)
@@ -227,8 +227,8 @@ func TestExplainWhatHasJustHappened(t *testing.T) {
 	f := newFamily(t, c)
 	acc := f.start("")
 	a := f.claim(acc.RunID)
-	known := c.Journal.Seq()
-	before, err := c.Journal.Trace(t.Context(), acc.RunID)
+	known := c.History.Seq()
+	before, err := c.History.Trace(t.Context(), acc.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,9 +247,9 @@ func TestExplainWhatHasJustHappened(t *testing.T) {
 // stale is an index that does not have what has just been written.
 type stale struct {
 	explain.History
-	trace journal.Trace
+	trace projection.Trace
 	seq   uint64
 }
 
-func (s stale) Trace(context.Context, string) (journal.Trace, error) { return s.trace, nil }
-func (s stale) Seq() uint64                                          { return s.seq }
+func (s stale) Trace(context.Context, string) (projection.Trace, error) { return s.trace, nil }
+func (s stale) Seq() uint64                                             { return s.seq }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/nats/natstest"
 	"ao/shared/agent"
@@ -182,7 +182,7 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	register(t, c, two)
 	hash := after.Hash()
 	for _, id := range []string{queued, fits} {
-		a := active(t, c, id, "is queued with the new definition", func(a journal.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
+		a := active(t, c, id, "is queued with the new definition", func(a projection.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
 		if w, _ := c.Queues.Want(a.Lane); !two.Satisfies(w) || a.Spec.Timeout != 7 || !strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
 			t.Errorf("it is %+v in lane %s", a.Spec, a.Lane)
 		}
@@ -192,13 +192,13 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 			t.Errorf("%+v %v", r, err)
 		}
 	}
-	natstest.Until(t, "what does not fit has failed", func() bool { return c.Journal.Ended(not) })
+	natstest.Until(t, "what does not fit has failed", func() bool { return c.History.Ended(not) })
 	r, err := c.Show(t.Context(), not)
 	if err != nil || r.Error == nil || r.Error.Code != "parameter_validation_failed" || !strings.Contains(r.Error.Message, `Agent "a" was given another definition`) {
 		t.Errorf("%+v %v", r, err)
 	}
 	finish(t, c, claim(t, c, same, two))
-	if now, ok := c.Journal.Active(begun.Spec.ID); !ok || now.Spec.Owner != begun.Spec.Owner || now.Claim == nil {
+	if now, ok := c.History.Active(begun.Spec.ID); !ok || now.Spec.Owner != begun.Spec.Owner || now.Claim == nil {
 		t.Errorf("what was begun: %+v", now)
 	}
 	finish(t, c, begun)
@@ -225,7 +225,7 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 	two := elsewhere("two", after)
 	register(t, c, two)
 	hash := after.Hash()
-	a := active(t, c, id, "is queued with the new definition", func(a journal.Active) bool { return a.Spec.Owner == hash })
+	a := active(t, c, id, "is queued with the new definition", func(a projection.Active) bool { return a.Spec.Owner == hash })
 	if a.Spec.Contract || a.Spec.Output != nil || a.Spec.Attempts != 0 {
 		t.Errorf("what decides its end has changed: %+v", a.Spec)
 	}
@@ -253,7 +253,7 @@ func TestALargeRunIsRenewed(t *testing.T) {
 	two := elsewhere("two", after)
 	register(t, c, two)
 	finish(t, c, claim(t, c, id, two))
-	s, err := c.Journal.Spec(t.Context(), id)
+	s, err := c.History.Spec(t.Context(), id)
 	if err != nil || !strings.Contains(string(s.Blueprint), "./other") || len(s.Parameters) < record.MaxInline {
 		t.Errorf("%s %v", s.Blueprint, err)
 	}

@@ -52,7 +52,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		runner string
 		want   []string
 	}{{id, []string{begun.Spec.SessionID}}, {other.ID(), nil}, {"rnr_unknown", nil}} {
-		c.Journal.Silent(0)
+		c.History.Silent(0)
 		instance := map[string]string{other.ID(): "two"}[tt.runner]
 		if instance == "" {
 			instance = "one"
@@ -60,7 +60,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
 		var idle []string
 		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {
-			if s, err := c.Journal.Session(t.Context(), session); err == nil && s.Status == "idle" {
+			if s, err := c.History.Session(t.Context(), session); err == nil && s.Status == "idle" {
 				idle = append(idle, session)
 			}
 		}

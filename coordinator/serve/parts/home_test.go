@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -36,7 +36,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 			t.Errorf("it is queued in %s, want %s", a.Lane, want.Lane())
 		}
 		claim(t, c, early.RunID, there)
-		f.end(active(t, c, early.RunID, "is claimed", func(journal.Active) bool { return true }), said("two"))
+		f.end(active(t, c, early.RunID, "is claimed", func(projection.Active) bool { return true }), said("two"))
 	}
 	first := f.start("")
 	bind(first)
@@ -53,7 +53,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	if err != nil || !strings.Contains(r.WaitingFor, `on host "there" alone`) {
 		t.Errorf("it waits for %q, %v", r.WaitingFor, err)
 	}
-	natstest.Until(t, "the run has failed", func() bool { return c.Journal.Ended(waiting.RunID) })
+	natstest.Until(t, "the run has failed", func() bool { return c.History.Ended(waiting.RunID) })
 	natstest.Until(t, "a resume is refused", func() bool {
 		_, err = c.Submit(t.Context(), []byte(`{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`), "test", "")
 		return err != nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -26,13 +26,13 @@ func TestIdleIsShown(t *testing.T) {
 	}
 	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""), submit(t, c, `{"agent_name":"e","parameters":{}}`, "")
 	shows := func(session string) (all []string) {
-		v, err := c.Journal.Session(t.Context(), session)
+		v, err := c.History.Session(t.Context(), session)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, string(v.Status))
 		for _, status := range []run.SessionStatus{run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionFinished, run.SessionFailed} {
-			p, err := c.Journal.Sessions(t.Context(), journal.Query{Statuses: []string{string(status)}, Session: session})
+			p, err := c.History.Sessions(t.Context(), projection.Query{Statuses: []string{string(status)}, Session: session})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestIdleIsShown(t *testing.T) {
 	finish(t, c, first)
 	put(t, b, subject.Ended(subject.Partition(bad.SessionID), bad.RunID, other.Key),
 		run.Ended{V: run.Version, SessionID: bad.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "x", "x"), At: time.Now()})
-	natstest.Until(t, "the other has ended", func() bool { return c.Journal.Ended(bad.RunID) })
+	natstest.Until(t, "the other has ended", func() bool { return c.History.Ended(bad.RunID) })
 	is(good.SessionID, "idle")
 	is(bad.SessionID, "failed")
 	beat()

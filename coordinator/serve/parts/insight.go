@@ -5,8 +5,8 @@ import (
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/insight/metrics"
 	"ao/coordinator/insight/status"
-	"ao/coordinator/journal"
 	"ao/coordinator/ledger"
+	"ao/coordinator/projection"
 	"ao/nats/subject"
 )
 
@@ -14,25 +14,25 @@ import (
 func (c *Coordinator) insight() {
 	members := c.Registry.Members
 	c.Explainer = &explain.Explainer{
-		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.Journal.Told},
-		History: c.Journal, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
+		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.Told},
+		History: c.History, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
 		Members: members, Parting: c.announced.Parting, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
 	}
-	c.Overview = &status.Overview{History: c.Journal, Past: c.reads, Runners: c.Registry, Members: members, Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
+	c.Overview = &status.Overview{History: c.History, Past: c.reads, Runners: c.Registry, Members: members, Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
 	c.Doctor = &doctor.Doctor{
-		NATS: c.bus, History: c.Journal, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
+		NATS: c.bus, History: c.History, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
 		Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxPending,
 	}
 	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.Marked, Version: c.RecordVersion}}
 	c.scrapes = &metrics.Scrapes{
-		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.Journal, Status: c.Overview.Status,
+		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.History, Status: c.Overview.Status,
 		Members: members, Views: c.Runners, Agents: c.Agents, ProfileOf: c.Agents.ProfileOf,
 		Ready: c.Ready, Lanes: c.Queues, Pending: c.MaxPending, Most: c.MaxQueues, Tally: c.meters,
 	}
 }
 
-// metered makes the meters where somebody wants them, and gives what the journal tells its steps.
-func (c *Coordinator) metered() func(journal.Step) {
+// metered makes the meters where somebody wants them, and gives what the projection tells its steps.
+func (c *Coordinator) metered() func(projection.Step) {
 	if c.Metrics == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
@@ -75,12 +75,12 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	register(t, a, r)
 	id := submit(t, a, `{"agent_name":"tool","parameters":{"prompt":"x"},"max_attempts":2}`, "").RunID
 	first := claim(t, a, id, r)
-	natstest.Until(t, "the other one has read the claim", func() bool { at, ok := b.Journal.Active(id); return ok && at.Claim != nil })
+	natstest.Until(t, "the other one has read the claim", func() bool { at, ok := b.History.Active(id); return ok && at.Claim != nil })
 
 	slow.mu.Lock() // from here on it reads nothing
 	put(t, a.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, first.Key),
 		run.Ended{V: run.Version, SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
-	active(t, a, id, "is queued again", func(at journal.Active) bool { return at.Attempt == 2 && isQueued(at) })
+	active(t, a, id, "is queued again", func(at projection.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
 	beat := func(key string) []string {
 		return heartbeat(t, b, fleet.Beat{RunnerID: r.ID(), Instance: r.Instance, Attempts: []fleet.Attempt{{RunID: id, Key: key}}}).GivenUp
@@ -103,7 +103,7 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	f := newFamily(t, a)
 	first := f.start("")
 	f.ends(first.RunID, said("ok"))
-	natstest.Until(t, "the other one has read the end", func() bool { return b.Journal.Ended(first.RunID) })
+	natstest.Until(t, "the other one has read the end", func() bool { return b.History.Ended(first.RunID) })
 
 	slow.mu.Lock()
 	id := submit(t, a, `{"session_id":"`+first.SessionID+`","prompt":"go on"}`, "").RunID
@@ -131,7 +131,7 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	wg.Wait()
 	slow.mu.Unlock()
 	natstest.Until(t, "the session is stopped", func() bool { _, err := b.StopSession(t.Context(), first.SessionID, false); return err == nil })
-	if now, ok := b.Journal.Active(id); !ok || !now.Stopping {
+	if now, ok := b.History.Active(id); !ok || !now.Stopping {
 		t.Errorf("its turn was not stopped: %+v", now)
 	}
 	if session, err := b.SessionOf(t.Context(), token); err != nil || session != first.SessionID {

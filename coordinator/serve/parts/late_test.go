@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/retention"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -27,7 +27,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	if err := f.c.bus.EnsureLane(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}
-	queue := func(a journal.Active) string {
+	queue := func(a projection.Active) string {
 		t.Helper()
 		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, a.Attempt)
 		if err == nil {
@@ -52,8 +52,8 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	for _, c := range []*Coordinator{f.c, other} {
 		natstest.Until(t, "it knows of no run any more that has ended long ago", func() bool {
 			c.retained.Truncate(t.Context(), retention.Step)
-			_, _, ended := c.Journal.Counts()
-			return ended == 1 && len(c.Journal.Late()) == 0
+			_, _, ended := c.History.Counts()
+			return ended == 1 && len(c.History.Late()) == 0
 		})
 	}
 	if state, err := f.c.bus.State(t.Context()); err != nil || state.First <= over.ClaimSeq {
@@ -62,8 +62,8 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	if m, err := f.c.bus.Last(t.Context(), late); !errors.Is(err, bus.ErrNone) {
 		t.Errorf("the late record stands as record %d, %v", m.Seq, err)
 	}
-	want := seen(t, f.c.Journal.Lists)
-	for say, j := range map[string]*journal.Lists{"the other coordinator": other.Journal.Lists, "who reads anew": anew(t, f.c)} {
+	want := seen(t, f.c.History.Lists)
+	for say, j := range map[string]*projection.Lists{"the other coordinator": other.History.Lists, "who reads anew": anew(t, f.c)} {
 		if got := seen(t, j); got != want {
 			t.Errorf("%s sees\n%s\nwant\n%s", say, got, want)
 		}

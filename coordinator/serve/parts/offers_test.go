@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
@@ -23,19 +23,19 @@ import (
 const mustBe = `,"output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
 // offer says what the runner of a begun attempt has as its result.
-func (f family) offer(a journal.Active, o run.Outcome) {
+func (f family) offer(a projection.Active, o run.Outcome) {
 	f.Helper()
 	f.offerAs(a, run.Ended{Status: o.Status, Error: o.Error, Result: o.Result})
 }
 
-func (f family) offerAs(a journal.Active, e run.Ended) {
+func (f family) offerAs(a projection.Active, e run.Ended) {
 	f.Helper()
 	e.V, e.SessionID, e.RunnerID, e.Nonce, e.Attempt, e.At = run.Version, a.Spec.SessionID, f.r.ID(), "n", a.Attempt, time.Now()
 	put(f.T, f.c.bus, subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), e)
 }
 
 // isOffered waits until a coordinator knows of an offer.
-func isOffered(a journal.Active) bool { return a.OfferSeq != 0 }
+func isOffered(a projection.Active) bool { return a.OfferSeq != 0 }
 
 // holdChecks keeps a coordinator from checking anything until it is let go.
 func holdChecks(t *testing.T, c *Coordinator) (release func()) { return holdAll(t, c, c.Checking.Pool) }
@@ -215,7 +215,7 @@ func TestAnOfferEndsTheLease(t *testing.T) {
 		t.Fatalf("the witness: %s %v", o.Status, o.Error)
 	}
 	f.c.ends.Lose(t.Context(), before, "who had not seen the offer judges") // as another coordinator might
-	for _, still := range f.c.Journal.BegunBy(f.r.ID()) {
+	for _, still := range f.c.History.BegunBy(f.r.ID()) {
 		t.Errorf("%s counts as the runner's", still.Spec.ID)
 	}
 	if r, err := f.c.Show(t.Context(), a.RunID); err != nil || r.Status != run.Running {
@@ -291,10 +291,10 @@ func TestAnOfferThatFailsTheCheckIsAnAttempt(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe + `,"max_attempts":2`)
 	f.offer(f.claim(a.RunID), data(`{}`))
-	second := active(t, f.c, a.RunID, "has another attempt", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+	second := active(t, f.c, a.RunID, "has another attempt", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	put(t, f.c.bus, subject.Claimed(subject.Partition(a.SessionID), a.RunID, second.Key),
 		run.Claim{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(), Instance: f.r.Instance, Nonce: "m", Attempt: 2, At: time.Now()})
-	second = active(t, f.c, a.RunID, "is claimed again", func(a journal.Active) bool { return a.Claim != nil })
+	second = active(t, f.c, a.RunID, "is claimed again", func(a projection.Active) bool { return a.Claim != nil })
 	f.offer(second, data(`{"n":2}`))
 	if o := ended(t, f.c, a.RunID); o.Status != run.Completed || o.Attempt != 2 || string(o.Result.Data) != `{"n":2}` {
 		t.Errorf("got %s attempt %d %v", o.Status, o.Attempt, o.Error)

@@ -32,7 +32,7 @@ func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
 		if err := c.reads.CaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, there := c.Journal.Active(first.RunID); there || again.RunID != first.RunID {
+		if _, there := c.History.Active(first.RunID); there || again.RunID != first.RunID {
 			t.Fatalf("%s: got %s again after %s; it is begun anew: %t", when, again.RunID, first.RunID, there)
 		}
 		_, err := c.Show(t.Context(), again.RunID)

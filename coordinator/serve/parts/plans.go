@@ -9,17 +9,17 @@ import (
 	"ao/coordinator/control/lease"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 )
 
 // What has happened, for controllers to be woken by: the effects of records, and what the registries say.
 const (
-	turnDue     = control.Signal(journal.TurnDue)
-	offered     = control.Signal(journal.Offered)
-	callbackDue = control.Signal(journal.CallbackDue)
-	halted      = control.Signal(journal.Halted)
-	webhookDue  = control.Signal(journal.WebhookDue)
-	certain     = control.Signal(journal.Certain)
+	turnDue     = control.Signal(projection.TurnDue)
+	offered     = control.Signal(projection.Offered)
+	callbackDue = control.Signal(projection.CallbackDue)
+	halted      = control.Signal(projection.Halted)
+	webhookDue  = control.Signal(projection.WebhookDue)
+	certain     = control.Signal(projection.Certain)
 	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
 	requeued    = control.Signal(1 << 17) // runners are to be told of their queues
 )
@@ -27,7 +27,7 @@ const (
 // plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history that is being read,
 // or that NATS has not confirmed.
 func (c *Coordinator) plans() []control.Plan {
-	sure := func() bool { return c.Journal.Sure() }
+	sure := func() bool { return c.History.Sure() }
 	return []control.Plan{
 		{Name: "leases", Do: c.Leases, Every: lease.Every}, // also where nothing is sure: it begins to listen anew then
 		{Name: "dispatch", Do: c.Dispatch, Wakes: turnDue | registered | certain, Every: time.Second, Sure: sure},

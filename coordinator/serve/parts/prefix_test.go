@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
@@ -111,7 +111,7 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 					more = ""
 				}
 				id := p.start(more).RunID
-				a := active(t, p.c, id, "is known", func(a journal.Active) bool { return isQueued(a) == tt.queued })
+				a := active(t, p.c, id, "is known", func(a projection.Active) bool { return isQueued(a) == tt.queued })
 				all, err := p.c.ends.Ending(t.Context(), a, tt.status, tt.f)
 				p.write(all, err)
 				p.endsOnce(id, tt.status, tt.f.Code)
@@ -128,7 +128,7 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 		a := active(t, p.c, id, "is queued", isQueued)
 		all, err := p.c.ends.Ending(t.Context(), a, run.Failed, fault.New(fault.Internal, "no_matching_runner", "none"))
 		p.write(all, err)
-		natstest.Until(t, "the claim is read", func() bool { a, ok := p.c.Journal.Active(id); return !ok || a.Claim != nil })
+		natstest.Until(t, "the claim is read", func() bool { a, ok := p.c.History.Active(id); return !ok || a.Claim != nil })
 		if _, err := p.c.Stop(t.Context(), id); fault.KindOf(err) != fault.Conflict {
 			t.Errorf("the stop of a run that failed: %v", err)
 		}
@@ -149,7 +149,7 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 					p.endsOnce(id, run.Failed, run.CodeDisconnected)
 					return
 				}
-				second := active(t, p.c, id, "has its second attempt", func(a journal.Active) bool { return a.Attempt == 2 && isQueued(a) })
+				second := active(t, p.c, id, "has its second attempt", func(a projection.Active) bool { return a.Attempt == 2 && isQueued(a) })
 				if second.EndSeq != 0 {
 					t.Error("the second attempt is ended by what ended the first")
 				}
@@ -188,7 +188,7 @@ func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 					if _, err := p.c.Submit(t.Context(), []byte(body), "another", ""); fault.KindOf(err) != fault.Conflict {
 						t.Fatalf("the same id for another run: %v", err)
 					}
-					natstest.Until(t, "the session is known", func() bool { _, err := p.c.Journal.Session(t.Context(), id); return err == nil })
+					natstest.Until(t, "the session is known", func() bool { _, err := p.c.History.Session(t.Context(), id); return err == nil })
 				}
 				if strings.Contains(more, "nowhere") {
 					if r, err := p.c.Stop(t.Context(), spec.ID); err != nil || r.Status != run.Stopped {
@@ -290,7 +290,7 @@ func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
 		part := subject.Partition(spec.SessionID)
 		put(t, p.c.bus, subject.Deleted(part, spec.SessionID), run.Deleted{V: run.Version, At: time.Now()})
-		natstest.Until(t, "nothing is promised", func() bool { return p.c.Journal.Deleted(spec.SessionID) && len(p.c.Journal.Promised()) == 0 })
+		natstest.Until(t, "nothing is promised", func() bool { return p.c.History.Deleted(spec.SessionID) && len(p.c.History.Promised()) == 0 })
 		after := submit(t, p.c, `{"agent_name":"thinker","prompt":"think"}`, "")
 		p.ends(after.RunID, said("ok"))
 		_ = newCompletion(p.c).Reconcile(t.Context())
@@ -306,7 +306,7 @@ func (p *prefix) told() (parent, child runs.Accepted, together, apart []bus.Entr
 	p.ends(parent.RunID, said("ok"))
 	child = p.child(parent.SessionID)
 	p.ends(child.RunID, said("from below"))
-	o, ok := p.c.Journal.OwingOf(parent.SessionID)
+	o, ok := p.c.History.OwingOf(parent.SessionID)
 	if !ok {
 		p.Fatal("the parent is owed nothing")
 	}
@@ -320,7 +320,7 @@ func (p *prefix) holdTellings() (release func()) {
 	return holdAll(p.T, p.c, p.c.Telling.Pool)
 }
 
-func (p *prefix) telling(o journal.Owing) (together, apart []bus.Entry) {
+func (p *prefix) telling(o projection.Owing) (together, apart []bus.Entry) {
 	p.Helper()
 	t, err := p.c.Telling.Prepare(p.Context(), o)
 	if err != nil || t.Told != len(o.Children) {
@@ -391,7 +391,7 @@ func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 func TestTwoTellOneParentOneByOne(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		parent, _, _, apart := p.told()
-		o, _ := p.c.Journal.OwingOf(parent.SessionID)
+		o, _ := p.c.History.OwingOf(parent.SessionID)
 		_, theirs := p.telling(o)
 		p.write(apart, nil)
 		if _, err := p.c.bus.AppendEach(t.Context(), theirs...); !errors.Is(err, bus.ErrTaken) {
@@ -405,7 +405,7 @@ func TestTwoTellOneParentOneByOne(t *testing.T) {
 	t.Run("a batch that was cut, and a whole one", func(t *testing.T) {
 		cuts(t, 2, func(t *testing.T, p prefix) {
 			parent, _, cut, _ := p.told()
-			o, _ := p.c.Journal.OwingOf(parent.SessionID)
+			o, _ := p.c.History.OwingOf(parent.SessionID)
 			whole, _ := p.telling(o)
 			p.write(cut, nil)
 			if _, err := p.c.bus.AppendAll(t.Context(), whole...); err != nil {
@@ -441,7 +441,7 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 		var ids []string
 		for range runs {
 			a := p.start(`,"additional_demands":{"hostname":"late"}`)
-			waits := active(t, p.c, a.RunID, "waits", func(a journal.Active) bool { return !isQueued(a) })
+			waits := active(t, p.c, a.RunID, "waits", func(a projection.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
 			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).Lane(), *waits.Spec, 1)
 			if err != nil {

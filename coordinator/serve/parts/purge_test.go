@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -15,27 +15,27 @@ import (
 	"ao/shared/run"
 )
 
-// anew is a journal that reads what the stream holds now.
-func anew(t testing.TB, c *Coordinator) *journal.Lists {
+// anew is a projection that reads what the stream holds now.
+func anew(t testing.TB, c *Coordinator) *projection.Lists {
 	t.Helper()
-	j := journal.New(c.bus, journal.Config{Log: natstest.Log(t), Key: c.keys.Of})
+	j := projection.New(c.bus, projection.Config{Log: natstest.Log(t), Key: c.keys.Of})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { j.Follower.Run(ctx) })
 	t.Cleanup(wg.Wait)
 	t.Cleanup(cancel)
-	natstest.Until(t, "another journal has read all", func() bool { return j.Follower.Ready() == nil })
+	natstest.Until(t, "another projection has read all", func() bool { return j.Follower.Ready() == nil })
 	return j.Lists
 }
 
 // seen is all that readers see.
-func seen(t testing.TB, j *journal.Lists) string {
+func seen(t testing.TB, j *projection.Lists) string {
 	t.Helper()
-	runs, err := j.Runs(t.Context(), journal.Query{Limit: 1000})
+	runs, err := j.Runs(t.Context(), projection.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := j.Sessions(t.Context(), journal.Query{Limit: 1000})
+	sessions, err := j.Sessions(t.Context(), projection.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 	f.ends(second.RunID, said("two"))
 	turn, _ = f.turn(parent.SessionID)
 	natstest.Until(t, "the parent is deleted", func() bool { // another turn may tell it before that
-		for _, a := range f.c.Journal.Open(parent.SessionID) {
+		for _, a := range f.c.History.Open(parent.SessionID) {
 			if _, err := f.c.Stop(t.Context(), a.Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", tt.id, got, tt.want)
 		}
 	}
-	if got, want := seen(t, anew(t, f.c)), seen(t, f.c.Journal.Lists); got != want {
+	if got, want := seen(t, anew(t, f.c)), seen(t, f.c.History.Lists); got != want {
 		t.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}
 	left, err := f.c.bus.Records(t.Context(), "ao.runs."+subject.Partition(parent.SessionID)+".*."+parent.RunID+".>", 0, 10)
@@ -102,7 +102,7 @@ func TestADeletionInVainLeavesNoRecord(t *testing.T) {
 		}()
 		err := f.c.DeleteSession(t.Context(), first.SessionID)
 		a := <-resumed
-		if _, gone := f.c.Journal.Session(t.Context(), first.SessionID); fault.KindOf(gone) == fault.NotFound {
+		if _, gone := f.c.History.Session(t.Context(), first.SessionID); fault.KindOf(gone) == fault.NotFound {
 			return // the deletion was first
 		}
 		if err == nil {
@@ -136,7 +136,7 @@ func TestATurnBehindADeletion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		natstest.Until(t, "the late turn has ended", func() bool { return f.c.Journal.Ended(turn.RunID) })
+		natstest.Until(t, "the late turn has ended", func() bool { return f.c.History.Ended(turn.RunID) })
 		if again {
 			err = f.c.DeleteSession(t.Context(), s.SessionID)
 		} else {
@@ -145,7 +145,7 @@ func TestATurnBehindADeletion(t *testing.T) {
 		if err != nil {
 			t.Errorf("again %t: %v", again, err)
 		}
-		if live, fresh := seen(t, f.c.Journal.Lists), seen(t, anew(t, f.c)); live != fresh || strings.Contains(fresh, s.RunID) {
+		if live, fresh := seen(t, f.c.History.Lists), seen(t, anew(t, f.c)); live != fresh || strings.Contains(fresh, s.RunID) {
 			t.Errorf("again %t: live\n%s\nfresh\n%s", again, live, fresh)
 		}
 	}

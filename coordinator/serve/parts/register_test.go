@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -117,7 +117,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c.Journal.Ended(a.Spec.ID) {
+	if c.History.Ended(a.Spec.ID) {
 		t.Error("its run was given up")
 	}
 }
@@ -150,7 +150,7 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c.Journal.Ended(a.Spec.ID) {
+	if c.History.Ended(a.Spec.ID) {
 		t.Error("its run was given up")
 	}
 }
@@ -191,7 +191,7 @@ func TestASuccessorEndsWhatACrashLeft(t *testing.T) {
 	register(t, c, before)
 	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
 	register(t, c, runner("two", echo("a")))
-	natstest.Until(t, "the old attempt is given up", func() bool { return c.Journal.Ended(a.Spec.ID) })
+	natstest.Until(t, "the old attempt is given up", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 
 // Only one definition of a name at a time, also where the owner itself comes back with another one and a replica has the first.
@@ -241,7 +241,7 @@ func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
 	}
 	one := runner("two", echo("a"))
 	register(t, c, one)
-	moved := active(t, c, id, "moved", func(a journal.Active) bool { return a.Lane != first })
+	moved := active(t, c, id, "moved", func(a projection.Active) bool { return a.Lane != first })
 	if w, _ := c.Queues.Want(moved.Lane); !one.Satisfies(w) && len(w.Agents) != 1 {
 		t.Errorf("it waits in %s", moved.Lane)
 	}

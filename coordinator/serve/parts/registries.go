@@ -49,11 +49,11 @@ func wireRunners(c *Coordinator) {
 		Log: c.log, Lease: c.Lease, Heartbeat: c.Heartbeat, BeatEvery: c.BeatEvery(), Most: c.MaxRunners, APIURL: c.PublicURL,
 		Registry: c.Registry, Registered: c.registered, Names: c.announced.Names, Commands: c.commands, Queues: c.Queues,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
-		Attempts: c.Journal.BegunBy, Running: c.Journal.BegunCounts, Abandon: c.Leases.Abandon,
+		Attempts: c.History.BegunBy, Running: c.History.BegunCounts, Abandon: c.Leases.Abandon,
 	}
 	c.Expiry = expiry.New(expiry.Config{
 		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Leaving,
-		Attempts: c.Journal.BegunBy, Abandon: c.Leases.Outright,
+		Attempts: c.History.BegunBy, Abandon: c.Leases.Outright,
 		Removed: func(runner string) {
 			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
 		},
@@ -63,7 +63,7 @@ func wireRunners(c *Coordinator) {
 // wireRetention makes who lets go of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
-		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: fleet.RunOf, Stream: c.bus, History: c.Journal,
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: fleet.RunOf, Stream: c.bus, History: c.History,
 	}
 	c.room = &retention.Room{Log: c.log, Stream: c.bus}
 }
@@ -79,12 +79,12 @@ func wireQueues(c *Coordinator) {
 		},
 	}
 	c.Queues = queues.New(queues.Config{
-		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: c.bus, History: c.Journal,
+		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: c.bus, History: c.History,
 		CaughtUp: c.reads.CaughtUp, Own: c.Registry.Own, Announce: c.news.Announce, Insist: c.insist,
 	})
 	c.Lanes = queues.NewController(queues.ControllerConfig{
-		Log: c.log, Table: c.Queues, Consumers: c.bus, History: c.Journal, Runners: c.Registry, CaughtUp: c.reads.CaughtUp,
-		Past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.Journal.Anew()} },
+		Log: c.log, Table: c.Queues, Consumers: c.bus, History: c.History, Runners: c.Registry, CaughtUp: c.reads.CaughtUp,
+		Past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.History.Anew()} },
 		Silent: c.Hearing.Silent, Judge: c.Leases.Judge,
 	})
 }

@@ -29,7 +29,7 @@ func TestLifeGoesOnAfterALostHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the loss is noticed", func() bool {
-		_, _, ended := c.Journal.Counts()
+		_, _, ended := c.History.Counts()
 		return ended == 0 && c.Ready() == nil
 	})
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID

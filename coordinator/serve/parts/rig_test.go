@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/pool"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -141,25 +141,25 @@ func submit(t testing.TB, c *Coordinator, body, key string) runs.Accepted {
 }
 
 // active waits until a run is as it should be.
-func active(t testing.TB, c *Coordinator, id, what string, ok func(journal.Active) bool) (a journal.Active) {
+func active(t testing.TB, c *Coordinator, id, what string, ok func(projection.Active) bool) (a projection.Active) {
 	t.Helper()
 	natstest.Until(t, id+" "+what, func() bool {
 		var there bool
-		a, there = c.Journal.Active(id)
+		a, there = c.History.Active(id)
 		return there && ok(a)
 	})
 	return a
 }
 
-func isQueued(a journal.Active) bool { return a.QueuedSeq != 0 }
+func isQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
 
 // claim begins a queued run, as a worker does.
-func claim(t testing.TB, c *Coordinator, id string, r fleet.Runner) journal.Active {
+func claim(t testing.TB, c *Coordinator, id string, r fleet.Runner) projection.Active {
 	t.Helper()
 	a := active(t, c, id, "is queued", isQueued)
 	put(t, c.bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
 		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id, Attempt: a.Attempt, At: time.Now()})
-	return active(t, c, id, "is claimed", func(a journal.Active) bool { return a.Claim != nil })
+	return active(t, c, id, "is claimed", func(a projection.Active) bool { return a.Claim != nil })
 }
 
 // heartbeat is one that is not refused.
@@ -173,11 +173,11 @@ func heartbeat(t testing.TB, c *Coordinator, b fleet.Beat) fleet.BeatReply {
 }
 
 // finish says the last word of a claimed run.
-func finish(t testing.TB, c *Coordinator, a journal.Active) {
+func finish(t testing.TB, c *Coordinator, a projection.Active) {
 	t.Helper()
 	put(t, c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed, At: time.Now()})
-	natstest.Until(t, a.Spec.ID+" has ended", func() bool { return c.Journal.Ended(a.Spec.ID) })
+	natstest.Until(t, a.Spec.ID+" has ended", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 
 func put(t testing.TB, b *bus.Bus, subj string, record any) {

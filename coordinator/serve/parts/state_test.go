@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -15,12 +15,12 @@ import (
 )
 
 // part asks for a part of a payload, or brings one, as the worker of an attempt does.
-func part(a journal.Active, name string, body string) fleet.PartRequest {
+func part(a projection.Active, name string, body string) fleet.PartRequest {
 	return fleet.PartRequest{RunID: a.Spec.ID, SessionID: a.Spec.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name, Body: []byte(body)}
 }
 
 // keeps has an attempt keep a state, as a worker does.
-func (f family) keeps(a journal.Active, state string) (name string) {
+func (f family) keeps(a projection.Active, state string) (name string) {
 	f.Helper()
 	pointer := fleet.StatePointer(a.Spec.ID, a.Attempt)
 	name, _ = fleet.StateName(pointer)
@@ -31,11 +31,11 @@ func (f family) keeps(a journal.Active, state string) (name string) {
 	}
 	put(f.T, f.c.bus, subject.Bound(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Bound{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Attempt: a.Attempt, Model: pointer, At: time.Now()})
-	natstest.Until(f.T, "the session is bound", func() bool { return f.c.Journal.Model(a.Spec.SessionID) == pointer })
+	natstest.Until(f.T, "the session is bound", func() bool { return f.c.History.Model(a.Spec.SessionID) == pointer })
 	return name
 }
 
-func (f family) resume(session string) journal.Active {
+func (f family) resume(session string) projection.Active {
 	f.Helper()
 	return f.claim(submit(f.T, f.c, `{"session_id":"`+session+`","prompt":"go on"}`, "").RunID)
 }
@@ -171,8 +171,8 @@ func TestASessionsStateIsNotSwept(t *testing.T) {
 			seq = m.Seq
 		}
 	}
-	f.c.Journal.Forget(seq)
-	if f.c.Journal.Ended(a.Spec.ID) {
+	f.c.History.Forget(seq)
+	if f.c.History.Ended(a.Spec.ID) {
 		t.Fatal("the first run is still known")
 	}
 	f.c.retained.Sweep(t.Context(), time.Now().Add(time.Hour))

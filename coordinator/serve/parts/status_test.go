@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"ao/coordinator/insight/status"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fleet"
@@ -19,7 +19,7 @@ func TestALookDecidesNothing(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFamily(t, c)
 	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
-	a := active(t, c, acc.RunID, "waits", func(journal.Active) bool { return true })
+	a := active(t, c, acc.RunID, "waits", func(projection.Active) bool { return true })
 	gone := fleet.WantOf(a.Spec.AgentType, a.Spec.Demands, nil)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
 	active(t, c, acc.RunID, "is queued", isQueued)

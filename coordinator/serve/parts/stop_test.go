@@ -40,7 +40,7 @@ func TestASessionCanBeDeletedAfterADeletionInVain(t *testing.T) {
 	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	if _, err := c.Journal.Session(t.Context(), first.SessionID); fault.KindOf(err) != fault.NotFound {
+	if _, err := c.History.Session(t.Context(), first.SessionID); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("the session is there: %v", err)
 	}
 }
@@ -59,11 +59,11 @@ func TestATurnAfterADeletionEndsAndGoes(t *testing.T) {
 	late.ID, late.Type = run.NewID(), run.Resume
 	late.Input = &run.Input{Parameters: []byte(`{"prompt":"more"}`), Blueprint: []byte(`{"name":"talker"}`)}
 	put(t, c.bus, subject.Accepted(subject.Partition(late.SessionID), late.SessionID, late.ID), run.Accepted{V: run.Version, Spec: late})
-	natstest.Until(t, "the late turn ends", func() bool { return c.Journal.Ended(late.ID) })
+	natstest.Until(t, "the late turn ends", func() bool { return c.History.Ended(late.ID) })
 	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
 		t.Fatalf("delete: %v", err)
 	}
-	if _, err := c.Journal.Session(t.Context(), first.SessionID); fault.KindOf(err) != fault.NotFound {
+	if _, err := c.History.Session(t.Context(), first.SessionID); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("the session is there: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
 	say(first)
 	say(other)
 	claim(t, c, first.RunID, r) // afterwards: its lease is short
-	natstest.Until(t, "the lease is over", func() bool { return c.Journal.Ended(first.RunID) })
+	natstest.Until(t, "the lease is over", func() bool { return c.History.Ended(first.RunID) })
 	records, err := c.bus.Records(t.Context(), subject.Ended(subject.Partition(first.SessionID), first.RunID, "*"), 0, 1)
 	if err != nil || len(records) != 1 || !strings.Contains(string(records[0].Body), fmt.Sprintf(`"events":%d,`, want)) {
 		t.Errorf("want event %d named: %s %v", want, records[0].Body, err)
@@ -170,7 +170,7 @@ func TestStopOfARunWhoseRunnerIsGone(t *testing.T) {
 			t.Fatalf("%+v %v", got, err)
 		}
 	}
-	natstest.Until(t, "it has ended", func() bool { return c.Journal.Ended(id) })
+	natstest.Until(t, "it has ended", func() bool { return c.History.Ended(id) })
 	got, err := c.Stop(t.Context(), id)
 	if err != nil || got.Status != run.Stopped || got.Error == nil || got.Error.Code != "stopped" {
 		t.Errorf("%+v %v", got, err)

@@ -9,7 +9,7 @@ import (
 
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/retention"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -26,10 +26,10 @@ func TestStopAtTheMomentOfAFailure(t *testing.T) {
 		part := subject.Partition(a.Spec.SessionID)
 		put(t, f.c.bus, subject.Ended(part, id, a.Key), run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "x", "x"), At: time.Now()})
 		if queued {
-			active(t, f.c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 })
+			active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 })
 		}
 		put(t, f.c.bus, subject.Stopping(part, id), run.Stop{V: run.Version, SessionID: a.Spec.SessionID, At: time.Now()})
-		natstest.Until(t, "it has ended", func() bool { return f.c.Journal.Ended(id) })
+		natstest.Until(t, "it has ended", func() bool { return f.c.History.Ended(id) })
 		r, err := f.c.Stop(t.Context(), id)
 		if err != nil || r.Status != run.Stopped || r.Error == nil || r.Error.Message != "Stopped before its attempt 2 began" {
 			t.Errorf("queued %t: %+v %v", queued, r, err)
@@ -71,7 +71,7 @@ func TestATurnThatNobodyBeganTellsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn, _ = f.turn(middle.SessionID)
-	if open := f.c.Journal.Open(top.SessionID); len(open) != 0 {
+	if open := f.c.History.Open(top.SessionID); len(open) != 0 {
 		t.Errorf("the top was told of a turn that did nothing: %s", f.prompt(open[0].Spec.ID))
 	}
 	f.ends(turn.Spec.ID, said("second"))
@@ -121,7 +121,7 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	f.ends(parent.RunID, said("ok"))
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, said("child"))
-	stale := journal.Owing{At: time.Now(), Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []journal.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
+	stale := projection.Owing{At: time.Now(), Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll, Children: []projection.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
 	turn, _ := f.turn(parent.SessionID)
 	f.ends(turn.Spec.ID, said("ok"))
 	for range 3 {
@@ -139,13 +139,13 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
 	parent := f.start("")
 	f.claim(parent.RunID)
-	var owed []journal.Child
+	var owed []projection.Child
 	for range 6 {
 		a := f.child(parent.SessionID)
 		f.ends(a.RunID, said(strings.Repeat("x", 60<<10)))
-		owed = append(owed, journal.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
+		owed = append(owed, projection.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
 	}
-	o := journal.Owing{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
+	o := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
 	cfg, read := f.c.Telling.Config, 0
 	cfg.History = counting{cfg.History, &read}
 	if _, err := callback.New(cfg).Prepare(t.Context(), o); err != nil || read != 2 {

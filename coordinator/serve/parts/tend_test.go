@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/shared/run"
@@ -30,7 +30,7 @@ func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
 }
 
 // passLane takes a queued run, and what is before it, out of its lane without beginning it.
-func passLane(t *testing.T, c *Coordinator, a journal.Active) {
+func passLane(t *testing.T, c *Coordinator, a projection.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup

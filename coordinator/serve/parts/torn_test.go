@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
@@ -75,7 +75,7 @@ func repeatTorn(t *testing.T, body string) {
 	put(t, f.c.bus, subject.Ended(part, lost.RunID, a.Key), run.Ended{V: run.Version, SessionID: lost.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
 	anew := begin(t, f.c.bus, Config{})
 	register(t, anew, f.r)
-	if anew.Journal.Ended(lost.RunID) {
+	if anew.History.Ended(lost.RunID) {
 		t.Fatal("the run is known")
 	}
 	again := submit(t, anew, body, "key")
@@ -115,7 +115,7 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	}
 	act := f.claim(lost.Run)
 	natstest.Until(t, "the run is given up", func() bool {
-		return f.c.ends.Lose(t.Context(), act, "test") == nil && f.c.Journal.Ended(lost.Run)
+		return f.c.ends.Lose(t.Context(), act, "test") == nil && f.c.History.Ended(lost.Run)
 	})
 }
 
@@ -131,10 +131,10 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	}
 	word(2, run.Completed)
 	word(1, run.Failed)
-	active(t, f.c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+	active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	second := f.claim(id)
 	natstest.Until(t, "the run is given up", func() bool {
-		return f.c.ends.Lose(t.Context(), second, "test") == nil && f.c.Journal.Ended(id)
+		return f.c.ends.Lose(t.Context(), second, "test") == nil && f.c.History.Ended(id)
 	})
 	if r, err := f.c.Show(t.Context(), id); err != nil || r.Status != run.Failed || r.Attempt != 2 {
 		t.Errorf("%+v %v", r, err)
@@ -159,7 +159,7 @@ func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
 			}
 			word(key, 2, run.Completed)
 			word(first.Key, 1, run.Failed)
-			active(t, c, id, "waits for its second attempt", func(a journal.Active) bool {
+			active(t, c, id, "waits for its second attempt", func(a projection.Active) bool {
 				return a.Next() == 2 && a.Claim == nil && (claimed || a.QueuedSeq != 0)
 			})
 			if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
@@ -195,7 +195,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				word(key, 2, run.Completed)
 			}
 			word(first.Key, 1, run.Failed)
-			second := active(t, c, id, "is queued again", func(a journal.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+			second := active(t, c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 			passLane(t, c, second)
 			if tt.stop {
 				if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
@@ -215,11 +215,11 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			if !look(time.Minute) {
 				t.Error("nobody was heard for a moment only, and its lane is made again")
 			}
-			if err := c.reads.CaughtUp(t.Context()); err != nil || c.Journal.Ended(id) {
+			if err := c.reads.CaughtUp(t.Context()); err != nil || c.History.Ended(id) {
 				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
 			}
 			if !tt.has {
-				natstest.Until(t, "it is given up", func() bool { look(2 * time.Hour); return c.Journal.Ended(id) })
+				natstest.Until(t, "it is given up", func() bool { look(2 * time.Hour); return c.History.Ended(id) })
 				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 || got.Error == nil || got.Error.Code != run.CodeDisconnected {
 					t.Errorf("%+v %v", got, err)
 				}

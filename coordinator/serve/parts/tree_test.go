@@ -36,7 +36,7 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 	later := turn(outside.SessionID)
 	f.end(a, run.Outcome{Status: run.Stopped})
 	for r, want := range map[runs.Accepted]string{begun: run.CallOwed, waits: run.CallOwed, later: run.CallOwed, inside: run.CallSuppressed} {
-		natstest.Until(t, "it ends", func() bool { return f.c.Journal.Ended(r.RunID) })
+		natstest.Until(t, "it ends", func() bool { return f.c.History.Ended(r.RunID) })
 		shown, err := f.c.Show(t.Context(), r.RunID)
 		if err == nil && shown.Callback.Status == run.CallDelivered { // by the one turn that tells of some of them
 			shown.Callback.Status = run.CallOwed
@@ -45,7 +45,7 @@ func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
 			t.Errorf("what becomes of its callback: %+v %v, want %s", shown.Callback, err, want)
 		}
 	}
-	natstest.Until(t, "a turn tells of some of them", func() bool { return len(f.c.Journal.Open(outside.SessionID)) > 0 })
+	natstest.Until(t, "a turn tells of some of them", func() bool { return len(f.c.History.Open(outside.SessionID)) > 0 })
 }
 
 // What stands in the place of the wish to stop a tree may count for nothing: who stops it is told so, and does not try for ever.

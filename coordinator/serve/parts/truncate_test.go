@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/retention"
-	"ao/coordinator/journal"
+	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -68,7 +68,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 		}
 		first = state.First
 		for _, id := range []string{turn.Spec.ID, next.RunID, waits.RunID, open.Spec.ID} {
-			a, ok := f.c.Journal.Active(id)
+			a, ok := f.c.History.Active(id)
 			if !ok {
 				t.Fatalf("run %s is not open any more", id)
 			}
@@ -101,16 +101,16 @@ func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
 	load()
 	natstest.Until(t, "what is done goes", func() bool {
 		f.c.retained.Truncate(t.Context(), retention.Step)
-		_, _, ended := f.c.Journal.Counts()
+		_, _, ended := f.c.History.Counts()
 		return ended == keep
 	})
 }
 
 // passes begins and ends a run as a worker does; it may be truncated before anybody looks.
 func (f family) passes(a runs.Accepted) {
-	var at journal.Active
+	var at projection.Active
 	natstest.Until(f.T, a.RunID+" is queued", func() (ok bool) {
-		at, ok = f.c.Journal.Active(a.RunID)
+		at, ok = f.c.History.Active(a.RunID)
 		return ok && at.QueuedSeq != 0
 	})
 	part := subject.Partition(a.SessionID)
@@ -125,11 +125,11 @@ func (f family) passes(a runs.Accepted) {
 	}
 }
 
-// sameForAll compares what the coordinator shows with what a journal shows that reads the stream anew.
+// sameForAll compares what the coordinator shows with what a projection shows that reads the stream anew.
 func (f family) sameForAll() {
 	f.Helper()
 	f.c.retained.Truncate(f.Context(), retention.Step) // one that was cut off may have truncated the stream and not the fold
-	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.Journal.Lists); got != want {
+	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.History.Lists); got != want {
 		f.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}
 }

@@ -73,7 +73,7 @@ func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 	if _, err := c.Stop(t.Context(), ended.RunID); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "the turn after it has ended", func() bool { return c.Journal.Ended(vain.RunID) })
+	natstest.Until(t, "the turn after it has ended", func() bool { return c.History.Ended(vain.RunID) })
 	r, err := c.Show(t.Context(), vain.RunID)
 	if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != "session_never_began" {
 		t.Errorf("got %+v %v", r, err)

@@ -1,0 +1,86 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Who waits for a record that NATS has lost does not make others believe that what takes its sequence is read.
+func TestAWaitBeyondTheEndMisleadsNobody(t *testing.T) {
+	b := start(t, Config{})
+	if err := b.Await(t.Context(), b.write(b.actor(run.NewSessionID()).queued(1))); err != nil {
+		t.Fatal(err)
+	}
+	last := b.Seq()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // time for many looks
+	defer cancel()
+	if err := b.Await(ctx, last+50); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a record that does not exist: got %v", err)
+	}
+	if b.Seq() != last {
+		t.Errorf("the fold is at %d, the stream at %d", b.Seq(), last)
+	}
+	for range 20 {
+		a := b.actor(run.NewSessionID())
+		if err := b.Await(t.Context(), b.write(a.queued(1))); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := b.Active(a.spec.ID); !ok {
+			t.Fatal("a record that was waited for is not read")
+		}
+	}
+}
+
+// What this process wrote is waited for, and no longer once NATS has lost it.
+func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
+	server := natstest.Server(t)
+	js, err := jetstream.New(natstest.Conn(t, server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := natstest.Open(t, server)
+	if err := conn.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter()}
+	a := b.actor(run.NewSessionID())
+	b.Wrote(b.write(a.queued(1), a.claimed(1)))
+	if err := b.Own(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := b.Active(a.spec.ID); !ok || got.Claim == nil {
+		t.Error("it has not what it wrote")
+	}
+	if err := errors.Join(js.DeleteStream(t.Context(), subject.Runs), conn.Setup(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the new history is read", func() bool {
+		_, ok := b.Active(a.spec.ID)
+		return !ok && b.Ready() == nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := b.Own(ctx); err != nil {
+		t.Errorf("a record that is lost: %v", err)
+	}
+}
+
+// A projection that has not read all says of no run that there is none.
+func TestNobodyIsUnknownBeforeAllIsRead(t *testing.T) {
+	j := joined(natstest.Bus(t), Config{Log: natstest.Log(t)})
+	if _, err := j.Get(t.Context(), run.NewID()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("a run: %v", err)
+	}
+	if _, err := j.Session(t.Context(), run.NewSessionID()); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("a session: %v", err)
+	}
+}

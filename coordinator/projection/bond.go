@@ -1,0 +1,27 @@
+package projection
+
+import (
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// bond is what an executor bound: the model side's own session id, the profile that knows it and, where the model side has that
+// session in one place alone, the host.
+type bond struct{ model, host, profile string }
+
+// bond is what the session's executor bound last; none where it bound nothing.
+func (s *session) bond() bond {
+	if s.bound == nil {
+		return bond{}
+	}
+	return *s.bound
+}
+
+// bondOf is what a queued record says of that: it is all that is left once the record that bound it is no longer kept. Such a run
+// was demanded to go where the session is; a state is on every host, whatever else was demanded of that one run.
+func bondOf(s *run.Spec) *bond {
+	if fleet.IsStatePointer(s.Model) {
+		return &bond{model: s.Model, profile: s.Demands.ExecutorProfile}
+	}
+	return &bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}
+}

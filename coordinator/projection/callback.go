@@ -1,0 +1,316 @@
+package projection
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// hookState is where a run's HTTP callback stands.
+type hookState uint8
+
+const (
+	hookNone hookState = iota
+	hookOwed           // the run has not ended, or tries are left
+	hookDelivered
+	hookDead // all tries were in vain
+)
+
+// modes are those of runs; a row has the index.
+var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
+
+func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
+
+// report is a callback record, and when it was written.
+type report struct {
+	seq uint64
+	at  time.Time
+}
+
+// debts are the parents that are to be told of ended children, and the turns that tell them.
+type debts struct {
+	*tables
+	trees    *trees
+	due      []*session        // sessions that became idle, or got their first child to be told of, since it was asked last
+	recent   []report          // callback records of the last minutes
+	promised map[ident]promise // runs that another record carries, and that have none of their own yet
+	unlisted map[*row]bool     // callback turns whose callback record is not there
+}
+
+// parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began under
+// the same id after the run is another one.
+func (t *tables) parentOf(r *row) *session {
+	s := t.sessions[identOf(sessionPrefix, r.parent)]
+	if r.parent == "" || s == nil || s.firstRow.first > r.first {
+		return nil
+	}
+	return s
+}
+
+// hears tells whether a parent can be told: it can be resumed, now or after what it has under way (contract section 7).
+func (s *session) hears() bool {
+	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began())
+}
+
+// owe notes that the parent of a run that ended is to be told.
+func (d *debts) owe(r *row) {
+	p := d.parentOf(r)
+	if !r.callback || r.told || p == nil {
+		return
+	}
+	d.pass.touchSession(p)
+	if d.trees.suppresses(r, p) {
+		d.trees.suppressing[p] = append(d.trees.suppressing[p], r)
+		d.trees.halted = true
+		return
+	}
+	p.owed = append(p.owed, r)
+	d.owing[p] = true
+	d.trees.indexBelow(p)
+	d.callable(p)
+}
+
+// callable notes a session that can be told of its children.
+func (d *debts) callable(s *session) {
+	if len(s.owed) > 0 && len(s.live) == 0 && !s.due {
+		s.due = true
+		d.due = append(d.due, s)
+	}
+}
+
+// owes tells whether a parent is yet to be told of a run of the session.
+func (d *debts) owes(s *session) bool {
+	for r := s.firstRow; r != nil; r = r.next {
+		if d.owesOf(r) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *debts) owesOf(r *row) bool {
+	waits := r.told && r.by != nil && r.by.live != nil && !r.by.begun || d.isPromised(r) // its turn may give it back
+	if r.live != nil || !r.callback || r.told && !waits {
+		return false
+	}
+	p := d.parentOf(r)
+	return p != nil && p.hears()
+}
+
+// report is a callback record: these children are told of by a turn of their parent, whose accepted record precedes it, or follows.
+func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
+	var c run.Callback
+	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > d.version {
+		return c.V, err
+	}
+	turn := d.runs[identOf(runPrefix, c.RunID)]
+	p := d.sessions[identOf(sessionPrefix, rec.Session)]
+	var children []*row
+	for _, id := range c.Children {
+		r := d.runs[identOf(runPrefix, id)]
+		if r == nil || r.told || !r.callback || r.live != nil || r.parent != rec.Session {
+			continue
+		}
+		r.told, r.suppressed, r.by = true, c.Suppressed, turn
+		r.tellings++
+		if c.Suppressed {
+			r.by = nil
+		} else if ch.row == nil || r.ended < ch.since { // of those it tells of, the one that waited for longest
+			ch.row, ch.since = r, r.ended
+		}
+		d.pass.touch(r)
+		d.pass.touch(turn)
+		ch.Moved = true
+		children = append(children, r)
+	}
+	switch {
+	case c.Suppressed: // nobody reports them
+	case turn == nil:
+		d.promiseRun(c.RunID, rec.Session, c.Next, children, m)
+	case turn.live != nil:
+		d.list(turn, children)
+		d.settle(turn.session)
+	}
+	if p != nil {
+		d.clear(p)
+	}
+	if !c.Suppressed {
+		d.trees.haltTurn(turn)
+	}
+	if n := len(d.recent); n > 0 && n == cap(d.recent) { // before it grows
+		d.recent = slices.DeleteFunc(d.recent, func(r report) bool { return m.Time.Sub(r.at) > time.Hour })
+	}
+	d.recent = append(d.recent, report{m.Seq, m.Time})
+	return c.V, nil
+}
+
+// clear takes those that are told out of what a parent is owed.
+func (d *debts) clear(p *session) {
+	d.pass.touchSession(p)
+	if p.owed = slices.DeleteFunc(p.owed, func(r *row) bool { return r.told || r.gone }); len(p.owed) == 0 {
+		p.owed = nil
+		delete(d.owing, p)
+		d.trees.indexBelow(p)
+	}
+	if len(d.trees.suppressing[p]) > 0 {
+		d.trees.dropSuppressed(p)
+	}
+}
+
+// giveBack is the end of a callback turn: if no runner began it, its children are owed again, and it is a later turn's answer that
+// the session's own parent is to be told of.
+func (d *debts) giveBack(r *row) {
+	if r.begun {
+		return
+	}
+	if r.live.unlisted { // it would have told nobody
+		r.callback = false
+	}
+	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.gone })
+	if len(back) > 0 {
+		r.session.misses++
+		r.callback = false
+	}
+	for _, child := range back {
+		child.told, child.by = false, nil
+		d.pass.touch(child)
+		d.owe(child)
+	}
+}
+
+// notify is a step of an HTTP callback.
+func (ws *webhooks) notify(ch *Change, rec subject.Record, m Record) (int, error) {
+	var n run.Notified
+	if err := json.Unmarshal(m.Body, &n); err != nil || n.V > ws.version {
+		return n.V, err
+	}
+	r := ws.runs[identOf(runPrefix, rec.Run)]
+	h := ws.of[r]
+	if r == nil || h == nil || rec.N <= h.n {
+		return n.V, nil
+	}
+	ch.Moved, ch.row, ch.since = true, r, r.ended
+	ws.hosts.remove(h)
+	h.n, h.next = rec.N, m.Time
+	if n.Status != run.NotifyAgain {
+		h.tries++
+		h.status, h.reason = n.HTTP, strings.Clone(n.Reason)
+	}
+	switch n.Status {
+	case run.NotifyDelivered:
+		r.hook = hookDelivered
+		delete(ws.of, r)
+	case run.NotifyDead:
+		r.hook = hookDead
+	case run.NotifyAgain:
+		r.hook, h.tries = hookOwed, 0
+	default:
+		if n.Next != nil {
+			h.next = *n.Next
+		}
+	}
+	if r.hook == hookOwed {
+		ws.hosts.add(h)
+	}
+	return n.V, nil
+}
+
+// bind is what an executor says of its session. The last one counts.
+func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
+	if r.live.snap.Claim == nil || r.session.bond() == (bond{b.Model, b.Hostname, b.Profile}) {
+		return
+	}
+	if fleet.IsStatePointer(b.Model) && b.Model != fleet.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
+		return
+	}
+	r.session.bound = &bond{b.Model, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}
+	ch.Moved = true
+}
+
+// reply is the parent and the mode that a session's callback turns have: those of its newest run that calls back, else of the
+// newest.
+func (s *session) reply() (parent, mode string) {
+	for r := s.firstRow; r != nil; r = r.next {
+		if r.callback || mode != run.AsyncCallback {
+			parent, mode = r.parent, modes[r.mode]
+		}
+	}
+	return parent, mode
+}
+
+// held is the sequence before which history must stay for what is yet to begin or to be told: the children that are owed, the
+// HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest such child and the
+// newest that began, which it is resumed by; and likewise of every session with a turn that no runner has begun.
+func (f *fold) held(told time.Time) uint64 {
+	least := f.seq + 1
+	for _, r := range f.debts.recent {
+		if r.at.After(told) {
+			least = r.seq
+			break
+		}
+	}
+	oldest := map[*session]*row{} // by parent
+	need := func(r *row) {
+		if p := f.parentOf(r); p != nil {
+			least = min(least, r.first)
+			if o := oldest[p]; o == nil || r.first < o.first {
+				oldest[p] = r
+			}
+		}
+	}
+	resumed := map[*session]bool{}
+	for r := f.head; r != nil; r = r.live.next {
+		if a := r.live.snap; a.Attempt == 0 || a.Claim == nil && a.Spec.Type == run.Resume {
+			resumed[r.session] = true
+		}
+		if r.callback {
+			need(r)
+		}
+		for _, child := range r.live.children {
+			need(child)
+		}
+	}
+	for p := range f.owing {
+		for _, r := range p.owed {
+			if f.debts.owesOf(r) {
+				need(r)
+			}
+		}
+	}
+	for _, p := range f.debts.promised {
+		least = min(least, p.seq)
+		for _, child := range p.children {
+			need(child)
+		}
+	}
+	for _, to := range f.webhooks.hosts.first {
+		for _, h := range to.owed {
+			least = min(least, h.row.first)
+		}
+	}
+	for p, child := range oldest {
+		keep := p.firstRow
+		for r := p.firstRow; r != nil && r.first < child.first; r = r.next {
+			keep = r
+		}
+		least = min(least, keep.first)
+		resumed[p] = true
+	}
+	for s := range resumed {
+		var keep *row
+		for r := s.firstRow; r != nil; r = r.next {
+			if r.begun {
+				keep = r
+			}
+		}
+		if keep != nil {
+			least = min(least, keep.first)
+		}
+	}
+	return f.late.held(f.trees.held(least))
+}

@@ -1,0 +1,182 @@
+package projection
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// calls is where the callbacks of a run stand.
+type calls struct {
+	orphan       bool // it names a parent that does not exist any more
+	parent, http *run.Call
+}
+
+// Why a parent cannot be told.
+const (
+	reasonGone       = "parent_gone"
+	reasonProcedural = "procedural_agent_no_resume"
+	reasonNeverBegan = "session_never_began"
+	reasonTree       = "tree_stopped"
+)
+
+func callsOf(f *fold, r *row) (c calls) {
+	if r.parent != "" {
+		c.orphan = f.sessions[identOf(sessionPrefix, r.parent)] == nil
+		if r.callback {
+			p := f.parentOf(r)
+			c.orphan = p == nil
+			c.parent = parentCall(r, p)
+		}
+	}
+	if r.hook == hookNone {
+		return c
+	}
+	c.http = &run.Call{Status: run.CallOwed}
+	switch h := f.webhooks.of[r]; {
+	case r.hook == hookDelivered:
+		c.http.Status = run.CallDelivered
+	case h == nil:
+		c.http.Status = run.CallWaiting
+	default:
+		c.http.Tries, c.http.HTTP, c.http.Reason = h.tries, h.status, h.reason
+		if r.hook == hookDead {
+			c.http.Status = run.CallDead
+		} else {
+			next := h.next.UTC()
+			c.http.Next = &next
+		}
+	}
+	return c
+}
+
+func parentCall(r *row, p *session) *run.Call {
+	switch {
+	case r.told && r.suppressed:
+		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
+	case r.told:
+		c := &run.Call{Status: run.CallDelivered}
+		if r.by != nil && !r.by.gone {
+			c.RunID = r.by.runID()
+		}
+		return c
+	case p == nil:
+		return &run.Call{Status: run.CallUndeliverable, Reason: reasonGone}
+	case p.agentType != run.Autonomous:
+		return &run.Call{Status: run.CallUndeliverable, Reason: reasonProcedural}
+	case !p.hears():
+		return &run.Call{Status: run.CallUndeliverable, Reason: reasonNeverBegan}
+	case r.live != nil:
+		return &run.Call{Status: run.CallWaiting}
+	case r.suppressed:
+		return &run.Call{Status: run.CallSuppressed, Reason: reasonTree}
+	}
+	return &run.Call{Status: run.CallOwed}
+}
+
+// viewOf is a session as readers see it.
+func sessionOf(f *fold, s *session) run.Session {
+	v := s.view()
+	if s.parent != "" {
+		v.ParentGone = f.sessions[identOf(sessionPrefix, s.parent)] == nil
+	}
+	return v
+}
+
+// Owing is a parent session with nothing under way that is to be told of ended children.
+type Owing struct {
+	At       time.Time // when it was looked at
+	Session  string
+	LastRun  string    // the run of it that ended last
+	Ended    time.Time // when that was, by its own word
+	Parent   string    // of the turn that will tell it
+	Mode     string    // likewise
+	Misses   int       // such turns in a row that ended before a runner began them
+	Told     int       // how often the first of the children was told of before, by turns that ended so
+	Children []Child   // in the order of their ends
+}
+
+// maxTold is how many children one turn tells of at most; more come in the next one.
+const maxTold = 1000
+
+// Child is an ended run whose parent is to be told of it.
+type Child struct {
+	RunID, SessionID string
+	Status           run.Status
+	Ended            time.Time // by its own word
+}
+
+// End is the last word on an ended run, with its result also where that was too large for it. A run that has not ended is a
+// Conflict.
+func (x *Reader) End(ctx context.Context, id string) (run.Ended, error) {
+	s, err := x.row(ctx, id)
+	if err != nil {
+		return run.Ended{}, err
+	}
+	if s.snap != nil {
+		return run.Ended{}, fault.Newf(fault.Conflict, "run %s has not ended", id)
+	}
+	e, err := x.word(ctx, s)
+	if err == nil {
+		e.Result, err = x.document(ctx, e)
+	}
+	return e, x.gone(id, err)
+}
+
+func (d *debts) owingOf(s *session, now time.Time) (o Owing, ok bool) {
+	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || d.expects(s) {
+		return o, false
+	}
+	o = Owing{At: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
+	o.Parent, o.Mode = s.reply()
+	for _, r := range s.owed[:min(len(s.owed), maxTold)] {
+		if !r.gone {
+			if len(o.Children) == 0 {
+				o.Told = int(r.tellings)
+			}
+			o.Children = append(o.Children, Child{r.runID(), r.session.sessionID(), r.base(), moment(r.ended)})
+		}
+	}
+	return o, len(o.Children) > 0
+}
+
+// CallbackPage is a part of a list of runs that call back.
+type CallbackPage struct {
+	Runs []run.Run `json:"callbacks"`
+	Next string    `json:"next_cursor,omitempty"` // empty: that was the last one
+}
+
+// Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of callbacks.
+func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
+	wanted := map[string]bool{}
+	for _, s := range q.Statuses {
+		wanted[s] = true
+	}
+	below, err := cursor(runCursor, q.Cursor)
+	if err = cmp.Or(refuse(q, run.CallStatuses), err); err == nil {
+		err = x.fresh.whole(ctx)
+	}
+	if err != nil {
+		return CallbackPage{}, err
+	}
+	q.Statuses = nil
+	q.also = func(f *fold, r *row) bool {
+		if !r.callback && r.hook == hookNone {
+			return false
+		}
+		c := callsOf(f, r)
+		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
+	}
+	limit := cmp.Or(q.Limit, defaultLimit)
+	found := x.find(q, below, limit+1)
+	p := CallbackPage{}
+	if len(found) > limit {
+		found = found[:limit]
+		p.Next = cursorAt(runCursor, found[limit-1].first)
+	}
+	p.Runs, err = x.views(ctx, found)
+	return p, err
+}

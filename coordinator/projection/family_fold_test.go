@@ -1,0 +1,220 @@
+package projection
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+)
+
+// kin checks what must hold of callbacks at any moment: an ended child is told by one turn that began or waits, or is owed, or
+// cannot be told.
+func kin(t *testing.T, f *fold) {
+	t.Helper()
+	for _, r := range f.order {
+		if r.gone || !r.callback {
+			continue
+		}
+		p := f.parentOf(r)
+		listed := 0
+		if p != nil {
+			for _, o := range append(slices.Clone(p.owed), f.trees.suppressing[p]...) {
+				if o == r {
+					listed++
+				}
+			}
+		}
+		owed := r.live == nil && !r.told && p != nil
+		if owed != (listed == 1) || listed > 1 || owed && r.suppressed != slices.Contains(f.trees.suppressing[p], r) || owed && !r.suppressed && !f.owing[p] {
+			t.Fatalf("run %s: owed %t, %d times in its parent's list", r.runID(), owed, listed)
+		}
+		if r.told && r.by != nil && !r.by.gone && !r.by.begun && (r.by.live == nil || !slices.Contains(r.by.live.children, r)) {
+			t.Fatalf("run %s is told by a turn that ended before it began", r.runID())
+		}
+	}
+	for p := range f.owing {
+		if p.runs == 0 || len(p.owed) == 0 {
+			t.Fatalf("session %s owes nothing or is gone", p.sessionID())
+		}
+	}
+	belowIndexed(t, f)
+}
+
+func families(t testing.TB, rng *rand.Rand, n int) (all []*family) {
+	for range n {
+		all = append(all, newFamily(t, rng, 10+rng.IntN(150)))
+	}
+	return all
+}
+
+func recordsOf(all []*family) (records [][]entry) {
+	for _, f := range all {
+		records = append(records, f.records)
+	}
+	return records
+}
+
+func TestFamiliesAgreeWithTheirModel(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		one := newFamily(t, rng, 10+rng.IntN(200))
+		f := blank()
+		for i, e := range one.records {
+			if _, err := f.apply(message(i+1, e)); err != nil {
+				t.Fatal(err)
+			}
+			agree(t, f)
+			kin(t, f)
+		}
+		one.check(t, f)
+	}
+}
+
+func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		all := families(t, rng, 3)
+		records := interleave(rng, recordsOf(all))
+		once, again := blank(), blank()
+		for i, e := range records {
+			once.apply(message(i+1, e))
+			again.apply(message(i+1, e))
+			if back := rng.IntN(i + 1); rng.IntN(3) == 0 { // a follower that begins anew
+				for n := back; n <= i; n++ {
+					again.apply(message(n+1, records[n]))
+				}
+			}
+		}
+		want := draw(once)
+		if got := draw(again); got != want {
+			t.Fatalf("seed %d: again\n%s", seed, differ(got, want))
+		}
+		for range 3 {
+			if got := draw(foldedWith(t, keyOf, interleave(rng, recordsOf(all)))); got != want {
+				t.Fatalf("seed %d: permuted\n%s", seed, differ(got, want))
+			}
+		}
+	}
+}
+
+// What a coordinator sees that was there when history was truncated, and one that began afterwards, is the same, then and ever
+// after; and nothing that is open or owed is touched.
+func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 13))
+		records := tidy(rng, families(t, rng, 3))
+		n := 1 + rng.IntN(len(records))
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		for i, e := range records[:n] {
+			j.fold.apply(message(i+1, e))
+		}
+		first, purged := uint64(1), map[uint64]bool{}
+		for range 1 + rng.IntN(3) {
+			before := promises(j.fold)
+			if late := j.Late(); rng.IntN(2) == 0 && len(late) > 0 { // as a coordinator does
+				gone := late[rng.IntN(len(late))]
+				purged[gone.Seq] = true
+				j.Purged(gone)
+			}
+			cut := j.Prunable(rng.IntN(20), began.Add(time.Duration(rng.IntN(2)*2-1)*time.Hour), began.Add(time.Hour))
+			if rng.IntN(2) == 0 { // it goes in steps
+				cut -= uint64(rng.IntN(int(cut)))
+			}
+			cut = max(cut, first)
+			first = cut
+			j.Forget(cut)
+			agree(t, j.fold)
+			kin(t, j.fold)
+			if after := promises(j.fold); after != before {
+				t.Fatalf("seed %d: truncation touched what is open or owed:\n%s", seed, differ(after, before))
+			}
+			anew := blank()
+			for i := int(cut) - 1; i < n; i++ {
+				if !purged[uint64(i+1)] {
+					anew.apply(message(i+1, records[i]))
+				}
+			}
+			if got, want := draw(j.fold), draw(anew); got != want {
+				t.Fatalf("seed %d: cut %d of %d\n%s", seed, cut, n, differ(got, want))
+			}
+			for i := n; i < len(records) && rng.IntN(30) > 0; i++ {
+				if n++; requeued(j.fold, records[:i], records[i]) { // no dispatch takes as long as that
+					purged[uint64(i+1)] = true
+					continue
+				}
+				j.fold.apply(message(i+1, records[i]))
+				anew.apply(message(i+1, records[i]))
+			}
+			if got, want := draw(j.fold), draw(anew); got != want {
+				t.Fatalf("seed %d: cut %d, then up to %d\n%s", seed, cut, n, differ(got, want))
+			}
+		}
+	}
+}
+
+// requeued tells whether a record queues a run again that was truncated.
+func requeued(f *fold, before []entry, e entry) bool {
+	rec, err := subject.Parse(e.Subject)
+	return err == nil && rec.Kind == subject.QueuedKind && f.runs[identOf(runPrefix, rec.Run)] == nil && slices.ContainsFunc(before, func(o entry) bool {
+		was, err := subject.Parse(o.Subject)
+		return err == nil && was.Run == rec.Run
+	})
+}
+
+// tidy interleaves families without the deletions that were in vain: a coordinator takes those away.
+func tidy(rng *rand.Rand, all []*family) []entry {
+	var histories [][]entry
+	for _, f := range all {
+		var kept []entry
+		for i, e := range f.records {
+			if !slices.Contains(f.vain, i) {
+				kept = append(kept, e)
+			}
+		}
+		histories = append(histories, kept)
+	}
+	return interleave(rng, histories)
+}
+
+// promises are what truncation must not touch: the runs that have not ended, with the model session that they go on with, and
+// what parents and receivers are to be told.
+func promises(f *fold) string {
+	j := over(f)
+	var lines []string
+	for r := f.head; r != nil; r = r.live.next {
+		lines = append(lines, r.runID()+" goes on with "+r.session.bond().model)
+	}
+	for _, o := range j.Owing() {
+		for _, c := range o.Children {
+			lines = append(lines, o.Session+" is told of "+c.RunID)
+		}
+	}
+	for _, h := range j.Hooks(all(began.Add(time.Hour))) {
+		lines = append(lines, "receiver is told of "+h.RunID)
+	}
+	return sorted(lines)
+}
+
+// differ shows the lines that only one of two texts has.
+func differ(got, want string) string {
+	lines := map[string]int{}
+	for _, l := range strings.Split(got, "\n") {
+		lines[l]++
+	}
+	for _, l := range strings.Split(want, "\n") {
+		lines[l]--
+	}
+	var all []string
+	for l, n := range lines {
+		switch {
+		case n > 0:
+			all = append(all, l+"   <- only here")
+		case n < 0:
+			all = append(all, l+"   <- missing")
+		}
+	}
+	return sorted(all)
+}

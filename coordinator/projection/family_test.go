@@ -1,0 +1,402 @@
+package projection
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that call
+// back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
+type family struct {
+	t        testing.TB
+	rng      *rand.Rand
+	records  []entry
+	vain     []int // places of deletions that were not honoured; the coordinator takes them away
+	sessions []*member
+	stops    bool // trees are stopped, and no session is deleted; what must come of it is checked elsewhere
+}
+
+// member is a session of a family.
+type member struct {
+	id, kind string
+	turns    []*turn
+	last     *turn   // that ended last
+	owed     []*turn // ended children that it is not told of
+	model    string
+	parent   *member
+	mode     string
+	gone     bool
+}
+
+// turn is a run of a member.
+type turn struct {
+	actor
+	of, parent    *member
+	state         string // accepted, queued, claimed, ended
+	attempt       int
+	begun, wished bool // wished: to be stopped
+	offered       bool
+	status        run.Status // of its last attempt
+	told          bool
+	by            *turn // that tells of it
+	mute          bool  // it told nobody, and a later turn answers
+	tellings      int
+	children      []*turn // that it tells of
+	notified      int
+	hook          string
+}
+
+func (m *member) open() (live []*turn) {
+	for _, r := range m.turns {
+		if r.state != "ended" {
+			live = append(live, r)
+		}
+	}
+	return live
+}
+
+func (m *member) began() bool {
+	return slices.ContainsFunc(m.turns, func(r *turn) bool { return r.begun })
+}
+
+func (m *member) hears() bool { return m.kind == run.Autonomous && (len(m.open()) > 0 || m.began()) }
+
+// keyOf is the key of an attempt, as actors have it.
+func keyOf(run string, attempt int) string { return fmt.Sprintf("key%d%s", attempt, run) }
+
+func newFamily(t testing.TB, rng *rand.Rand, steps int) *family {
+	f := &family{t: t, rng: rng}
+	f.start(nil)
+	for range steps {
+		f.step()
+	}
+	return f
+}
+
+func (f *family) add(e ...entry) { f.records = append(f.records, e...) }
+
+func (f *family) new(m, parent *member, mode string) *turn {
+	a := newActor(f.t, run.NewID(), m.id, "agent-"+m.kind)
+	a.spec.AgentType, a.spec.Mode, a.spec.Attempts, a.spec.ProjectDir = m.kind, mode, f.rng.IntN(3), fmt.Sprint("/", f.rng.IntN(2))
+	a.spec.CreatedAt = began.Add(time.Duration(f.rng.IntN(10)) * time.Second)
+	if f.stops { // it does not know that none is left then
+		a.spec.Attempts = 0
+	}
+	if parent != nil {
+		a.spec.Parent = parent.id
+	}
+	if f.rng.IntN(3) == 0 {
+		a.contract()
+	}
+	if f.rng.IntN(4) == 0 {
+		a.spec.CallbackTo = "https://example.com/" + a.spec.ID
+	}
+	r := &turn{actor: a, of: m, parent: parent, state: "accepted"}
+	if a.spec.CallbackTo != "" {
+		r.hook = run.CallOwed
+	}
+	m.turns = append(m.turns, r)
+	return r
+}
+
+// start begins a session.
+func (f *family) start(parent *member) {
+	m := &member{id: run.NewSessionID(), kind: run.Autonomous, parent: parent, mode: run.AsyncPoll}
+	if f.rng.IntN(4) == 0 {
+		m.id = "ses_own-" + run.NewID()
+	}
+	if parent != nil && f.rng.IntN(3) > 0 {
+		m.kind = run.Procedural
+	}
+	if parent != nil && f.rng.IntN(4) > 0 {
+		m.mode = run.AsyncCallback
+	}
+	f.sessions = append(f.sessions, m)
+	r := f.new(m, parent, m.mode)
+	if f.rng.IntN(3) > 0 {
+		f.queue(r)
+	} else {
+		f.add(r.accepted())
+	}
+}
+
+func (f *family) queue(r *turn) {
+	r.attempt++
+	r.state = "queued"
+	a := r.actor
+	if a.spec.Model = r.of.model; r.of.model != "" { // it goes where that is
+		a.spec.Demands.Hostname, a.spec.Demands.ExecutorProfile = "h", "p"
+	}
+	f.add(a.queued(r.attempt))
+}
+
+// step does one thing that could be done now.
+func (f *family) step() {
+	here := slices.DeleteFunc(slices.Clone(f.sessions), func(m *member) bool { return m.gone })
+	if len(here) == 0 {
+		return
+	}
+	m := here[f.rng.IntN(len(here))]
+	live := m.open()
+	switch f.rng.IntN(14) {
+	case 0:
+		if len(f.sessions) < 9 {
+			f.start(m)
+		}
+	case 1:
+		if m.kind == run.Autonomous && len(m.turns) < 6 { // a further turn, perhaps for another parent
+			r := f.new(m, m.parent, m.mode)
+			if other := here[f.rng.IntN(len(here))]; f.rng.IntN(4) == 0 && other != m {
+				r.parent, r.spec.Parent, r.spec.Mode = other, other.id, run.AsyncCallback
+			}
+			f.add(r.accepted())
+		}
+	case 2:
+		f.notify(m)
+	case 3:
+		if f.stops {
+			f.stopTree(m)
+		} else if f.rng.IntN(4) == 0 {
+			f.delete(m)
+		}
+	case 4, 5:
+		if len(live) == 0 && len(m.owed) > 0 && m.hears() && m.last != nil {
+			f.tell(m)
+		}
+	case 6: // a late or foreign word
+		r := m.turns[f.rng.IntN(len(m.turns))]
+		f.add(r.ended(r.attempt+5, run.Completed, 0), r.claimed(r.attempt+5), r.bound(r.attempt+5, "foreign"), r.actor.offered(r.attempt+5))
+		if r.state != "queued" && r.attempt > 0 && f.rng.IntN(2) == 0 {
+			f.add(r.elsewhere(1+f.rng.IntN(r.attempt), fmt.Sprint("procedural._.", f.rng.IntN(1000))))
+		}
+	default:
+		if f.stops && f.rng.IntN(9) == 0 {
+			f.suppress(m)
+		}
+		if len(live) > 0 {
+			f.advance(live[0])
+			if f.rng.IntN(8) == 0 && len(live) > 1 { // what waits for its turn is stopped
+				f.cancel(live[len(live)-1])
+			}
+		}
+	}
+}
+
+func (f *family) advance(r *turn) {
+	n := f.rng.IntN(10)
+	switch r.state {
+	case "accepted":
+		if n == 0 {
+			f.cancel(r)
+		} else {
+			f.queue(r)
+		}
+	case "queued":
+		if n < 2 {
+			f.cancel(r)
+			return
+		}
+		if n == 2 { // decision 0004
+			f.add(r.elsewhere(r.attempt, fmt.Sprint("procedural._.", f.rng.IntN(1000))))
+			return
+		}
+		f.add(r.claimed(r.attempt))
+		r.state, r.begun, r.children = "claimed", true, nil
+	case "claimed":
+		switch {
+		case n < 2:
+			r.of.model = fmt.Sprint("model", f.rng.IntN(1000))
+			f.add(r.bound(r.attempt, r.of.model))
+		case n == 3 && !r.wished:
+			r.wished = true
+			f.add(r.stopping())
+		case n < 8 && r.spec.Contract && !r.offered:
+			r.offered = true
+			f.add(r.actor.offered(r.attempt))
+		default:
+			status := []run.Status{run.Completed, run.Failed, run.Failed, run.Stopped}[f.rng.IntN(4)]
+			e := r.ended(r.attempt, status, 0)
+			switch {
+			case status != run.Completed || !r.spec.Contract:
+			case f.rng.IntN(3) > 0:
+				e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt))
+			default: // its worker's own, or with the mark of another attempt
+				if status = run.Failed; f.rng.IntN(2) == 0 {
+					e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt+1))
+				}
+			}
+			f.add(e)
+			r.offered, r.status = false, status
+			if status == run.Failed && r.attempt < r.spec.Attempts && !r.wished {
+				r.state = "accepted"
+				return
+			}
+			f.end(r)
+		}
+	}
+}
+
+// cancel ends what nobody has begun, as a coordinator does.
+func (f *family) cancel(r *turn) {
+	if r.state == "claimed" {
+		return
+	}
+	n := r.attempt
+	if r.state == "accepted" {
+		n++
+	}
+	c := run.Claim{V: 1, SessionID: r.of.id, Nonce: "n", Attempt: n, At: began}
+	f.add(entry{Subject: subject.Claimed(r.part, r.spec.ID, r.key(n)), Body: body(f.t, c)})
+	e := run.Ended{V: 1, SessionID: r.of.id, Nonce: "n", Attempt: n, Status: run.Stopped, At: began.Add(time.Second)}
+	f.add(entry{Subject: subject.Ended(r.part, r.spec.ID, r.key(n)), Body: body(f.t, e)})
+	r.status = run.Stopped
+	f.end(r)
+}
+
+func (f *family) end(r *turn) {
+	r.state, r.of.last = "ended", r
+	r.mute = len(r.children) > 0       // a later turn answers
+	for _, child := range r.children { // nobody began the turn that was to tell of them
+		child.told = false
+		if !child.of.gone && !r.of.gone {
+			r.of.owed = append(r.of.owed, child)
+		}
+	}
+	r.children = nil
+	if r.calls() && !r.parent.gone {
+		r.parent.owed = append(r.parent.owed, r)
+	}
+}
+
+func (r *turn) calls() bool { return !r.mute && r.parent != nil && r.spec.Mode == run.AsyncCallback }
+
+// tell is a callback turn: of some or all that are owed.
+func (f *family) tell(m *member) {
+	n := 1 + f.rng.IntN(len(m.owed))
+	parent, mode := m.parent, m.mode
+	r := f.new(m, parent, mode)
+	c := run.Callback{V: 1, RunID: r.spec.ID, At: began}
+	tellings := m.owed[0].tellings // decision 0014
+	for _, child := range m.owed[:n] {
+		child.told, child.by = true, r
+		child.tellings++
+		r.children = append(r.children, child)
+		c.Children = append(c.Children, child.spec.ID)
+	}
+	m.owed = slices.Clone(m.owed[n:])
+	f.add(r.accepted(), entry{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)})
+}
+
+func (f *family) notify(m *member) {
+	for _, r := range m.turns {
+		if r.state != "ended" || r.hook == "" || r.hook == run.CallDelivered {
+			continue
+		}
+		status := []string{run.NotifyDelivered, run.NotifyFailed, run.NotifyDead}[f.rng.IntN(3)]
+		if r.hook == run.CallDead {
+			status = run.NotifyAgain
+		}
+		r.notified++
+		n := run.Notified{V: 1, SessionID: m.id, N: r.notified, Status: status, HTTP: 500, Reason: "it was not in the mood", At: began}
+		switch status {
+		case run.NotifyDelivered:
+			r.hook = run.CallDelivered
+		case run.NotifyDead:
+			r.hook = run.CallDead
+		case run.NotifyAgain:
+			r.hook = run.CallOwed
+		default:
+			n.Next = &began
+		}
+		f.add(entry{Subject: subject.Notified(r.part, r.spec.ID, r.notified), Body: body(f.t, n)})
+		return
+	}
+}
+
+// delete takes a session away, or tries to.
+func (f *family) delete(m *member) {
+	owes := slices.ContainsFunc(m.turns, func(r *turn) bool {
+		waits := r.told && r.by.state != "ended" && !r.by.begun
+		return r.state == "ended" && r.calls() && (!r.told || waits) && !r.parent.gone && r.parent.hears()
+	})
+	if len(m.open()) > 0 || owes {
+		f.vain = append(f.vain, len(f.records))
+		f.add(m.turns[0].deleted())
+		return
+	}
+	f.add(m.turns[0].deleted())
+	m.gone = true
+	for _, p := range f.sessions {
+		p.owed = slices.DeleteFunc(p.owed, func(r *turn) bool { return r.of == m })
+	}
+}
+
+// says is what must be seen of a run's callbacks at the end.
+func (r *turn) says() (parent, http string) {
+	switch {
+	case !r.calls():
+	case r.told:
+		parent = run.CallDelivered
+	case r.parent.gone || !r.parent.hears():
+		parent = run.CallUndeliverable
+	case r.state != "ended":
+		parent = run.CallWaiting
+	default:
+		parent = run.CallOwed
+	}
+	if http = r.hook; r.state != "ended" && http != "" {
+		http = run.CallWaiting
+	}
+	return parent, http
+}
+
+// check compares a fold with what the family knows.
+func (f *family) check(t *testing.T, fold *fold) {
+	t.Helper()
+	for _, m := range f.sessions {
+		s := fold.sessions[identOf(sessionPrefix, m.id)]
+		if (s == nil) != m.gone {
+			t.Fatalf("session %s: there %t, gone %t", m.id, s != nil, m.gone)
+		}
+		if s == nil {
+			continue
+		}
+		if s.bond().model != m.model {
+			t.Fatalf("session %s: model %q, want %q", m.id, s.bond().model, m.model)
+		}
+		o, due := fold.debts.owingOf(s, time.Now())
+		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want || due && (len(o.Children) != len(m.owed) || o.Told != m.owed[0].tellings || o.Children[0].RunID != m.owed[0].spec.ID) {
+			t.Fatalf("session %s: due %t with %d children, want %t with %d", m.id, due, len(o.Children), want, len(m.owed))
+		}
+		for _, r := range m.turns {
+			row := fold.runs[identOf(runPrefix, r.spec.ID)]
+			if row == nil || (row.live == nil) != (r.state == "ended") || row.begun != r.begun {
+				t.Fatalf("run %s is not %s begun %t: %+v", r.spec.ID, r.state, r.begun, row)
+			}
+			if row.live != nil && (row.live.snap.OfferSeq != 0) != r.offered {
+				t.Fatalf("run %s: offered %t: %+v", r.spec.ID, r.offered, row.live.snap)
+			}
+			if row.live == nil && row.base() != r.status {
+				t.Fatalf("run %s is %s, want %s", r.spec.ID, row.base(), r.status)
+			}
+			c := callsOf(fold, row)
+			var parent, http string
+			if c.parent != nil {
+				parent = c.parent.Status
+			}
+			if c.http != nil {
+				http = c.http.Status
+			}
+			wantParent, wantHTTP := r.says()
+			if parent != wantParent || http != wantHTTP {
+				t.Fatalf("run %s calls %q %q, want %q %q", r.spec.ID, parent, http, wantParent, wantHTTP)
+			}
+		}
+	}
+}

@@ -1,0 +1,464 @@
+package projection
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// history is what may happen in one session, at random: turns in order, stops, retries, and every kind of late or foreign word.
+func history(t testing.TB, rng *rand.Rand, session string) (records []entry) {
+	add := func(e ...entry) { records = append(records, e...) }
+	for turn := range 1 + rng.IntN(4) {
+		a := newActor(t, run.NewID(), session, fmt.Sprint("agent", rng.IntN(3)))
+		last := 1 + rng.IntN(3)
+		a.spec.Attempts = last
+		waits := turn > 0 || rng.IntN(3) == 0
+		if waits {
+			add(a.accepted())
+		}
+		if rng.IntN(6) == 0 { // ended before it was queued, or still waiting
+			if waits && rng.IntN(2) == 0 {
+				add(a.claimed(1), a.ended(1, run.Stopped, 0))
+			}
+			continue
+		}
+		for n := 1; n < last; n++ {
+			if add(a.queued(n)); rng.IntN(8) > 0 { // or NATS has lost the claim
+				add(a.claimed(n))
+			}
+			if rng.IntN(6) == 0 {
+				add(a.bound(n, fmt.Sprint("model", rng.IntN(3))))
+			}
+			add(a.ended(n, run.Failed, 0))
+		}
+		add(a.queued(last))
+		if rng.IntN(8) > 0 {
+			add(a.claimed(last))
+		}
+		if rng.IntN(4) == 0 {
+			add(a.stopping())
+		}
+		add(a.ended(last+1, run.Completed, 0)) // of an attempt that does not exist
+		if rng.IntN(6) > 0 {
+			add(a.ended(last, []run.Status{run.Completed, run.Failed, run.Stopped}[rng.IntN(3)], 0))
+			add(a.ended(1, run.Failed, 0), a.claimed(last))
+		}
+	}
+	if rng.IntN(3) == 0 {
+		add(newActor(t, run.NewID(), session, "x").deleted())
+	}
+	return records
+}
+
+func interleave(rng *rand.Rand, histories [][]entry) (all []entry) {
+	left := slices.Clone(histories)
+	for len(left) > 0 {
+		i := rng.IntN(len(left))
+		if len(left[i]) == 0 {
+			left = slices.Delete(left, i, i+1)
+			continue
+		}
+		all, left[i] = append(all, left[i][0]), left[i][1:]
+	}
+	return all
+}
+
+// agree checks what must hold at any moment.
+func agree(t *testing.T, f *fold) {
+	t.Helper()
+	waiting, begun, ended := 0, 0, 0
+	bySession := map[*session][]*row{}
+	for _, r := range f.order {
+		if r.gone {
+			continue
+		}
+		bySession[r.session] = append(bySession[r.session], r)
+		switch {
+		case r.live == nil:
+			ended++
+			if !r.base().Final() {
+				t.Fatalf("run %s has ended and is %s", r.runID(), r.base())
+			}
+		case r.base().Final():
+			t.Fatalf("run %s is %s and has not ended", r.runID(), r.base())
+		case r.live.snap.Claim != nil:
+			begun++
+		default:
+			waiting++
+		}
+	}
+	if waiting != f.waiting || begun != f.begun || ended != f.ended {
+		t.Fatalf("counts are %d %d %d, want %d %d %d", f.waiting, f.begun, f.ended, waiting, begun, ended)
+	}
+	lined(t, f)
+	if len(bySession) != len(f.sessions) {
+		t.Fatalf("%d sessions, want %d", len(f.sessions), len(bySession))
+	}
+	for s, rows := range bySession {
+		var speaker, oldest, last *row
+		open := 0
+		for _, r := range rows {
+			if r.live != nil && r.live.snap.open() {
+				open++
+			}
+			switch {
+			case r.live == nil:
+				if last == nil || r.end > last.end {
+					last = r
+				}
+			case r.live.snap.open() && speaker == nil:
+				speaker = r
+			case oldest == nil:
+				oldest = r
+			}
+		}
+		if int(s.open) != open {
+			t.Fatalf("session %s has %d open runs, want %d", s.sessionID(), s.open, open)
+		}
+		for _, r := range []*row{oldest, last} {
+			if speaker == nil {
+				speaker = r
+			}
+		}
+		if got, want := s.view().Status, run.SessionStatusOf(speaker.shown()); got != want {
+			t.Fatalf("session %s is %s, its runs say %s", s.sessionID(), got, want)
+		}
+		if s.view().Runs != len(rows) || s.last != rows[len(rows)-1] {
+			t.Fatalf("session %s has %d runs, want %d", s.sessionID(), s.view().Runs, len(rows))
+		}
+	}
+	n := 0
+	var before uint64
+	for r := f.head; r != nil; r = r.live.next {
+		if n++; r.first <= before {
+			t.Fatalf("live runs out of order")
+		}
+		before = r.first
+	}
+	if n != waiting+begun {
+		t.Fatalf("%d live runs, want %d", n, waiting+begun)
+	}
+}
+
+func TestRepetitionAndReplayChangeNothing(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var histories [][]entry
+		for range 1 + rng.IntN(6) {
+			histories = append(histories, history(t, rng, run.NewSessionID()))
+		}
+		records := interleave(rng, histories)
+		once, again := newFold(nil), newFold(nil)
+		for i, e := range records {
+			once.apply(message(i+1, e))
+			agree(t, once)
+			again.apply(message(i+1, e))
+			again.apply(message(i+1, e))
+			if back := rng.IntN(i + 1); rng.IntN(3) == 0 { // a follower that begins anew
+				again.apply(message(back+1, records[back]))
+			}
+		}
+		if a, b := draw(once), draw(again); a != b {
+			t.Fatalf("seed %d: once\n%s\nagain\n%s", seed, a, b)
+		}
+		// The same subjects once more, behind: the stream refuses them, and so does the fold.
+		deleted := len(once.deleted) > 0
+		for i, e := range records {
+			once.apply(message(len(records)+i+1, e))
+		}
+		if a, b := draw(once), draw(again); a != b && !deleted {
+			t.Fatalf("seed %d: written twice\n%s\nwant\n%s", seed, a, b)
+		}
+	}
+}
+
+func TestUnrelatedRecordsMayBePermuted(t *testing.T) {
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		var histories [][]entry
+		for range 5 {
+			histories = append(histories, history(t, rng, run.NewSessionID()))
+		}
+		want := draw(folded(t, interleave(rng, histories)))
+		for range 5 {
+			if got := draw(folded(t, interleave(rng, histories))); got != want {
+				t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, got, want)
+			}
+		}
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	a := newActor(t, "run_1", "ses_a", "x")
+	b := newActor(t, "run_2", "ses_a", "x")
+	c := newActor(t, "run_1", "ses_a", "x")
+	c.spec.Attempts = 2
+	for _, tt := range []struct {
+		name    string
+		records []entry
+		want    string // of run_1, run_2 and the session
+	}{
+		{"a queued run is pending", []entry{a.queued(1)}, "pending - pending"},
+		{"an accepted run is pending", []entry{a.accepted()}, "pending - pending"},
+		{"a claim begins it", []entry{a.queued(1), a.claimed(1)}, "claimed - running"},
+		{"another's key claims nothing", []entry{a.queued(1), a.claimed(2)}, "pending - pending"},
+		{"the wish to stop", []entry{a.queued(1), a.claimed(1), a.stopping()}, "stopping - stopping"},
+		{"a claim after the wish stays stopping", []entry{a.queued(1), a.stopping(), a.claimed(1)}, "stopping - stopping"},
+		{"it ends well although it was to stop", []entry{a.queued(1), a.claimed(1), a.stopping(), a.ended(1, run.Completed, 0)}, "completed - finished"},
+		{"the first last word counts", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(1, run.Completed, 0)}, "failed - failed"},
+		{"a waiting run is ended unclaimed", []entry{a.accepted(), a.ended(1, run.Stopped, 0)}, "stopped - stopped"},
+		{"an attempt that fails is followed by another", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0)}, "pending - pending"},
+		{"one that completes is not", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Completed, 0), c.queued(2)}, "completed - finished"},
+		{"the next attempt is the current one", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(1, run.Completed, 0)}, "claimed - running"},
+		{"only its word counts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
+		{"the last attempt's failure is the run's", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2), c.ended(2, run.Failed, 0)}, "failed - failed"},
+		{"a stop before the failure leaves no attempt", []entry{c.queued(1), c.claimed(1), c.stopping(), c.ended(1, run.Failed, 0), c.queued(2)}, "failed - failed"},
+		{"a run is stopped between two attempts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.ended(2, run.Stopped, 0), c.queued(2)}, "stopped - stopped"},
+		{"an attempt that nobody began is no attempt", []entry{c.queued(1), c.claimedBy(1, ""), c.ended(1, run.Failed, 0), c.queued(2)}, "failed - failed"},
+		{"one whose claim NATS has lost is one", []entry{c.queued(1), c.ended(1, run.Failed, 0)}, "pending - pending"},
+		{"its next attempt is the second", []entry{c.queued(1), c.ended(1, run.Failed, 0), c.queued(1), c.queued(2), c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
+		{"also where the record that queued it is lost", []entry{c.accepted(), c.ended(1, run.Failed, 0), c.queued(2), c.claimed(2)}, "claimed - running"},
+		{"a stop leaves none there", []entry{c.queued(1), c.stopping(), c.ended(1, run.Failed, 0)}, "failed - failed"},
+		{"a further attempt waits for the end of the one before", []entry{c.queued(1), c.claimed(1), c.queued(2)}, "claimed - running"},
+		{"a stop forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.stopping(), a.queued(2)}, "stopping - stopping"},
+		{"an end forbids a further attempt", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2)}, "failed - failed"},
+		{"the open turn speaks for the session", []entry{a.queued(1), b.accepted(), a.claimed(1)}, "claimed pending running"},
+		{"then the oldest that waits", []entry{a.queued(1), b.accepted(), a.ended(1, run.Failed, 0)}, "failed pending pending"},
+		{"then the one that ended last", []entry{a.queued(1), b.accepted(), b.ended(1, run.Stopped, 0), a.ended(1, run.Completed, 0)}, "completed stopped finished"},
+		{"a session with a waiting run is not deleted", []entry{a.accepted(), a.deleted()}, "pending - pending"},
+		{"a session that ended is", []entry{a.queued(1), a.ended(1, run.Failed, 0), a.deleted()}, "- - -"},
+		{"a last word that cannot be read is a failure", []entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject, Body: []byte(`{"v":1,"stat`)}}, "failed - failed"},
+		{"a last word without a status is one too", []entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject, Body: []byte(`{"v":1,"status":"running"}`)}}, "failed - failed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFold(nil)
+			for i, e := range tt.records {
+				f.apply(message(i+1, e))
+				agree(t, f)
+			}
+			got := []string{"-", "-", "-"}
+			for i, id := range []string{"run_1", "run_2"} {
+				if r := f.runs[identOf(runPrefix, id)]; r != nil {
+					got[i] = string(r.shown())
+				}
+			}
+			if s := f.sessions[identOf(sessionPrefix, "ses_a")]; s != nil {
+				got[2] = string(s.view().Status)
+			}
+			if s := strings.Join(got, " "); s != tt.want {
+				t.Errorf("got %q, want %q", s, tt.want)
+			}
+		})
+	}
+}
+
+// Decision 0004: the lane of a run that waits may be served by nobody any more.
+func TestAWaitingAttemptMovesToAnotherLane(t *testing.T) {
+	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
+	other := a.queued(1)
+	other.Subject = subject.Queued(a.part, "procedural.x.other", a.spec.ID, 1)
+	f := folded(t, []entry{a.accepted(), a.queued(1), other})
+	agree(t, f)
+	if got := f.runs[identOf(runPrefix, a.spec.ID)].live.snap; got.Lane != "procedural.x.other" || got.QueuedSeq != 3 || got.Attempt != 1 || got.Key != a.key(1) {
+		t.Errorf("the attempt did not move: %+v", got)
+	}
+	begun := []entry{a.queued(1), a.claimed(1)}
+	if got, want := draw(folded(t, append(begun, other))), draw(folded(t, begun)); got != want {
+		t.Errorf("a begun attempt moved\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAKeyIsNeededToEndARunThatWasNeverQueued(t *testing.T) {
+	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
+	f := newFold(func(id string, attempt int) string { return "right" })
+	f.apply(message(1, a.accepted()))
+	f.apply(message(2, a.claimed(1)))
+	if r := f.runs[identOf(runPrefix, a.spec.ID)]; r.live.snap.Claim != nil {
+		t.Error("a made-up key claims a waiting run")
+	}
+	f.apply(message(3, entry{Subject: subject.Claimed(a.part, a.spec.ID, "right"), Body: a.claimed(1).Body}))
+	if r := f.runs[identOf(runPrefix, a.spec.ID)]; r.live.snap.Claim == nil {
+		t.Error("the right key does not")
+	}
+}
+
+func TestUnknownAndNewerRecords(t *testing.T) {
+	f := newFold(nil)
+	f.apply(Record{Seq: 1, Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)})
+	if f.stats.Unknown != 1 || f.newer != 0 {
+		t.Errorf("an unknown kind: %+v, newer %d", f.stats, f.newer)
+	}
+	a := newActor(t, "run_1", "ses_a", "x")
+	e := a.queued(1)
+	f.apply(Record{Seq: 2, Subject: e.Subject, Body: []byte(strings.Replace(string(e.Body), `"v":1`, `"v":2`, 1))})
+	if f.newer != 2 || len(f.runs) != 0 {
+		t.Errorf("a newer version: newer %d, %d runs", f.newer, len(f.runs))
+	}
+	for i, raw := range []string{``, `[]`, `{"v"`, `{"v":`, `{"v":1,`, `{"a":"\"`, `{"demands":[1]}`, `{"a":[}`, `nonsense`} {
+		f.apply(Record{Seq: uint64(10 + i), Subject: e.Subject, Body: []byte(raw)})
+	}
+	agree(t, f)
+}
+
+func TestSpecKeepsWhatWasSent(t *testing.T) {
+	a := newActor(t, run.NewID(), "ses_own-id", "x")
+	a.spec.Demands = run.Demands{Hostname: `h"\`, Tags: []string{"a", "b"}}
+	a.spec.Parent, a.spec.ProjectDir, a.spec.Owner = "ses_p", `/a "b"/ä`, "hash"
+	a.spec.Parameters = json.RawMessage(`{"z":12345678901234567890.10,"a":[{"b":"]}\\"}],"é":"\u00e9"}`)
+	f := folded(t, []entry{a.queued(1)})
+	got := string(must(json.Marshal(f.runs[identOf(runPrefix, a.spec.ID)].live.snap.Spec)))
+	if want := string(must(json.Marshal(a.spec))); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestEligible(t *testing.T) {
+	a, b, c := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x"), newActor(t, "run_3", "ses_a", "x")
+	j := joined(nil, Config{})
+	seq := 0
+	step := func(want string, e entry) {
+		t.Helper()
+		seq++
+		j.apply(message(seq, e))
+		var got []string
+		for _, a := range j.Eligible() {
+			got = append(got, a.Spec.ID)
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("after record %d %q are eligible, want %q", seq, s, want)
+		}
+	}
+	step("", a.queued(1))
+	step("", b.accepted())
+	step("", c.accepted())
+	step("", a.claimed(1))
+	step("run_2", a.ended(1, run.Failed, 0))
+	step("", b.queued(1))
+	step("", c.ended(1, run.Stopped, 0))
+	step("", b.ended(1, run.Completed, 0))
+	if n, m, e := j.Counts(); n != 0 || m != 0 || e != 3 {
+		t.Error(n, m, e)
+	}
+}
+
+func TestForget(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var histories [][]entry
+		for range 6 {
+			histories = append(histories, history(t, rng, run.NewSessionID()))
+		}
+		records := interleave(rng, histories)
+		f := folded(t, records)
+		cut := uint64(len(records)) + 1
+		if f.head != nil {
+			cut = f.head.first
+		}
+		f.forget(cut)
+		agree(t, f)
+		anew := newFold(nil) // who begins with the truncated stream
+		for i, e := range records {
+			if i+1 >= int(cut) {
+				anew.apply(message(i+1, e))
+			}
+		}
+		for id, r := range anew.runs {
+			if o := f.runs[id]; o == nil || o.shown() != r.shown() || o.begun != r.begun {
+				t.Fatalf("seed %d: after truncation run %s is %s, begun %t; o %v cut %d", seed, r.runID(), r.shown(), r.begun, o, cut)
+			}
+		}
+		if len(anew.runs) != len(f.runs) {
+			t.Fatalf("seed %d: %d runs, want %d", seed, len(f.runs), len(anew.runs))
+		}
+	}
+}
+
+// plain is the three records of each of many runs.
+func plain(t testing.TB, runs int) (records []Record) {
+	a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
+	for range runs {
+		new := strings.NewReplacer(a.spec.ID, run.NewID(), a.spec.SessionID, run.NewSessionID())
+		for _, e := range []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)} {
+			m := message(len(records)+1, entry{Subject: new.Replace(e.Subject), Body: []byte(new.Replace(string(e.Body)))})
+			records = append(records, m)
+		}
+	}
+	return records
+}
+
+// raced tells whether this is a build with -race, which makes the fold some thirty times slower.
+func raced() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+}
+
+func TestMemoryOfEndedRuns(t *testing.T) {
+	runs := 100_000
+	if raced() {
+		runs = 15_000
+	}
+	f := newFold(nil)
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	seq := 0
+	for range runs / 1000 {
+		for _, m := range plain(t, 1000) {
+			seq++
+			m.Seq = uint64(seq)
+			f.apply(m)
+		}
+	}
+	per := float64(heap()-before) / float64(runs)
+	t.Logf("%.0f bytes for an ended run with its session", per)
+	if f.ended != runs || per > 700 {
+		t.Errorf("%d ended runs, %.0f bytes each; want at most 700", f.ended, per)
+	}
+	runtime.KeepAlive(f)
+}
+
+func BenchmarkApply(b *testing.B) {
+	records := plain(b, 10_000)
+	var f *fold
+	i := len(records)
+	for b.Loop() {
+		if i == len(records) {
+			f, i = newFold(nil), 0
+		}
+		f.apply(records[i])
+		i++
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
+// A worker's clock may be wrong by years; how long history is kept does not depend on it.
+func TestAWorkersClockDoesNotShortenHistory(t *testing.T) {
+	a := newActor(t, "run_1", "ses_a", "x")
+	wrong := a.ended(1, run.Completed, 0)
+	wrong.Body = body(t, run.Ended{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, Status: run.Completed, At: began.AddDate(-10, 0, 0)})
+	j := joined(nil, Config{})
+	for i, e := range []entry{a.queued(1), a.claimed(1), wrong} {
+		j.apply(message(i+1, e))
+	}
+	if got := j.Prunable(100, began.Add(-time.Hour), began.Add(time.Hour)); got != 1 {
+		t.Errorf("a fresh run may be truncated: up to %d", got)
+	}
+	if got := j.Prunable(100, began.Add(time.Hour), began.Add(time.Hour)); got != 4 {
+		t.Errorf("an old run may not: up to %d", got)
+	}
+}

@@ -1,0 +1,137 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ao/nats/stream"
+)
+
+// lookEvery is how often a Follower looks whether history was truncated that it had not read.
+const lookEvery = 10 * time.Second
+
+// Follower keeps a fold up with the history that NATS holds, and knows how far that can be relied on.
+type Follower struct {
+	source Source
+	log    *slog.Logger
+	p      *Projection
+	shelf  shelf
+
+	anew      atomic.Uint64 // how often a replaced history was read anew
+	goal      atomic.Uint64 // the last record when the reading began
+	lookEvery time.Duration
+	doubted   atomic.Pointer[time.Time] // since when what was read seems to be lost
+	probing   atomic.Bool               // somebody asks whether the tail was purged
+}
+
+// Run follows the stream until ctx ends, from a snapshot where there is one of it. It goes on by itself after any trouble with
+// NATS, and begins anew where the stream is not the one that was read.
+func (w *Follower) Run(ctx context.Context) error {
+	w.shelf.open(ctx)
+	defer w.shelf.last()
+	last := w.shelf.restore(ctx)
+	for {
+		if err := w.read(ctx, last); !errors.Is(err, stream.ErrRewound) {
+			return err
+		}
+		w.log.Error("NATS lost records or got older ones back; reading the history anew", "seq", w.p.Seq())
+		last = Record{}
+		w.reset()
+		w.shelf.drop(stream.ErrRewound)
+		w.shelf.open(ctx) // perhaps it is another stream
+	}
+}
+
+func (w *Follower) read(ctx context.Context, last Record) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	wg.Go(func() {
+		if err := w.watch(ctx); errors.Is(err, stream.ErrRewound) {
+			cancel(err)
+		}
+	})
+	wg.Go(func() { w.shelf.keep(ctx) })
+	err := w.source.FollowRuns(ctx, last, w.doubt, func(r Record) error {
+		w.p.apply(r)
+		return nil
+	})
+	if errors.Is(context.Cause(ctx), stream.ErrRewound) {
+		return stream.ErrRewound
+	}
+	return err
+}
+
+// reset has all begin anew: what was read is not what NATS holds.
+func (w *Follower) reset() {
+	w.p.live.Store(false) // first: nobody is to rely on what follows
+	w.anew.Add(1)
+	w.doubted.Store(nil)
+	w.p.renew()
+}
+
+// watch waits until the fold has reached what the stream held at the beginning; from then on it looks whether it misses
+// anything. It ends with ctx, or with ErrRewound.
+func (w *Follower) watch(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if state, err := w.source.State(ctx); err == nil {
+			w.goal.Store(state.Last)
+			if w.Await(ctx, state.Last) == nil {
+				break
+			}
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	for first := uint64(0); ctx.Err() == nil; {
+		now, err := w.missed(ctx, first)
+		switch {
+		case errors.Is(err, stream.ErrRewound):
+			return err
+		case err != nil: // NATS is away
+			pause(ctx, 100*time.Millisecond)
+			continue
+		}
+		if first = now; !w.p.live.Swap(true) {
+			w.p.wake(Certain)
+		}
+		pause(ctx, w.lookEvery)
+	}
+	return ctx.Err()
+}
+
+// missed forgets what was truncated since the stream began with the given sequence, and tells where it begins now. History goes
+// while it is read, and a consumer that comes to the gap counts on as if nothing was there: a run of which only the end was not
+// read yet stays open here for ever. But nobody truncates past an open run, so once all is read that was there when it was
+// truncated, one that begins before the stream does has ended unseen: ErrRewound. What ended is only forgotten.
+func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {
+	state, err := w.source.State(ctx)
+	if err != nil {
+		return first, err
+	}
+	if err := w.Await(ctx, state.Last); err != nil {
+		return first, err
+	}
+	switch {
+	case state.First <= first:
+		return first, nil
+	case w.p.truncated(state.First):
+		return first, stream.ErrRewound
+	}
+	return state.First, nil
+}
+
+// doubt notes that what was read seems to be lost, or that it is not.
+func (w *Follower) doubt(is bool) {
+	if !is {
+		w.doubted.Store(nil)
+		w.p.wake(Certain)
+		return
+	}
+	now := time.Now()
+	w.doubted.Store(&now)
+}

@@ -1,0 +1,216 @@
+package projection
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// of gives a record another version.
+func of(version int, e entry) entry {
+	e.Body = []byte(strings.Replace(string(e.Body), `"v":1`, fmt.Sprintf(`"v":%d`, version), 1))
+	return e
+}
+
+// allowing has an attempt allow records up to a version.
+func allowing(version int, e entry) entry {
+	e.Body = []byte(strings.Replace(string(e.Body), `"v":1`, fmt.Sprintf(`"v":1,"record_version":%d`, version), 1))
+	return e
+}
+
+// A record of a kind that workers write counts for nothing without the current attempt's key, whatever it holds; with the key one above
+// the attempt's version is a failed end; one that the attempt allows, and this program does not know, makes it not ready.
+func TestVersionsOfWorkersRecords(t *testing.T) {
+	const none = run.Status("")
+	for _, tt := range []struct {
+		name    string
+		records func(a *actor) []entry
+		version int // of the program
+		newer   bool
+		want    run.Status
+	}{
+		{"no run at all", func(a *actor) []entry { return []entry{of(99, a.ended(1, run.Completed, 0)), of(2, a.claimed(1))} }, 1, false, none},
+		{"another attempt's key", func(a *actor) []entry {
+			return []entry{a.queued(1), of(99, a.claimed(2)), of(99, a.ended(2, run.Completed, 0))}
+		}, 1, false, run.Pending},
+		{"after the end", func(a *actor) []entry {
+			return []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0), of(99, a.bound(1, "m"))}
+		}, 1, false, run.Completed},
+		{"a claim", func(a *actor) []entry { return []entry{a.queued(1), of(2, a.claimed(1))} }, 1, false, run.Failed},
+		{"a claim, and then its end", func(a *actor) []entry {
+			return []entry{a.queued(1), of(2, a.claimed(1)), of(2, a.ended(1, run.Completed, 0))}
+		}, 1, false, run.Failed},
+		{"a binding", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.bound(1, "m"))} }, 1, false, run.Failed},
+		{"an offer", func(a *actor) []entry {
+			a.contract()
+			return []entry{a.queued(1), a.claimed(1), of(2, a.offered(1))}
+		}, 1, false, run.Failed},
+		{"an end", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))} }, 1, false, run.Failed},
+		{"an end, for a newer program", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))} }, 2, false, run.Failed},
+		{"an end that is allowed", func(a *actor) []entry {
+			return []entry{allowing(2, a.queued(1)), of(2, a.claimed(1)), of(2, a.ended(1, run.Completed, 0))}
+		}, 2, false, run.Completed},
+		{"one above that", func(a *actor) []entry {
+			return []entry{allowing(2, a.queued(1)), of(2, a.claimed(1)), of(3, a.ended(1, run.Completed, 0))}
+		}, 2, false, run.Failed},
+		{"one that is allowed, and not known", func(a *actor) []entry { return []entry{allowing(2, a.queued(1)), of(2, a.claimed(1))} }, 1, true, run.Pending},
+		{"a run never queued", func(a *actor) []entry { return []entry{a.accepted(), of(2, a.claimed(1))} }, 2, false, run.Failed},
+		{"queued twice, with two bounds", func(a *actor) []entry {
+			moved := a.queued(1)
+			moved.Subject = subject.Queued(a.part, "procedural.p._", a.spec.ID, 1)
+			return []entry{allowing(2, a.queued(1)), moved, of(2, a.claimed(1)), of(2, a.ended(1, run.Completed, 0))}
+		}, 2, false, run.Completed},
+		{"another attempt is left", func(a *actor) []entry {
+			a.spec.Attempts = 2
+			return []entry{allowing(2, a.queued(1)), a.claimed(1), of(3, a.ended(1, run.Completed, 0)), of(3, a.ended(1, run.Failed, 0)), a.queued(2), a.claimed(2)}
+		}, 2, false, run.Claimed},
+		{"which is bound anew", func(a *actor) []entry {
+			a.spec.Attempts = 2
+			return []entry{allowing(2, a.queued(1)), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), of(2, a.claimed(2))}
+		}, 2, false, run.Failed},
+		{"a coordinator's", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.stopping())} }, 1, true, run.Stopping},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newActor(t, run.NewID(), run.NewSessionID(), "x")
+			f := blank()
+			f.version = tt.version
+			for i, e := range tt.records(&a) {
+				f.apply(message(i+1, e))
+				agree(t, f)
+			}
+			got := none
+			if r := f.runs[identOf(runPrefix, a.spec.ID)]; r != nil {
+				got = r.base()
+			}
+			if got != tt.want || (f.newer != 0) != tt.newer {
+				t.Errorf("the run is %q, newer is record %d, want %q, %t", got, f.newer, tt.want, tt.newer)
+			}
+		})
+	}
+}
+
+// versioned gives some records of histories other versions, and some attempts other bounds, up to most.
+func versioned(rng *rand.Rand, records []entry, most int) []entry {
+	for i, e := range records {
+		switch rec, _ := subject.Parse(e.Subject); {
+		case rec.Kind == subject.QueuedKind && rng.IntN(2) == 0 && most > 1:
+			records[i] = allowing(most, e)
+		case rec.Kind.Keyed() && rng.IntN(6) == 0:
+			records[i] = of(1+rng.IntN(3), e)
+		}
+	}
+	return records
+}
+
+// Programs of different versions make the same of all records, and so does who begins with a snapshot, as long as coordinators write
+// what all of them read: whatever workers write.
+func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 77))
+		records := versioned(rng, interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(3)))), 1)
+		older, newer := blank(), blank()
+		newer.version = 2
+		cut := rng.IntN(len(records))
+		for i, e := range records {
+			older.apply(message(i+1, e))
+			newer.apply(message(i+1, e))
+			if i == cut {
+				f, err := load(snap(t, over(newer), func() {}), "RUNS then", keyOf)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := whole(f), whole(newer); got != want {
+					t.Fatalf("seed %d: after a snapshot\n%s", seed, differ(got, want))
+				}
+				f.checked, f.version = marked, 2
+				newer = f
+			}
+		}
+		if agree(t, older); older.newer != 0 || newer.newer != 0 {
+			t.Fatalf("seed %d: records %d and %d count as a newer version's", seed, older.newer, newer.newer)
+		}
+		if got, want := whole(newer), whole(older); got != want {
+			t.Fatalf("seed %d: the newer one\n%s", seed, differ(got, want))
+		}
+	}
+}
+
+// A snapshot knows what the attempts under way allow.
+func TestASnapshotKnowsTheBounds(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 78))
+		records := versioned(rng, interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(3)))), 2)
+		f := blank()
+		f.version = 2
+		for i, e := range records {
+			f.apply(message(i+1, e))
+			if rng.IntN(10) > 0 {
+				continue
+			}
+			g, err := load(snap(t, over(f), func() {}), "RUNS then", keyOf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := whole(g), whole(f); got != want {
+				t.Fatalf("seed %d: record %d\n%s", seed, i+1, differ(got, want))
+			}
+			g.checked, g.version = marked, 2
+			f = g
+		}
+		if agree(t, f); f.newer != 0 {
+			t.Fatalf("seed %d: record %d counts as a newer version's", seed, f.newer)
+		}
+	}
+}
+
+// What readers are told of a run that ended by such a record: one error, everywhere, and nothing of what the record holds.
+func TestReadersOfAnEndAboveTheBound(t *testing.T) {
+	for name, records := range map[string]func(a actor) []entry{
+		"claimed": func(a actor) []entry { return []entry{a.queued(1), of(2, a.claimed(1))} },
+		"bound":   func(a actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.bound(1, "m"))} },
+		"ended":   func(a actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Completed, 0))} },
+		"failed":  func(a actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.ended(1, run.Failed, 0))} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := natstest.Bus(t)
+			j := begin(t, b, "")
+			w := &bench{j.Journal, t, b, b.Emitter()}
+			a := w.actor(run.NewSessionID())
+			var last uint64
+			for _, e := range records(a) {
+				last = w.write(e)
+			}
+			if err := w.Await(t.Context(), last); err != nil {
+				t.Fatal(err)
+			}
+			r, err := j.Get(t.Context(), a.spec.ID)
+			if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != CodeOverstep || r.EndedAt == nil {
+				t.Fatalf("got %+v, %v", r, err)
+			}
+			if res, _, err := j.Result(t.Context(), a.spec.ID); err == nil {
+				t.Errorf("its result is %+v", res)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var told []string
+			err = j.Stream(ctx, a.spec.SessionID, Before(1), func(i Item) error {
+				if told = append(told, i.Event); i.Event == ItemRunFailed {
+					cancel()
+				}
+				return nil
+			})
+			if ctx.Err() == nil || told[len(told)-1] != ItemRunFailed {
+				t.Errorf("a live reader is told %v, %v", told, err)
+			}
+			if err := j.Ready(); err != nil {
+				t.Errorf("not ready: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package projection
+
+import (
+	"testing"
+	"time"
+
+	"ao/shared/run"
+)
+
+// A queued record that comes when its attempt waits no longer holds the claim that refuses it, until it is purged; for who begins with
+// a snapshot, too.
+func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
+	a := newActor(t, "run_1", "ses_a", "x")
+	a.spec.Attempts = 2
+	queued, claimed, failed, done := a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(1, run.Completed, 0)
+	late := a.elsewhere(1, "procedural.x.other")
+	for name, tt := range map[string]struct {
+		records []entry
+		late    uint64 // its sequence; 0: none is
+	}{
+		"the run has ended":            {[]entry{queued, claimed, done, late}, 4},
+		"the attempt is begun":         {[]entry{queued, claimed, late, done}, 3},
+		"the attempt is over":          {[]entry{queued, claimed, failed, late, a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)}, 4},
+		"another attempt waits":        {[]entry{queued, claimed, failed, a.queued(2), late, a.claimed(2), a.ended(2, run.Failed, 0)}, 5},
+		"the attempt moves in time":    {[]entry{queued, late, claimed, done}, 0},
+		"its session is deleted, then": {[]entry{queued, claimed, done, late, a.deleted()}, 4},
+		"it was cancelled":             {[]entry{a.accepted(), a.claimedBy(1, ""), a.ended(1, run.Stopped, 0), late}, 4},
+		"it moved, and again too late": {[]entry{queued, late, a.claimed(1), a.elsewhere(1, "procedural.x.third"), done}, 4},
+	} {
+		j := joined(nil, Config{Key: keyOf})
+		for i, e := range tt.records {
+			j.apply(message(i+1, e))
+		}
+		f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all := uint64(len(tt.records) + 1)
+		for _, j := range []*Journal{j, over(f)} {
+			cut := func() uint64 { return j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)) }
+			known := j.Late()
+			if tt.late == 0 {
+				if len(known) > 0 || cut() != all {
+					t.Errorf("%s: late are %v, history may go up to %d", name, known, cut())
+				}
+				continue
+			}
+			if len(known) != 1 || known[0].Seq != tt.late || known[0].Subject != tt.records[tt.late-1].Subject || cut() != 1 {
+				t.Errorf("%s: late are %v, history may go up to %d", name, known, cut())
+				continue
+			}
+			j.Purged(Late{Seq: tt.late, Subject: "of a history that was replaced"})
+			if len(j.Late()) != 1 {
+				t.Errorf("%s: another record was purged, and this one is held for gone", name)
+			}
+			if j.Purged(known[0]); len(j.Late()) != 0 || cut() != all {
+				t.Errorf("%s: when it is purged, late are %v, history may go up to %d", name, j.Late(), cut())
+			}
+		}
+	}
+}

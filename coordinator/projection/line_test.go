@@ -1,0 +1,144 @@
+package projection
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"ao/shared/run"
+)
+
+// standing is who stands in which line, in order; the lines of runs that are not queued are left out, for a snapshot does not keep
+// when an attempt failed.
+func standing(f *fold) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(f.lines.lanes)) {
+		if f.lines.lanes[name].n > 0 {
+			all = append(all, fmt.Sprint("lane ", name, f.lines.lanes[name].in()))
+		}
+	}
+	return append(all, fmt.Sprint("underway ", f.lines.underway.in()))
+}
+
+// in are the runs in a line, by the sequences of their first records.
+func (l *line) in() (all []uint64) {
+	for r := l.first; r != nil; r = r.live.behind {
+		all = append(all, r.first)
+	}
+	return all
+}
+
+// lined checks that every run that has not ended stands in the line that it belongs in, and nowhere else.
+func lined(t *testing.T, f *fold) {
+	t.Helper()
+	n := 0
+	for name, l := range f.lines.lanes {
+		if l.lane != name {
+			t.Fatalf("the line of %q calls itself %q", name, l.lane)
+		}
+	}
+	for _, l := range slices.Concat(slices.Collect(maps.Values(f.lines.lanes)), []*line{&f.lines.apart, &f.lines.underway}) {
+		var before *row
+		length := 0
+		for r := l.first; r != nil; before, r = r, r.live.behind {
+			a := r.live.snap
+			lane := a.Lane
+			if a.Claim != nil {
+				lane = ""
+			}
+			if r.live.in != l || r.live.before != before || lane != l.lane || (a.Claim != nil) != (l == &f.lines.underway) {
+				t.Fatalf("run %s (lane %q, claimed %t) stands in line %q", r.runID(), a.Lane, a.Claim != nil, l.lane)
+			}
+			length++
+		}
+		if l.last != before || l.n != length {
+			t.Fatalf("line %q says that it has %d runs, it has %d", l.lane, l.n, length)
+		}
+		n += length
+	}
+	if n != f.waiting+f.begun {
+		t.Fatalf("%d runs stand in lines, %d have not ended", n, f.waiting+f.begun)
+	}
+}
+
+// TestLines: what waits where, since when, and how many are before it, as somebody asks who wants to know why nothing moves.
+func TestLines(t *testing.T) {
+	j := joined(nil, Config{Key: keyOf})
+	j.live.Store(true)
+	at := time.Unix(1000, 0).UTC()
+	seq := 0
+	put := func(e entry) {
+		seq++
+		m := message(seq, e)
+		m.Time = at.Add(time.Duration(seq) * time.Second)
+		j.apply(m)
+	}
+	one, two, three := newActor(t, run.NewID(), "ses_1", "a"), newActor(t, run.NewID(), "ses_2", "a"), newActor(t, run.NewID(), "ses_3", "a")
+	two.spec.Attempts = 2
+	put(one.accepted())
+	put(two.queued(1))
+	put(three.queued(1))
+	want := func(lanes []Line, apart Line) {
+		t.Helper()
+		gotLanes, gotApart := j.Lines()
+		if !slices.Equal(gotLanes, lanes) || gotApart != apart {
+			t.Errorf("got %+v and apart %+v\nwant %+v and %+v", gotLanes, gotApart, lanes, apart)
+		}
+	}
+	want([]Line{{"procedural._._", 2, two.spec.ID, at.Add(2 * time.Second)}}, Line{"", 1, one.spec.ID, at.Add(time.Second)})
+	if n, since, ok := j.Ahead(three.spec.ID); n != 1 || !since.Equal(at.Add(3*time.Second)) || !ok {
+		t.Errorf("before the third: %d %v %t", n, since, ok)
+	}
+	if _, _, ok := j.Ahead(one.spec.ID); ok {
+		t.Error("what is not queued stands in a lane")
+	}
+	put(two.claimed(1))
+	put(two.ended(1, run.Failed, 0)) // another attempt follows
+	want([]Line{{"procedural._._", 1, three.spec.ID, at.Add(3 * time.Second)}}, Line{"", 2, one.spec.ID, at.Add(time.Second)})
+	put(three.claimed(1))
+	put(three.ended(1, run.Completed, 0))
+	put(two.queued(2))
+	put(one.queued(1))
+	want([]Line{{"procedural._._", 2, two.spec.ID, at.Add(8 * time.Second)}}, Line{})
+	if got := j.Totals(); got != (Totals{Accepted: 3, Retried: 1, Completed: 1}) {
+		t.Errorf("totals %+v", got)
+	}
+}
+
+// TestLanesThatNothingWaitsInAreForgotten: demands come and go; a coordinator that reads a long history does not keep a line for each.
+func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
+	f := newFold(nil)
+	for n := range 3 * maxLines {
+		f.lines.lane(fmt.Sprint("procedural.p.", n))
+	}
+	if len(f.lines.lanes) > maxLines {
+		t.Errorf("%d lines are kept", len(f.lines.lanes))
+	}
+}
+
+// TestASnapshotKeepsSinceWhenRunsAreUnderWay: after a restart an attempt did not take as long as its run has waited before.
+func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
+	var took time.Duration
+	j := joined(nil, Config{Key: keyOf})
+	a := newActor(t, run.NewID(), "ses_1", "a")
+	a.spec.CreatedAt = began.Add(-time.Hour)
+	at := func(j *Journal, seq int, e entry) {
+		m := message(seq, e)
+		m.Time = began.Add(time.Duration(seq-2) * time.Second)
+		j.apply(m)
+	}
+	at(j, 1, a.queued(1))
+	at(j, 2, a.claimedBy(1, "rnr_1"))
+	f, err := load(snap(t, j, func() {}), "RUNS then", keyOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j = joined(nil, Config{Key: keyOf, Measure: func(s Step) { took = s.Took }})
+	j.fold = f
+	j.live.Store(true)
+	at(j, 3, a.ended(1, run.Completed, 0))
+	if took != time.Second {
+		t.Errorf("it took %v, want 1s", took)
+	}
+}

@@ -1,0 +1,336 @@
+package projection
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"sort"
+	"time"
+
+	"ao/shared/run"
+)
+
+// errDamaged says that a snapshot is not what was written.
+var errDamaged = errors.New("it is damaged")
+
+// load makes a fold of a snapshot.
+func load(raw []byte, identity string, key func(string, int) string) (*fold, error) {
+	d := &decoder{raw: raw}
+	if string(d.next(uint64(len(snapshotMagic)))) != snapshotMagic {
+		return nil, errDamaged
+	}
+	if v := d.u(); d.bad || v != snapshotVersion {
+		return nil, fmt.Errorf("its version is %d, this program's %d", v, snapshotVersion)
+	}
+	if len(raw) < d.at+4 || crc32.Checksum(raw[:len(raw)-4], castagnoli) != binary.LittleEndian.Uint32(raw[len(raw)-4:]) {
+		return nil, errDamaged
+	}
+	d.raw = raw[:len(raw)-4]
+	if of := d.text(); of != identity {
+		return nil, errors.New("it is of another stream")
+	}
+	f := newFold(key)
+	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}, promised: map[ident][]uint64{}}
+	for d.kind() {
+		switch d.entry {
+		case entrySession:
+			l.session()
+		case entryRow:
+			l.row()
+		case entryTrailer:
+			l.trailer()
+		default:
+			d.bad = true
+		}
+	}
+	if d.bad || d.entry != entryTrailer || d.at != len(d.raw) {
+		return nil, errDamaged
+	}
+	if err := l.join(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return f, nil
+}
+
+// decoder reads what an encoder wrote. What cannot be so makes it bad; then everything is zero.
+type decoder struct {
+	raw           []byte
+	at            int
+	bad           bool
+	entry         byte
+	names         []string
+	first, before uint64
+	created, last int64
+}
+
+// kind reads what comes next; false: nothing does.
+func (d *decoder) kind() bool {
+	if d.bad || d.entry == entryTrailer || d.at >= len(d.raw) {
+		return false
+	}
+	d.entry = d.byte()
+	return true
+}
+
+func (d *decoder) next(n uint64) []byte {
+	if d.bad || n > uint64(len(d.raw)-d.at) {
+		d.bad = true
+		return nil
+	}
+	b := d.raw[d.at : d.at+int(n)]
+	d.at += int(n)
+	return b
+}
+
+func (d *decoder) byte() byte {
+	if b := d.next(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (d *decoder) u() uint64 {
+	if d.bad {
+		return 0
+	}
+	v, n := binary.Uvarint(d.raw[d.at:])
+	if n <= 0 {
+		d.bad = true
+		return 0
+	}
+	d.at += n
+	return v
+}
+
+func (d *decoder) i() int64 {
+	v := d.u()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+func (d *decoder) opt(near int64) int64 {
+	v := d.u()
+	if v == 0 {
+		return 0
+	}
+	v--
+	return near + (int64(v>>1) ^ -int64(v&1))
+}
+
+func (d *decoder) text() string { return string(d.next(d.u())) }
+
+func (d *decoder) id() (i ident) {
+	if i.odd = d.text(); i.odd == "" {
+		copy(i.made[:], d.next(uint64(len(i.made))))
+	}
+	return i
+}
+
+func (d *decoder) instant(near int64) time.Time {
+	if ns := d.opt(near); ns != 0 {
+		return moment(ns)
+	}
+	return time.Time{}
+}
+
+func (d *decoder) firsts(near uint64) (all []uint64) {
+	n := d.u()
+	if n > uint64(len(d.raw)-d.at) { // each takes a byte at least
+		d.bad = true
+		return nil
+	}
+	for range n {
+		all = append(all, near+uint64(d.i()))
+	}
+	return all
+}
+
+// loading is a fold that is being read. What names another is joined when all is there.
+type loading struct {
+	*decoder
+	f         *fold
+	lastEnded []uint64 // of each session
+	sessions  []uint64 // of each row
+	turns     []uint64 // likewise: the parent's turn that tells of it
+	owed      map[*session][]uint64
+	told      map[*row][]uint64
+	promised  map[ident][]uint64
+}
+
+// name is a text that came before or comes now.
+func (l *loading) name() string {
+	n := l.u()
+	if n == 0 {
+		s := l.f.scan.name(l.next(l.u()))
+		if len(l.names) < maxNames {
+			l.names = append(l.names, s)
+		}
+		return s
+	}
+	if n > uint64(len(l.names)) {
+		l.bad = true
+		return ""
+	}
+	return l.names[n-1]
+}
+
+func (l *loading) session() {
+	flags := l.byte()
+	l.before += uint64(l.i())
+	s := &session{first: l.before}
+	var lastEnded uint64
+	if flags&flagGone == 0 {
+		s.id = l.id()
+		s.agent, s.agentType, s.dir = l.name(), l.name(), l.name()
+		if flags&flagParent != 0 {
+			s.parent = l.id().text(sessionPrefix)
+		}
+		l.last += l.i()
+		s.modified = l.last
+		lastEnded = uint64(l.opt(int64(s.first)))
+		l.owed[s] = l.firsts(s.first)
+		if len(l.owed[s]) == 0 {
+			delete(l.owed, s)
+		}
+		if b := (bond{l.text(), l.name(), l.name()}); b != (bond{}) {
+			s.bound = &b
+		}
+		s.misses = int32(l.u())
+		s.runs = 1 // it is there
+	}
+	all := l.f.sorder
+	i := sort.Search(len(all), func(i int) bool { return all[i].first >= s.first })
+	switch {
+	case i == len(all) && s.runs > 0:
+		l.f.sorder, l.lastEnded = append(all, s), append(l.lastEnded, lastEnded)
+	case i < len(all) && all[i].first == s.first:
+		all[i], l.lastEnded[i] = s, lastEnded
+	case s.runs > 0:
+		l.bad = true
+	}
+}
+
+func (l *loading) row() {
+	flags := l.u()
+	l.first += uint64(l.i())
+	r := &row{first: l.first, gone: flags&flagGone != 0}
+	var of, by uint64
+	if !r.gone {
+		of, by = l.body(r, flags)
+		if !r.plausible() {
+			l.bad = true
+			return
+		}
+		if r.live != nil {
+			r.show()
+		}
+	}
+	l.place(r, of, by)
+}
+
+// body reads a row that is not gone, and the first records of its session and of the parent's turn that tells of it.
+func (l *loading) body(r *row, flags uint64) (of, by uint64) {
+	near := int64(r.first)
+	r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
+	r.suppressed = flags&flagSuppressed != 0
+	r.id = l.id()
+	of = r.first - uint64(l.i())
+	r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
+	if flags&flagParent != 0 {
+		r.parent = l.id().text(sessionPrefix)
+	}
+	r.whole, r.claim, r.end = uint64(near+l.i()), uint64(l.opt(near)), uint64(l.opt(near))
+	r.events = l.u()
+	l.created += l.i()
+	r.created = l.created
+	r.claimed, r.started, r.ended = l.opt(r.created), l.opt(r.created), l.opt(r.created)
+	by = uint64(l.opt(near))
+	r.timeout, r.attempt, r.tellings = int32(l.i()), uint16(l.u()), uint16(l.u())
+	r.status, r.mode, r.hook, r.depth = l.byte(), l.byte(), hookState(l.byte()), l.byte()
+	r.mute, r.proven = l.byte() == 1, l.byte() == 1
+	if flags&flagHook != 0 {
+		l.f.webhooks.of[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
+	}
+	if flags&flagPast != 0 {
+		for n := l.u(); n > 0 && !l.bad; n-- {
+			l.f.past[r] = append(l.f.past[r], past{uint64(near + l.i()), l.byte() == 1})
+		}
+	}
+	if flags&flagLive != 0 {
+		l.live(r)
+	}
+	return of, by
+}
+
+// plausible tells whether a row can be shown: its numbers mean something, and it is live or has ended.
+func (r *row) plausible() bool {
+	return int(r.status) < len(run.Statuses) && int(r.mode) < len(modes) && r.hook <= hookDead && r.base().Final() == (r.live == nil)
+}
+
+// place puts a row where its first record stands. One that was written again later takes the place of what was read before.
+func (l *loading) place(r *row, of, by uint64) {
+	all := l.f.order
+	i := sort.Search(len(all), func(i int) bool { return all[i].first >= r.first })
+	switch {
+	case i == len(all) && !r.gone:
+		l.f.order, l.sessions, l.turns = append(all, r), append(l.sessions, of), append(l.turns, by)
+	case i < len(all) && all[i].first == r.first:
+		delete(l.f.webhooks.of, all[i])
+		delete(l.f.past, all[i])
+		delete(l.told, all[i])
+		all[i], l.sessions[i], l.turns[i] = r, of, by
+	case !r.gone:
+		l.bad = true
+	}
+}
+
+func (l *loading) live(r *row) {
+	raw := slices.Clone(l.next(l.u())) // the parameters stay parts of it
+	q, err := run.DecodeQueued(raw, l.f.scan.name)
+	if l.bad = l.bad || err != nil || q.ID == ""; l.bad {
+		return
+	}
+	a := &Active{Spec: &q.Spec, FirstSeq: r.first, Attempt: q.Attempt, Key: q.Key, RecordVersion: q.RecordVersion}
+	if claim := l.next(l.u()); len(claim) > 0 {
+		c, err := l.f.scan.claim(claim)
+		l.bad = l.bad || err != nil
+		a.Claim = &c
+	}
+	for _, seq := range []*uint64{&a.QueuedSeq, &a.ClaimSeq, &a.OfferSeq, &a.EndSeq} {
+		*seq = uint64(l.opt(int64(r.first)))
+	}
+	a.Lane, a.Stopping, a.Halt, a.NotBefore = l.name(), l.byte() == 1, Halt{l.u(), l.name()}, l.instant(r.created)
+	r.live = &live{snap: a}
+	if told := l.firsts(r.first); len(told) > 0 {
+		l.told[r] = told
+	}
+	r.live.unlisted = l.byte() == 1
+}
+
+func (l *loading) trailer() {
+	l.f.seq = l.u()
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		id := l.id()
+		l.f.deleted[id] = l.u()
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		id, seq := l.id(), l.u()
+		l.f.debts.promised[id] = promise{seq: seq, session: l.text()}
+		l.promised[id] = l.firsts(seq)
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		id := l.id()
+		l.f.trees.stopped[id] = tree{l.u(), l.id()}
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		l.f.debts.recent = append(l.f.debts.recent, report{l.u(), moment(l.i())})
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		l.f.late.all = append(l.f.late.all, Late{l.u(), l.text(), l.u()})
+	}
+	for n := l.u(); n > 0 && !l.bad; n-- {
+		l.f.prints[l.f.printed%prints] = print{l.u(), l.i(), uint32(l.u())}
+		l.f.printed++
+	}
+}

@@ -1,0 +1,89 @@
+package projection
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// offer is the result of an attempt with an output schema, as its worker has it: the last word is a coordinator's,
+// which checks it. One that cannot be read counts, too: its subject is taken, no other will come.
+func (f *fold) offer(ch *Change, r *row, m Record) {
+	if !r.mayOffer() {
+		return
+	}
+	ch.before(r)
+	r.change().OfferSeq = m.Seq
+	r.show()
+	f.offers = append(f.offers, r)
+	ch.Moved = true
+	ch.after(r)
+}
+
+func (r *row) mayOffer() bool {
+	a := r.live.snap
+	return a.Claim != nil && a.Claim.RunnerID != "" && a.OfferSeq == 0 && a.EndSeq == 0 && a.Spec.Contract
+}
+
+// shut is a coordinator's record in an offer's place: none is taken any more. It is the last word, which stands behind
+// it.
+func (f *fold) shut(r *row, m Record) {
+	if r.mayOffer() && f.scan.carries(m.Body) {
+		r.change().EndSeq = m.Seq
+	}
+}
+
+// carries tells whether this is a last word that a coordinator says of itself: that an attempt completed it never does
+// without an offer, and it is never as large as a record may be, which would fail a batch together with others' records.
+func (sc *scanner) carries(word []byte) bool {
+	if len(word) == 0 || len(word) > run.MostWord || !json.Valid(word) {
+		return false
+	}
+	e, err := sc.ended(word)
+	return err == nil && e.RunnerID == "" && (e.Status == run.Failed || e.Status == run.Stopped)
+}
+
+// Carried is that last word, as it is to be written.
+func (x *Reader) Carried(ctx context.Context, a Active) ([]byte, error) {
+	raw, err := x.body(ctx, a.EndSeq)
+	if err != nil {
+		return nil, x.gone(a.Spec.ID, err)
+	}
+	if a.EndSeq == a.ClaimSeq {
+		raw = run.Next(raw)
+	}
+	return raw, nil
+}
+
+// mayComplete tells whether "completed" counts: with an output schema only if a coordinator has checked the result. Whoever has the
+// attempt's key can write a last word, but none but coordinators can make the mark.
+func (f *fold) mayComplete(r *row, mark string) bool {
+	a := r.live.snap
+	return !a.Spec.Contract || f.checked != nil && f.checked(r.runID(), a.Next(), mark)
+}
+
+// errUnchecked is the error of a run that its worker called completed although the result was not checked.
+func errUnchecked() *fault.Fault {
+	return fault.New(fault.Internal, "result_unchecked", "The runner said itself that the run was completed, but a result with an output schema counts only after a coordinator has checked it; it is not shown")
+}
+
+// ErrUnreadable says that what was written is not what it should be, and will never be.
+var ErrUnreadable = errors.New("unreadable")
+
+// Offer is what was offered, with its result also where that was too large for the record. ErrUnreadable: nothing can be made of
+// it. A part that is not kept is NotFound; in a cluster it may come.
+func (x *Reader) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
+	raw, err := x.body(ctx, a.OfferSeq)
+	if err != nil {
+		return e, nil, x.gone(a.Spec.ID, err)
+	}
+	if e, err = run.DecodeEnded(raw); err != nil {
+		return e, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	res, err = x.document(ctx, e)
+	return e, res, x.gone(a.Spec.ID, err)
+}

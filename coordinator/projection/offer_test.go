@@ -1,0 +1,98 @@
+package projection
+
+import (
+	"slices"
+	"testing"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// offering is a run with an output schema that a runner has begun.
+func offering(t testing.TB) (actor, []entry) {
+	a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
+	a.spec.Attempts = 2
+	a.contract()
+	return a, []entry{a.queued(1), a.claimed(1)}
+}
+
+// TestAnOfferIsNotTheEnd: the run goes on as running until a coordinator has said the last word, and that alone counts.
+func TestAnOfferIsNotTheEnd(t *testing.T) {
+	a, records := offering(t)
+	for _, tt := range []struct {
+		name    string
+		more    []entry
+		status  run.Status
+		offered bool
+	}{
+		{"claimed", nil, run.Claimed, false},
+		{"offered", []entry{a.offered(1)}, run.Running, true},
+		{"offered twice, as to a reader", []entry{a.offered(1), a.offered(1)}, run.Running, true},
+		{"offered by a stranger", []entry{a.offered(2)}, run.Claimed, false},
+		{"a stop that crosses the offer", []entry{a.offered(1), a.stopping()}, run.Stopping, true},
+		{"an offer that crosses the stop", []entry{a.stopping(), a.offered(1)}, run.Stopping, true},
+		{"checked", []entry{a.offered(1), a.checked(1, markOf(a.spec.ID, 1))}, run.Completed, false},
+		{"checked after a stop", []entry{a.stopping(), a.offered(1), a.checked(1, markOf(a.spec.ID, 1))}, run.Completed, false},
+		{"refused: the next attempt", []entry{a.offered(1), a.ended(1, run.Failed, 0)}, run.Pending, false},
+		{"refused after a stop: no next attempt", []entry{a.offered(1), a.stopping(), a.ended(1, run.Failed, 0)}, run.Failed, false},
+		{"the worker says it itself", []entry{a.ended(1, run.Completed, 0)}, run.Pending, false},
+		{"with another attempt's mark", []entry{a.checked(1, markOf(a.spec.ID, 2))}, run.Pending, false},
+		{"twice", []entry{a.ended(1, run.Completed, 0), a.queued(2), a.claimed(2), a.checked(2, markOf(a.spec.ID, 1))}, run.Failed, false},
+		{"a failure needs no mark", []entry{a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)}, run.Failed, false},
+		{"a stop needs no mark", []entry{a.stopping(), a.ended(1, run.Stopped, 0)}, run.Stopped, false},
+		{"late", []entry{a.stopping(), a.ended(1, run.Stopped, 0), a.offered(1)}, run.Stopped, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := foldedWith(t, keyOf, slices.Concat(records, tt.more))
+			r := f.runs[identOf(runPrefix, a.spec.ID)]
+			offered := r.live != nil && r.live.snap.OfferSeq != 0
+			if r.shown() != tt.status || offered != tt.offered {
+				t.Errorf("%s, offered %t; want %s, %t", r.shown(), offered, tt.status, tt.offered)
+			}
+			j := over(f)
+			if got := len(j.Offers()); (got == 1) != tt.offered {
+				t.Errorf("%d offers are to be looked at", got)
+			}
+		})
+	}
+}
+
+// TestWhatIsNoOffer: a run without an output schema has none, nor has one that nobody began; what cannot be read is one, as no other
+// will come.
+func TestWhatIsNoOffer(t *testing.T) {
+	a, records := offering(t)
+	plain := newActor(t, run.NewID(), run.NewSessionID(), "agent")
+	broken := a.offered(1)
+	broken.Body = []byte(`{"v":1,"runner_id":`)
+	shut := entry{Subject: subject.Offered(a.part, a.spec.ID, a.key(1)), Body: body(t, run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1, Status: run.Failed, At: began})}
+	for _, tt := range []struct {
+		name    string
+		records []entry
+		want    bool
+	}{
+		{"without a schema", []entry{plain.queued(1), plain.claimed(1), plain.offered(1)}, false},
+		{"before the claim", []entry{records[0], a.offered(1), records[1]}, false},
+		{"a coordinator's own, that shuts the door", append(slices.Clone(records), shut), false},
+		{"unreadable", append(slices.Clone(records), broken), true},
+	} {
+		f := newFold(keyOf)
+		for i, e := range tt.records {
+			f.apply(message(i+1, e))
+		}
+		if got := len(over(f).Offered()) == 1; got != tt.want {
+			t.Errorf("%s: an offer: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestWithoutAJudgeNothingIsChecked: a fold that cannot tell marks takes none.
+func TestWithoutAJudgeNothingIsChecked(t *testing.T) {
+	a, records := offering(t)
+	f := newFold(keyOf)
+	for i, e := range append(records, a.offered(1), a.checked(1, markOf(a.spec.ID, 1))) {
+		f.apply(message(i+1, e))
+	}
+	if r := f.runs[identOf(runPrefix, a.spec.ID)]; r.shown() != run.Pending {
+		t.Errorf("got %s", r.shown())
+	}
+}

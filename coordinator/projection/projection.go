@@ -1,0 +1,88 @@
+// Package projection is the read model: it folds the RUNS stream into runs, sessions and queues, and answers queries and waits.
+// It keeps nothing that could be lost; every coordinator has its own, and all of them say the same.
+package projection
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"ao/shared/run"
+)
+
+// Config is how the read model behaves; its zero value works.
+type Config struct {
+	Log     *slog.Logger                                    // default slog.Default()
+	Observe func(Change)                                    // hears of every record that changed something, in the order of the stream; must not block
+	Due     func(Effect)                                    // hears of what there is to do since all is read that history held; must not block
+	Measure func(Step)                                      // hears of every step that a run goes from then on, in that order; must not block
+	Key     func(run string, attempt int) string            // the attempts' keys: without it any key may end a run that was never queued
+	Checked func(run string, attempt int, mark string) bool // whether the mark is a coordinator's that checked the result of an attempt; without it no run with an output schema completes
+	Version int                                             // the newest version of records that is read, default run.Version
+	Cache   int                                             // bytes of records of runs that ended last, default 8 MiB; negative: none
+	Dir     string                                          // folder of snapshots of the fold; none: every start reads the whole history
+}
+
+// Parts is the read model: all share one projection, and each answers about one subject. Whoever needs one holds that alone, or asks by
+// an interface of its own. Their methods may be called from many goroutines.
+type Parts struct {
+	Projection *Projection // who waits for a record or an end
+	Index      *Index
+	Lives      *Lives
+	Agenda     *Agenda
+	Overlay    *Overlay
+	Reader     *Reader
+	Lists      *Lists
+	Feed       *Feed
+	Follower   *Follower // its Run makes all of them work
+}
+
+// New makes the parts; the Follower's Run makes them work.
+func New(records interface {
+	Log
+	Source
+}, cfg Config) Parts {
+	log := cmp.Or(cfg.Log, slog.Default())
+	p := &Projection{
+		log: log, tell: cfg.Observe, tellDue: cfg.Due, measure: cfg.Measure, bodies: newBodies(cmp.Or(cfg.Cache, 8<<20)), fold: newFold(cfg.Key),
+		waiters: map[ident]chan struct{}{}, starts: starts{more: make(chan struct{})},
+	}
+	p.fold.checked, p.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
+	w := &Follower{source: records, log: log, p: p, lookEvery: lookEvery, shelf: shelf{p: p, source: records, log: log, dir: cfg.Dir}}
+	reader := &Reader{p: p, records: records, fresh: w}
+	lists := &Lists{p: p, fresh: w, reader: reader}
+	return Parts{
+		Projection: p, Index: &Index{p}, Lives: &Lives{p}, Agenda: &Agenda{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
+		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func tell(all []*Active, f func(Active) bool) {
+	for _, a := range all {
+		if !f(*a) {
+			return
+		}
+	}
+}
+
+// Wait waits until a run has ended. When ctx ends before, the run comes as it is, with ctx's error.
+func (x *Reader) Wait(ctx context.Context, id string) (run.Run, error) {
+	if _, err := x.row(ctx, id); err != nil {
+		return run.Run{}, err
+	}
+	if err := x.p.Done(ctx, id); err != nil {
+		r, gone := x.Get(context.WithoutCancel(ctx), id)
+		return r, cmp.Or(gone, err)
+	}
+	return x.Get(ctx, id)
+}

@@ -1,0 +1,344 @@
+package projection
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// life is a projection with a folder that is ended by its stop, and what it said.
+type life struct {
+	*Journal
+	said *spoken
+	stop func()
+}
+
+type spoken struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (s *spoken) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all.Write(b)
+}
+
+func (s *spoken) has(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.all.String(), text)
+}
+
+func begin(t testing.TB, b *bus.Bus, dir string) *life {
+	t.Helper()
+	l := &life{said: &spoken{}}
+	l.Journal = joined(b, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(l.said, nil))})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx) })
+	l.stop = func() { cancel(); wg.Wait() }
+	t.Cleanup(l.stop)
+	natstest.Until(t, "the projection is ready", func() bool { return l.Ready() == nil })
+	return l
+}
+
+func snapshots(t testing.TB, dir string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestARestartReadsOnlyTheRest(t *testing.T) {
+	server, dir := natstest.Server(t), filepath.Join(t.TempDir(), "new")
+	b := natstest.Open(t, server)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j := begin(t, b, dir)
+	w := &bench{j.Journal, t, b, b.Emitter()}
+	ended, open := w.actor(run.NewSessionID()), w.actor(run.NewSessionID())
+	w.Await(t.Context(), w.write(ended.queued(1), ended.claimed(1), ended.ended(1, run.Completed, 0), open.queued(1)))
+	want := j.Stats().Applied
+	j.stop()
+	if all := snapshots(t, dir); len(all) != 1 || want != 4 {
+		t.Fatalf("after %d records there are %q", want, all)
+	}
+	w.write(open.claimed(1))
+	j = begin(t, b, dir)
+	if got := j.Stats(); got.Applied != 1 || !j.said.has("snapshot read") {
+		t.Errorf("it read %+v", got)
+	}
+	if r, err := j.Get(t.Context(), ended.spec.ID); err != nil || r.Status != run.Completed || string(r.Parameters) != string(ended.spec.Parameters) {
+		t.Errorf("the run that ended: %+v %v", r, err)
+	}
+	if _, begun, n := j.Counts(); begun != 1 || n != 1 {
+		t.Errorf("%d begun, %d ended", begun, n)
+	}
+	again := whole(j.fold)
+	j.stop()
+	if got := whole(begin(t, b, t.TempDir()).fold); got != again {
+		t.Errorf("who read it all has\n%s", differ(got, again))
+	}
+	j = begin(t, b, dir)
+	if got := j.Stats(); got.Applied != 0 {
+		t.Errorf("nothing was new, and it read %+v", got)
+	}
+}
+
+// What is wrong with a snapshot is found out, said and mended by reading the whole history.
+func TestAWrongSnapshotIsThrownAway(t *testing.T) {
+	for _, tt := range []struct {
+		name, why string
+		spoil     func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream)
+	}{
+		{"damaged", "damaged", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			raw, err := os.ReadFile(file)
+			if err == nil {
+				raw[len(raw)/2] ^= 4
+				err = os.WriteFile(file, raw, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"too old", "the history begins with", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			w := &bench{nil, t, b, b.Emitter()}
+			a := w.actor(run.NewSessionID())
+			if err := b.Truncate(t.Context(), w.write(a.queued(1), a.claimed(1))); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"of records that NATS lost", "the history ends with", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			forge(t, file, func(f *fold) { f.seq += 100 })
+		}},
+		{"of records that are others now", "another one than it was", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			forge(t, file, func(f *fold) { f.prints[(f.printed-1)%prints].sum++ })
+		}},
+		{"of nothing that is left", "none of its last records", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
+			if err := b.Purge(t.Context(), subject.Runs, subject.AllRuns, 0); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			server, dir := natstest.Server(t), t.TempDir()
+			b := natstest.Open(t, server)
+			if err := b.Setup(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			js, err := jetstream.New(natstest.Conn(t, server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := begin(t, b, dir)
+			w := &bench{j.Journal, t, b, b.Emitter()}
+			for range 3 {
+				a := w.actor(run.NewSessionID())
+				w.Await(t.Context(), w.write(a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0)))
+			}
+			j.stop()
+			file := snapshots(t, dir)[0]
+			tt.spoil(t, file, b, js)
+			j = begin(t, b, dir)
+			if !j.said.has("snapshot thrown away") || !j.said.has(tt.why) {
+				t.Errorf("it said %s", j.said.all.String())
+			}
+			if got, want := whole(j.fold), whole(begin(t, b, "").fold); got != want {
+				t.Errorf("%s", differ(got, want))
+			}
+			if _, err := os.Stat(file); err == nil {
+				t.Error("the file is there")
+			}
+		})
+	}
+}
+
+// forge changes what a snapshot says.
+func forge(t *testing.T, file string, change func(*fold)) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &decoder{raw: raw, at: len(snapshotMagic)}
+	d.u()
+	identity := d.text()
+	f, err := load(raw, identity, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(f)
+	var all []byte
+	w := writing{p: over(f).Projection, rest: func() {}, flush: func(b []byte) error { all = append(all, b...); return nil }}
+	if _, err := w.write(identity); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, sealed(all), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot goes.
+func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
+	server, dir := natstest.Server(t), t.TempDir()
+	b := natstest.Open(t, server)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(natstest.Conn(t, server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := begin(t, b, dir)
+	w := &bench{j.Journal, t, b, b.Emitter()}
+	lost := w.actor(run.NewSessionID())
+	w.Await(t.Context(), w.write(lost.queued(1), lost.claimed(1)))
+	j.stop()
+	j = begin(t, b, dir)
+	file := snapshots(t, dir)[0]
+	if err := js.DeleteStream(t.Context(), subject.Runs); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the new history is read", func() bool {
+		_, begun, _ := j.Counts()
+		return j.Ready() == nil && begun == 0
+	})
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the snapshot of the old history is there")
+	}
+}
+
+func TestAFolderThatCannotBeUsedIsGoneWithout(t *testing.T) {
+	b := natstest.Bus(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := begin(t, b, filepath.Join(file, "folder"))
+	j.stop()
+	if !j.said.has("every start reads the whole history") {
+		t.Errorf("it said %s", j.said.all.String())
+	}
+}
+
+// A newer version's records are nothing that this one may sum up.
+func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
+	b, dir := natstest.Bus(t), t.TempDir()
+	j := begin(t, b, dir)
+	w := &bench{j.Journal, t, b, b.Emitter()}
+	w.Await(t.Context(), w.write(entry{Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)}))
+	j.stop()
+	if all := snapshots(t, dir); len(all) != 0 {
+		t.Errorf("there are %q", all)
+	}
+}
+
+// While history is read, the projection says so, and how far it is.
+func TestNotReadyWhileHistoryIsRead(t *testing.T) {
+	b := natstest.Bus(t)
+	w := &bench{nil, t, b, b.Emitter()}
+	var first actor
+	for i := range 20 {
+		a := w.actor(run.NewSessionID())
+		if w.write(a.queued(1)); i == 0 {
+			first = a
+		}
+	}
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	j := joined(b, Config{Log: natstest.Log(t), Observe: func(c Change) {
+		if c.Seq == 7 {
+			close(reached)
+			<-goOn
+		}
+	}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { j.Run(ctx) })
+	t.Cleanup(wg.Wait)
+	t.Cleanup(cancel)
+	<-reached
+	natstest.Until(t, "it knows how far it has to go", func() bool { return j.goal.Load() == 20 })
+	if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "the history is being read; at record 7 of 20") {
+		t.Errorf("it says %v", err)
+	}
+	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index already.
+	reads := map[string]func() error{
+		"runs":      func() error { _, err := j.Runs(t.Context(), Query{}); return err },
+		"sessions":  func() error { _, err := j.Sessions(t.Context(), Query{}); return err },
+		"callbacks": func() error { _, err := j.Callbacks(t.Context(), Query{}); return err },
+		"a run":     func() error { _, err := j.Get(t.Context(), first.spec.ID); return err },
+		"a session": func() error { _, err := j.Session(t.Context(), first.spec.SessionID); return err },
+	}
+	var asking sync.WaitGroup
+	for what, read := range reads {
+		asking.Go(func() {
+			if err := read(); fault.KindOf(err) != fault.Unavailable {
+				t.Errorf("%s: %v, want that the history is being read", what, err)
+			}
+		})
+	}
+	asking.Wait()
+	close(goOn)
+	natstest.Until(t, "it is ready", func() bool { return j.Ready() == nil })
+	for what, read := range reads {
+		if err := read(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to its own.
+func TestSnapshotsUnderLoad(t *testing.T) {
+	records := plain(t, 1500)
+	j := joined(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})
+	j.shelf.identity = "x"
+	j.apply(records[0])
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		for _, m := range records[1:] {
+			j.apply(m)
+		}
+	})
+	fresh, at := newFold(nil), 0
+	for j.Saved().Seq < uint64(len(records)) {
+		done, err := j.shelf.save(func() { j.find(Query{Agent: "nobody"}, 1<<64-1, 1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(j.shelf.file())
+		if err != nil || int64(len(raw)) != done.Bytes+4 {
+			t.Fatalf("%d bytes, %+v %v", len(raw), done, err)
+		}
+		f, err := load(raw, "x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; at < int(done.Seq); at++ {
+			fresh.apply(records[at])
+		}
+		if got, want := whole(f), whole(fresh); got != want {
+			t.Fatalf("of record %d\n%s", done.Seq, differ(got, want))
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package projection
+
+import (
+	"testing"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A NATS that lost its newest records (power loss without a sync per write), or got older ones back from a copy, gives their
+// sequences to others. Who goes on after the last one read would see none of those.
+func TestAHistoryThatWasReplacedIsReadAnew(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fresh int // runs in the new history
+	}{{"shorter", 1}, {"longer", 5}} {
+		t.Run(tt.name, func(t *testing.T) {
+			server := natstest.Server(t)
+			js, err := jetstream.New(natstest.Conn(t, server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn := natstest.Open(t, server)
+			if err := conn.Setup(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter()}
+			lost, other := b.actor(run.NewSessionID()), b.actor(run.NewSessionID())
+			if err := b.Await(t.Context(), b.write(lost.queued(1), lost.claimed(1), other.accepted(), lost.ended(1, run.Failed, 0))); err != nil {
+				t.Fatal(err)
+			}
+			if err := js.DeleteStream(t.Context(), subject.Runs); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Setup(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range tt.fresh {
+				a := b.actor(run.NewSessionID())
+				b.write(a.queued(1), a.claimed(1))
+			}
+			natstest.Until(t, "the new history is read, and only that", func() bool {
+				waiting, begun, ended := b.Counts()
+				return b.Ready() == nil && waiting == 0 && begun == tt.fresh && ended == 0
+			})
+			if _, err := b.Get(t.Context(), lost.spec.ID); fault.KindOf(err) != fault.NotFound {
+				t.Errorf("a run that is gone: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package projection
+
+import (
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// The fold needs a handful of a record's members and reads hundreds of thousands of records at a start, so it steps over
+// parameters, agents and results instead of decoding them.
+
+// scanner reads records, and shares the strings in them that come again and again.
+type scanner struct{ names map[string]string }
+
+// spec reads a queued or an accepted record.
+func (sc *scanner) spec(body []byte) (run.Queued, error) { return run.DecodeQueued(body, sc.name) }
+
+// claim reads a claimed record. What it carries is a part of body.
+func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
+	err = wire.Scan(body, func(name, v []byte) {
+		switch string(name) {
+		case "v":
+			c.V = int(wire.Number(v))
+		case "session_id":
+			c.SessionID = wire.Text(v)
+		case "runner_id":
+			c.RunnerID = sc.name(wire.Inside(v))
+		case "instance":
+			c.Instance = sc.name(wire.Inside(v))
+		case "nonce":
+			c.Nonce = wire.Text(v)
+		case "attempt":
+			c.Attempt = int(wire.Number(v))
+		case "at":
+			c.At = run.Instant(v)
+		case "proves":
+			c.Proves = string(v) == "true"
+		case "next":
+			c.Next = v
+		}
+	})
+	return c, err
+}
+
+// ended reads what the fold needs of an ended record: no error, no result.
+func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
+	err = wire.Scan(body, func(name, v []byte) {
+		switch string(name) {
+		case "v":
+			e.V = int(wire.Number(v))
+		case "runner_id":
+			e.RunnerID = sc.name(wire.Inside(v))
+		case "status":
+			e.Status = run.Status(sc.name(wire.Inside(v)))
+		case "events":
+			e.Events = wire.Number(v)
+		case "checked":
+			e.Checked = wire.Text(v)
+		case "started_at":
+			if at := run.Instant(v); !at.IsZero() {
+				e.StartedAt = &at
+			}
+		case "at":
+			e.At = run.Instant(v)
+		}
+	})
+	return e, err
+}
+
+// scanVersion reads the version of any record.
+func scanVersion(body []byte) (v int, err error) {
+	err = wire.Scan(body, func(name, value []byte) {
+		if string(name) == "v" {
+			v = int(wire.Number(value))
+		}
+	})
+	return v, err
+}
+
+// maxNames is how many different names the fold keeps to share them; further ones stand for themselves.
+const maxNames = 1 << 16
+
+// name is a string for values that come again and again: equal ones share their memory.
+func (sc *scanner) name(v []byte) string {
+	if s, ok := sc.names[string(v)]; ok {
+		return s
+	}
+	s := string(v)
+	if len(sc.names) < maxNames {
+		sc.names[s] = s
+	}
+	return s
+}

@@ -1,0 +1,170 @@
+package projection
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// stopTree is the wish to stop a member's tree, as of the turn that was begun last, or of another one, and too late.
+func (f *family) stopTree(m *member) {
+	root := m.turns[0]
+	for _, r := range m.turns {
+		if r.begun {
+			root = r
+		}
+	}
+	if f.rng.IntN(6) == 0 {
+		root = m.turns[f.rng.IntN(len(m.turns))]
+	}
+	w := run.TreeStop{V: 1, SessionID: m.id, At: began}
+	if f.rng.IntN(2) == 0 {
+		w.RunID = root.spec.ID
+	}
+	f.add(entry{Subject: subject.Tree(root.part, m.id, root.spec.ID), Body: body(f.t, w)})
+}
+
+// suppress says that nobody is told of children that the member is owed.
+func (f *family) suppress(m *member) {
+	i := slices.IndexFunc(m.turns, func(r *turn) bool { return r.begun })
+	if i < 0 || len(m.owed) == 0 {
+		return
+	}
+	c := run.Callback{V: 1, RunID: m.turns[i].spec.ID, At: began, Suppressed: true}
+	for _, child := range m.owed {
+		child.told = true
+		c.Children = append(c.Children, child.spec.ID)
+	}
+	f.add(entry{Subject: subject.Callback(m.owed[0].part, m.id, c.Children[0], m.owed[0].tellings), Body: body(f.t, c)})
+	for _, child := range m.owed {
+		child.tellings++
+	}
+	m.owed = nil
+}
+
+func stoppedFamilies(t testing.TB, rng *rand.Rand, n int) (all []*family) {
+	for range n {
+		f := &family{t: t, rng: rng, stops: true}
+		f.start(nil)
+		for range 10 + rng.IntN(150) {
+			f.step()
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// belowIndexed checks that a stop would reach what it has to, and nothing else is kept for it.
+func belowIndexed(t *testing.T, f *fold) {
+	t.Helper()
+	for id, sessions := range f.trees.below {
+		for s := range sessions {
+			if s.runs == 0 || identOf(sessionPrefix, s.parent) != id || len(s.live) == 0 && !f.owing[s] && len(f.trees.below[s.id]) == 0 {
+				t.Fatalf("session %s is kept below %v", s.sessionID(), id)
+			}
+		}
+	}
+	for _, s := range f.sessions {
+		if matters := len(s.live) > 0 || f.owing[s] || len(f.trees.below[s.id]) > 0; s.parent != "" && matters != f.trees.below[identOf(sessionPrefix, s.parent)][s] {
+			t.Fatalf("session %s matters %t, below %q", s.sessionID(), matters, s.parent)
+		}
+	}
+	for r := range f.trees.halting {
+		if r.live == nil || r.live.snap.Halt.Seq == 0 || !r.live.snap.Stopping {
+			t.Fatalf("run %s is not to be stopped", r.runID())
+		}
+	}
+	for r := f.head; r != nil; r = r.live.next {
+		if h := r.live.snap.Halt; (h.Seq != 0) != f.trees.halting[r] {
+			t.Fatalf("run %s is to be stopped by %d, and kept for that %t", r.runID(), h.Seq, f.trees.halting[r])
+		}
+	}
+}
+
+// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the same of them.
+func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 21))
+		all := stoppedFamilies(t, rng, 2)
+		records := interleave(rng, recordsOf(all))
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		again := blank()
+		for i, e := range records {
+			j.fold.apply(message(i+1, e))
+			agree(t, j.fold)
+			kin(t, j.fold)
+			again.apply(message(i+1, e))
+			if rng.IntN(10) == 0 {
+				back := rng.IntN(i + 1)
+				again.apply(message(back+1, records[back]))
+			}
+			if rng.IntN(25) == 0 {
+				f, err := load(snap(t, over(again), func() {}), "RUNS then", keyOf)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				f.checked = marked
+				belowIndexed(t, f) // not a part of whole: who owes only children that are gone may stand there or not
+				if got, want := whole(f), whole(again); got != want {
+					t.Fatalf("seed %d: a snapshot\n%s", seed, differ(got, want))
+				}
+				again = f
+			}
+		}
+		want := draw(j.fold)
+		if got := draw(again); got != want {
+			t.Fatalf("seed %d: over snapshots\n%s", seed, differ(got, want))
+		}
+		if got := draw(foldedWith(t, keyOf, interleave(rng, recordsOf(all)))); got != want {
+			t.Fatalf("seed %d: permuted\n%s", seed, differ(got, want))
+		}
+	}
+}
+
+func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
+	halts := func(f *fold) (all string) {
+		var lines []string
+		for r := range f.trees.halting {
+			lines = append(lines, r.runID()+" is to be stopped with "+r.live.snap.Halt.Session)
+		}
+		for p, rows := range f.trees.suppressing {
+			for _, r := range rows {
+				if p.hears() {
+					lines = append(lines, p.sessionID()+" is not told of "+r.runID())
+				}
+			}
+		}
+		for id := range f.trees.stopped {
+			lines = append(lines, fmt.Sprint(id, " is stopped"))
+		}
+		return sorted(lines)
+	}
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 23))
+		records := interleave(rng, recordsOf(stoppedFamilies(t, rng, 3)))
+		n := 1 + rng.IntN(len(records))
+		j := joined(nil, Config{Key: keyOf, Checked: marked})
+		for i, e := range records[:n] {
+			j.fold.apply(message(i+1, e))
+		}
+		cut := j.Prunable(rng.IntN(20), began.Add(-1), began.Add(1))
+		before := promises(j.fold)
+		j.Forget(cut)
+		agree(t, j.fold)
+		kin(t, j.fold)
+		if after := promises(j.fold); after != before {
+			t.Fatalf("seed %d: truncation touched what is open or owed:\n%s", seed, differ(after, before))
+		}
+		anew := blank()
+		for i := int(cut) - 1; i < n; i++ {
+			anew.apply(message(i+1, records[i]))
+		}
+		if got, want := halts(j.fold)+"\n"+draw(j.fold), halts(anew)+"\n"+draw(anew); got != want {
+			t.Fatalf("seed %d: cut %d of %d\n%s", seed, cut, n, differ(got, want))
+		}
+	}
+}

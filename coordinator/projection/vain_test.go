@@ -1,0 +1,98 @@
+package projection
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// What a turn resumes stays for as long as no runner has begun that turn, wherever the turn waits.
+func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
+	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
+	next.spec.Type = run.Resume
+	j := joined(nil, Config{})
+	n := 0
+	for _, tt := range []struct {
+		say  string
+		e    entry
+		want uint64
+	}{
+		{"it waits for a runner", first.queued(1), 1},
+		{"it runs", first.claimed(1), 1},
+		{"it has ended", first.ended(1, run.Completed, 0), 4},
+		{"a turn is accepted", next.accepted(), 1},
+		{"the turn is queued", next.queued(1), 1},
+		{"the turn runs", next.claimed(1), 4},
+	} {
+		n++
+		j.apply(message(n, tt.e))
+		if got := j.Prunable(100, began.Add(time.Hour), began.Add(time.Hour)); got != tt.want {
+			t.Errorf("%s: history may go up to %d, want %d", tt.say, got, tt.want)
+		}
+	}
+}
+
+// A further attempt of which NATS has lost all but the last word is counted, and so is the one before it that failed without a claim.
+func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
+	a := newActor(t, "run_1", "ses_a", "x")
+	a.spec.Attempts = 2
+	for say, records := range map[string][]entry{
+		"its claim":                       {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.ended(2, run.Failed, 0)},
+		"its claim and what queued it":    {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
+		"the claim of the one before":     {a.queued(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)},
+		"all but the words on both":       {a.accepted(), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
+		"nothing":                         {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)},
+		"the claims, and words come late": {a.queued(1), a.ended(1, run.Failed, 0), a.claimed(1), a.queued(2), a.ended(2, run.Failed, 0), a.ended(1, run.Completed, 0)},
+	} {
+		j := joined(nil, Config{Key: keyOf})
+		j.live.Store(true)
+		for i, e := range records {
+			j.apply(message(i+1, e))
+		}
+		s, _ := j.look("run_1")
+		if got := j.Totals(); s.status != run.Failed || s.attempt != 2 || got != (Totals{Accepted: 1, Retried: 1, Failed: 1}) {
+			t.Errorf("%s: %s with attempt %d, %+v", say, s.status, s.attempt, got)
+		}
+	}
+}
+
+// A turn is in vain only where all that came before it is known, and nobody began any of it.
+func TestVain(t *testing.T) {
+	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
+	next.spec.Type = run.Resume
+	cancelled := []entry{
+		{Subject: subject.Claimed(first.part, "run_1", first.key(1)), Body: body(t, run.Claim{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, At: began})},
+		{Subject: subject.Ended(first.part, "run_1", first.key(1)), Body: body(t, run.Ended{V: 1, SessionID: "ses_a", Nonce: "n", Attempt: 1, Status: run.Stopped, At: began})},
+	}
+	told := first.ended(1, run.Completed, 0)
+	told.Body = body(t, run.Ended{V: 1, SessionID: "ses_a", RunnerID: "rnr_1", Nonce: "n", Attempt: 1, Status: run.Completed, At: began})
+	for _, tt := range []struct {
+		say     string
+		records []entry
+		dead    bool   // history is still read
+		forget  uint64 // what is before is not kept
+		want    bool
+	}{
+		{say: "the first run is queued", records: []entry{first.queued(1), next.accepted()}},
+		{say: "it runs", records: []entry{first.queued(1), next.accepted(), first.claimed(1)}},
+		{say: "it has ended", records: []entry{first.queued(1), next.accepted(), first.claimed(1), first.ended(1, run.Failed, 0)}},
+		{say: "it was cancelled", records: append([]entry{first.queued(1), next.accepted()}, cancelled...), want: true},
+		{say: "it was cancelled, and that is read", records: append([]entry{first.queued(1), next.accepted()}, cancelled...), dead: true},
+		{say: "it is not kept", records: slices.Concat([]entry{first.queued(1)}, cancelled, []entry{next.accepted()}), forget: 4},
+		{say: "its claim is lost", records: []entry{first.queued(1), next.accepted(), told}},
+		{say: "the turn is queued", records: slices.Concat([]entry{first.queued(1), next.accepted()}, cancelled, []entry{next.queued(1)})},
+	} {
+		j := joined(nil, Config{})
+		j.live.Store(!tt.dead)
+		for i, e := range tt.records {
+			j.apply(message(i+1, e))
+		}
+		j.Forget(tt.forget)
+		if got := j.Vain("run_2"); got != tt.want || j.Vain("run_1") || j.Vain("run_3") {
+			t.Errorf("%s: %t, want %t", tt.say, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package projection
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// What one coordinator truncates another may not have read: its consumer goes on behind the gap as if nothing was there. A run
+// whose begin it read, and whose end it did not, would stay open there for ever.
+func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		live bool // it had read all that there was before
+	}{{"while it starts", false}, {"later", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			conn := natstest.Bus(t)
+			b := &bench{nil, t, conn, conn.Emitter()}
+			x := b.actor(run.NewSessionID())
+			first := b.write(x.queued(1)) + 1
+			at, gate := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			j := joined(conn, Config{Log: natstest.Log(t), Observe: func(c Change) {
+				if tt.live && c.RunID == x.spec.ID && c.Before == "" {
+					return
+				}
+				once.Do(func() { close(at) })
+				<-gate
+			}})
+			if tt.live {
+				j.lookEvery = 5 * time.Millisecond
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			t.Cleanup(wg.Wait)
+			t.Cleanup(cancel)
+			begin := func() { wg.Go(func() { j.Run(ctx) }) }
+			if tt.live {
+				begin()
+				natstest.Until(t, "it is ready", func() bool { return j.Ready() == nil })
+			}
+			b.write(x.claimed(1))
+			var all []entry
+			for range 1500 { // more than it has asked for
+				a := b.actor(run.NewSessionID())
+				if all = append(all, a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)); len(all) >= 900 {
+					if _, err := conn.AppendAll(t.Context(), all...); err != nil {
+						t.Fatal(err)
+					}
+					all = nil
+				}
+			}
+			b.write(x.ended(1, run.Completed, 0))
+			for range 2 {
+				a := b.actor(run.NewSessionID())
+				b.write(a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0))
+			}
+			if !tt.live {
+				begin()
+			}
+			<-at
+			other := follow(t, conn, Config{})
+			before := other.Prunable(2, time.Now(), time.Now())
+			if before <= first+4500 {
+				t.Fatalf("another may truncate before %d only", before)
+			}
+			if err := conn.Truncate(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			other.Forget(before)
+			close(gate)
+			waiting, begun, ended := follow(t, conn, Config{}).Counts()
+			if waiting+begun != 0 || ended > 9 {
+				t.Fatalf("a new one has %d that wait, %d begun, %d ended", waiting, begun, ended)
+			}
+			natstest.Until(t, "it has what a new one has", func() bool {
+				w, b, e := j.Counts()
+				return j.Ready() == nil && w == waiting && b == begun && e == ended
+			})
+			if _, there := j.Active(x.spec.ID); there {
+				t.Error("a run is open that has ended")
+			}
+		})
+	}
+}
+
+// While the history is doubted nothing is done that rests on it; a doubt that goes at once disturbs nobody.
+func TestALongDoubtIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks Effect
+		j := joined(&bus.Bus{Reader: &bus.Reader{Conn: &bus.Conn{}}}, Config{Due: func(e Effect) { looks |= e }})
+		j.live.Store(true)
+		j.doubt(true)
+		time.Sleep(fleeting)
+		if err := j.Ready(); err != nil {
+			t.Errorf("after a moment: %v", err)
+		}
+		time.Sleep(time.Nanosecond)
+		if err := j.Ready(); fault.KindOf(err) != fault.Unavailable || !strings.Contains(err.Error(), "may have lost records") {
+			t.Errorf("later: %v", err)
+		}
+		j.doubt(false)
+		if err := j.Ready(); err != nil {
+			t.Errorf("when it was not so: %v", err)
+		}
+		if looks != Certain {
+			t.Errorf("nobody looks at what was left undone: %b", looks)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package projection
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// all looks for everything that is due.
+func all(now time.Time) Look {
+	return Look{Now: now, Most: 1 << 30, Room: func(string) int { return 1 << 30 }, Busy: func(Hook) bool { return false }}
+}
+
+// calling makes runs with HTTP callbacks, and their steps.
+type calling struct {
+	*testing.T
+	f *fold
+}
+
+func (c calling) put(e entry, at time.Time) {
+	c.Helper()
+	if _, err := c.f.apply(Record{Seq: c.f.seq + 1, Subject: e.Subject, Body: e.Body, Time: at}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c calling) ended(host string, at time.Time) actor {
+	a := newActor(c.T, run.NewID(), run.NewID(), "a")
+	a.spec.CallbackTo = "https://" + host + "/told"
+	for _, e := range []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)} {
+		c.put(e, at)
+	}
+	return a
+}
+
+func (c calling) told(a actor, status string, next time.Time) {
+	n := c.f.webhooks.of[c.f.runs[identOf(runPrefix, a.spec.ID)]].n + 1
+	r := run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status}
+	if status == run.NotifyFailed {
+		r.Next = &next
+	}
+	c.put(entry{Subject: subject.Notified(a.part, a.spec.ID, n), Body: body(c.T, r)}, next)
+}
+
+// queued checks the queues against what they are made of.
+func queued(t *testing.T, f *fold) {
+	t.Helper()
+	owed, inQueues := 0, 0
+	for r, h := range f.webhooks.of {
+		if r.hook == hookOwed {
+			owed++
+		}
+		if (r.hook == hookOwed) != (h.to != nil) || h.to != nil && (h.to.owed[h.place] != h || f.webhooks.hosts.of[h.host] != h.to) || h.row != r {
+			t.Fatalf("run %s: %+v", r.runID(), h)
+		}
+	}
+	for i, to := range f.webhooks.hosts.first {
+		if to.place != i || i > 0 && to.when().Before(f.webhooks.hosts.first[(i-1)/2].when()) {
+			t.Fatalf("%s is at the wrong place", to.host)
+		}
+		inQueues += len(to.owed)
+	}
+	if owed != inQueues || len(f.webhooks.hosts.of) != len(f.webhooks.hosts.first) {
+		t.Fatalf("%d are owed, %d queued, for %d of %d receivers", owed, inQueues, len(f.webhooks.hosts.first), len(f.webhooks.hosts.of))
+	}
+}
+
+// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a snapshot.
+func TestHooksThatAreDue(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		c := calling{t, blank()}
+		moment := func() time.Time { return began.Add(time.Duration(rng.IntN(100)) * time.Second) }
+		var runs []actor
+		for range 100 {
+			runs = append(runs, c.ended(fmt.Sprint("host", rng.IntN(5), ".test"), moment()))
+			a := runs[rng.IntN(len(runs))]
+			switch r := c.f.runs[identOf(runPrefix, a.spec.ID)]; {
+			case r == nil || r.hook == hookDelivered:
+			case rng.IntN(9) == 0:
+				c.put(a.deleted(), began)
+			case r.hook == hookDead:
+				c.told(a, run.NotifyAgain, moment())
+			default:
+				c.told(a, []string{run.NotifyFailed, run.NotifyFailed, run.NotifyDelivered, run.NotifyDead}[rng.IntN(4)], moment())
+			}
+		}
+		queued(t, c.f)
+		loaded, err := load(snap(t, over(c.f), func() {}), "RUNS then", keyOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queued(t, loaded)
+
+		now, room := began.Add(50*time.Second), 1+rng.IntN(4)
+		busy := map[string]bool{runs[rng.IntN(len(runs))].spec.ID: true}
+		var want []string
+		byHost := map[string][]*hook{}
+		for r, h := range c.f.webhooks.of {
+			if r.hook == hookOwed && !h.next.After(now) && !busy[r.runID()] {
+				byHost[h.host] = append(byHost[h.host], h)
+			}
+		}
+		for host, hooks := range byHost {
+			slices.SortFunc(hooks, func(a, b *hook) int { return a.next.Compare(b.next) })
+			for _, h := range hooks[:min(room, len(hooks))] {
+				want = append(want, fmt.Sprint(host, " at ", h.next.Sub(began)))
+			}
+		}
+		slices.Sort(want)
+		for _, f := range []*fold{c.f, loaded} {
+			j := over(f)
+			l := all(now)
+			l.Room, l.Busy = func(string) int { return room }, func(h Hook) bool { return busy[h.RunID] }
+			var got []string
+			for _, h := range j.Hooks(l) {
+				got = append(got, fmt.Sprint(h.Host, " at ", h.Next.Sub(began)))
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Fatalf("seed %d: got\n%v\nwant\n%v", seed, got, want)
+			}
+			if l.Most = 3; len(j.Hooks(l)) != min(3, len(want)) {
+				t.Fatalf("seed %d: not bounded: %d", seed, len(j.Hooks(l)))
+			}
+		}
+	}
+}
+
+// Those that are dead or not due cost nothing, however many there are, and a look asks no more often than it finds.
+func TestALookCostsWhatItFinds(t *testing.T) {
+	c := calling{t, blank()}
+	for range 500 {
+		c.told(c.ended("dead.test", began), run.NotifyDead, began)
+		c.told(c.ended("later.test", began), run.NotifyFailed, began.Add(time.Hour))
+		c.ended("full.test", began)
+		c.ended("due.test", began.Add(time.Second))
+	}
+	if n := len(c.f.webhooks.hosts.of["full.test"].owed); len(c.f.webhooks.hosts.of) != 3 || n != 500 {
+		t.Fatalf("%d receivers, %d owed to one", len(c.f.webhooks.hosts.of), n)
+	}
+	rooms, looked := 0, 0
+	l := all(began.Add(time.Minute))
+	l.Most = 10
+	l.Room = func(host string) int {
+		rooms++
+		if host == "full.test" {
+			return 0
+		}
+		return 4
+	}
+	l.Busy = func(Hook) bool { looked++; return false }
+	got := over(c.f).Hooks(l)
+	if len(got) != 4 || rooms != 2 || looked != 4 || slices.ContainsFunc(got, func(h Hook) bool { return h.Host != "due.test" }) {
+		t.Errorf("%d found, %d receivers and %d callbacks looked at", len(got), rooms, looked)
+	}
+}
