@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -20,7 +19,6 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/agent"
-	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -250,23 +248,4 @@ func (a *Catalog) Look(ctx context.Context, name string) (k Resolved, ok bool, e
 	}
 	k, ok = a.Find(name)
 	return k, ok, nil
-}
-
-// Usable is Look for a run: an unknown agent is 404, an inactive one 409.
-func (a *Catalog) Usable(ctx context.Context, name string) (Resolved, error) {
-	k, ok, err := a.Look(ctx, name)
-	switch {
-	case err != nil:
-		return k, err
-	case !ok:
-		for _, b := range a.BrokenAgents() {
-			if b.Name == name {
-				return k, fault.Newf(fault.NotFound, "Agent %q cannot be used, its file is broken: %s; GET /agents?status=broken lists such files", name, b.Reason).With("agent_name", name).With("field", "agent_name")
-			}
-		}
-		return k, fault.Wrap(fault.NotFound, "", fmt.Sprintf("There is no agent %q; GET /agents lists them", name), ErrNone).With("agent_name", name).With("field", "agent_name")
-	case k.Status == agent.Inactive:
-		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+name+" is inactive; set its status to active first").With("agent_name", name)
-	}
-	return k, nil
 }

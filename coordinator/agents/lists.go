@@ -3,6 +3,7 @@ package agents
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -75,4 +76,23 @@ func (a *Catalog) Naming(ctx context.Context, schema string) (users []string, er
 		}
 	}
 	return users, err
+}
+
+// Usable is Look for a run: an unknown agent is 404, an inactive one 409.
+func (a *Catalog) Usable(ctx context.Context, name string) (Resolved, error) {
+	k, ok, err := a.Look(ctx, name)
+	switch {
+	case err != nil:
+		return k, err
+	case !ok:
+		for _, b := range a.BrokenAgents() {
+			if b.Name == name {
+				return k, fault.Newf(fault.NotFound, "Agent %q cannot be used, its file is broken: %s; GET /agents?status=broken lists such files", name, b.Reason).With("agent_name", name).With("field", "agent_name")
+			}
+		}
+		return k, fault.Wrap(fault.NotFound, "", fmt.Sprintf("There is no agent %q; GET /agents lists them", name), ErrNone).With("agent_name", name).With("field", "agent_name")
+	case k.Status == agent.Inactive:
+		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+name+" is inactive; set its status to active first").With("agent_name", name)
+	}
+	return k, nil
 }

@@ -212,41 +212,6 @@ func who(runner string) string { return cmp.Or(runner, "a coordinator") }
 // endings are the statuses of last words.
 var endings = map[run.Status]flags{run.Completed: completed, run.Failed: failed, run.Stopped: stopped}
 
-// end is the last word of an attempt.
-func (b *runsBook) end(rec subject.Record, f fields) {
-	n := f.attempt
-	s := run.Status(f.status)
-	if n < 1 || n >= 1<<16 || endings[s] == 0 {
-		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d is the last word of attempt %d, with status %.20q", b.seq, n, f.status))
-		return
-	}
-	at, e := b.run(rec.Run, f.session)
-	if !b.same(rec, e, f.session) {
-		return
-	}
-	l := b.live[at]
-	switch {
-	case n <= int(e.ended):
-		b.wrong(KindTwoLastWords, rec.Run, fmt.Sprintf("Attempt %d has a second last word: %s, by %s", n, s, who(f.runner)))
-		return
-	case e.is(known) && e.is(final):
-		b.wrong(KindTwoLastWords, rec.Run, fmt.Sprintf("The run had ended when its attempt %d got a last word: %s, by %s", n, s, who(f.runner)))
-		return
-	case e.is(known) && n > int(e.claimed):
-		b.note(KindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Attempt %d ended although nobody had claimed it", n))
-	case e.is(running|held) && l.key != rec.Key:
-		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n, who(f.runner)))
-	case e.is(running|held) && f.runner != "" && f.runner != l.runner:
-		b.wrong(KindStranger, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s, and its last word is by %s", n, who(l.runner), f.runner))
-	}
-	if s == run.Completed && e.is(contract) && (b.rules.Checked == nil || !b.rules.Checked(rec.Run, n, f.checked)) {
-		s = run.Failed // that is what every coordinator makes of it
-	} else if s == run.Completed && e.is(contract) && l.offered == 0 {
-		b.note(KindUnoffered, rec.Run, cutOff, fmt.Sprintf("Attempt %d completed with a checked result that nobody had offered", n))
-	}
-	b.close(at, e, n, s)
-}
-
 // finish is the end of a run.
 func (b *runsBook) finish(at uint32, e *entry, s run.Status) {
 	e.flags |= final | endings[s]

@@ -12,43 +12,15 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"ao/coordinator/access"
-	"ao/coordinator/audit"
 	"ao/shared/fault"
 	"ao/shared/wire"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
-
-// Config is whom the side asks, all required, and how it behaves: zero works.
-type Config struct {
-	Runs     Runs
-	Sessions Sessions
-	Agents   Agents
-	Schemas  Schemas
-	History  History
-
-	Waiting context.Context // its end ends every wait for a run, never a run; default: nothing does
-	Beat    time.Duration   // default 15 s: rhythm of signs of life while a call waits
-	Audit   *audit.Log      // who changed what; nil: it is not recorded
-	Log     *slog.Logger    // default slog.Default()
-
-	// Seat is asked before a run's events are followed for a caller; an error: they are not. Default: nobody is asked.
-	Seat func(access.Caller) (leave func(), err error)
-}
-
-// API answers MCP requests for one coordinator.
-type API struct {
-	cfg     Config
-	log     *slog.Logger
-	handler http.Handler
-	waits   sync.Map // MCP session and id of a call that is under way → its context.CancelFunc
-}
 
 const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says which there are and what input each takes; start_agent_session starts one and by default waits for its result. A call that waits too long gives the session's id: ask get_agent_session_result for the rest. A refused call says what to mend: mend it and call again.`
 
@@ -125,78 +97,8 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 	return time.Duration(x.waited.Load())
 }
 
-// exchange is what a tool knows of the request that it is called by. The SDK hands the request's values on, not its end.
-type exchange struct {
-	who access.Caller
-	ctx context.Context // ends when the client goes, or cancels its call
-	w   *line
-	of  string // X-Agent-Session-Id
-
-	stored func()
-	waited atomic.Int64 // for a run, nanoseconds
-
-	from, id string // the other end's address, and the request's id
-}
-
-type exchangeKey struct{}
-
-// line is the way to the client, with signs of life while nothing else is said: comments, which every reader of event streams skips.
-type line struct {
-	http.ResponseWriter
-	mu    sync.Mutex
-	begin sync.Once
-	done  chan struct{} // nil: there were none
-	wg    sync.WaitGroup
-}
-
-func (l *line) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ResponseWriter.Write(b)
-}
-
-// Flush sends what was written.
-func (l *line) Flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_ = http.NewResponseController(l.ResponseWriter).Flush() // a reader that is gone is seen at the next piece
-}
-
-// alive begins the signs of life; a tool calls it, so that the answer's headers are set.
-func (l *line) alive(every time.Duration) {
-	l.begin.Do(func() {
-		l.done = make(chan struct{})
-		l.wg.Go(func() {
-			tick := time.NewTicker(every)
-			defer tick.Stop()
-			for {
-				select {
-				case <-l.done:
-					return
-				case <-tick.C:
-				}
-				if _, err := l.Write([]byte(": alive\n\n")); err != nil {
-					return
-				}
-				l.Flush()
-			}
-		})
-	})
-}
-
-// close ends them.
-func (l *line) close() {
-	if l.done != nil {
-		close(l.done)
-		l.wg.Wait()
-	}
-}
-
 // largest is how long an answer may be: it goes out twice, as text and as data, and clients refuse events beyond 16 MiB.
 const largest = 4 << 20
-
-// failed is a document about something that did not succeed: the model is to see it as an error.
-type failed struct{ doc any }
 
 // tool is the SDK's side of a tool: it answers with a value, or with an error that the model can read.
 func (a *API) tool(t tool) mcp.ToolHandler {

@@ -12,12 +12,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
-
-// parentHeader names the session in which the calling agent works. The worker sets it for its executors.
-const parentHeader = "X-Agent-Session-Id"
 
 // How long a call waits for a run, in seconds. Several clients give a call up after a minute, whatever is said meanwhile, so the
 // wait ends before; who knows better says so.
@@ -25,17 +20,6 @@ const (
 	defaultWait = 50
 	maxWait     = 600
 )
-
-// call is one call of a tool.
-type call struct {
-	*exchange
-	notify context.Context // for notifications that belong to this call
-	req    *mcp.CallToolRequest
-	args   json.RawMessage
-
-	targets  audit.Targets
-	recorded bool
-}
 
 // lasting is a context for what is finished also for a client that has gone.
 func (x *call) lasting() context.Context { return context.WithoutCancel(x.ctx) }

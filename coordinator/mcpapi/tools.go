@@ -5,18 +5,6 @@ import (
 	"ao/coordinator/audit"
 )
 
-// tool is one row of the table: what a client sees of it, who may call it, and what it does.
-type tool struct {
-	name, title, say string
-	takes            string // JSON Schema of its arguments; they are checked where they are read
-	scope            access.Scope
-	sessions         bool   // session tokens may call it, for what is theirs
-	looks            bool   // changes nothing
-	ends             bool   // ends what somebody may still want
-	action           string // in the audit log, where it changes something
-	do               func(*API, *call) (any, error)
-}
-
 // refuses says why a caller may not call it; nil: it may.
 func (t tool) refuses(who access.Caller) error {
 	if err := who.Needs(t.scope); err != nil {

@@ -2,7 +2,10 @@ package natsapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -13,11 +16,13 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
+	"ao/shared/metric"
 	"ao/shared/run"
 	"ao/shared/trace"
 	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 )
 
 // key is the idempotency key that a publisher gave; none is no key.
@@ -212,4 +217,52 @@ func publishable(to string) error {
 		return fault.Newf(fault.Invalid, "%s %.80q is no subject to answer on: no wildcards or spaces, and not below ao. or $", replyTo, to).With("field", replyTo)
 	}
 	return nil
+}
+
+// Run serves until ctx ends, and then until what is under way is answered.
+func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
+	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
+	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
+	s := &service{nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx, waits: make(chan struct{}, maxWaiting)}
+	endpoints := []*endpoint{
+		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
+		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true, say: `{"run_id":"run_…"}, or the id alone`},
+		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop, say: `{"run_id":"run_…","tree":true}, or the id alone`},
+		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, reads: true, say: `{"status":"active"}, or nothing`},
+	}
+	byName := map[string]*endpoint{}
+	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds", "How long requests to the NATS service took, by endpoint and code, without the time for which they waited for a run.", metric.Fast, "endpoint", "code")
+	for _, e := range endpoints {
+		if requests != nil {
+			e.took = metric.NewCells(func(code int) *metric.Histogram { return requests.Of(e.name, strconv.Itoa(code)) })
+		}
+		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
+	}
+	svc, err := micro.AddService(nc, micro.Config{
+		Name: subject.APIService, Metadata: cfg.Metadata, Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
+		QueueGroup: subject.Coordinators,
+		StatsHandler: func(e *micro.Endpoint) any {
+			if ours, ok := byName[e.Name]; ok {
+				return ours.counts.told()
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		err := svc.AddEndpoint(e.name, micro.HandlerFunc(func(r micro.Request) { s.take(e, r) }),
+			micro.WithEndpointSubject(e.subject), micro.WithEndpointMetadataKey("body", e.say))
+		if err != nil {
+			return errors.Join(err, svc.Stop())
+		}
+	}
+	_ = nc.FlushTimeout(time.Second) // now the server knows of the endpoints; a server that just went hears of them when it is back
+	s.log.Info("NATS service ready", "service", "ao", "id", svc.Info().ID)
+	if cfg.Serving != nil {
+		cfg.Serving()
+	}
+	err = b.Inbox(ctx, s.inbox)
+	return errors.Join(quiet(ctx, err), s.close(svc))
 }

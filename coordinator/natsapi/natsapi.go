@@ -4,7 +4,6 @@
 package natsapi
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
-	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/metric"
@@ -31,24 +29,6 @@ import (
 var status = map[fault.Kind]int{
 	fault.Internal: 500, fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404,
 	fault.Conflict: 409, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
-}
-
-// Config is whom the service asks, all three required, and how it behaves: zero works.
-type Config struct {
-	Runs    Runs
-	Agents  Agents
-	MayCome func(err error) bool // a refusal may be over: an agent that is missing may yet come with its runner
-
-	Wait    time.Duration  // default 30 s: how long mode sync waits where a request does not say
-	Version string         // default 1.0.0: shown by nats micro
-	Serving func()         // called once when requests are answered
-	Audit   *audit.Log     // who changed what; nil: it is not recorded
-	Memory  *budget.Memory // for large bodies; nil: without limits
-	Trace   *trace.Tracer  // makes spans; default none
-	Log     *slog.Logger   // default slog.Default()
-
-	Metadata map[string]string // what others read of this coordinator in its service
-	Metrics  *metric.Registry  // default nil: nothing is counted
 }
 
 // atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.
@@ -105,54 +85,6 @@ type endpoint struct {
 type counts struct {
 	answered, refused, failed atomic.Uint64
 	nanos                     atomic.Int64
-}
-
-// Run serves until ctx ends, and then until what is under way is answered.
-func Run(ctx context.Context, nc *nats.Conn, b *bus.Bus, cfg Config) error {
-	cfg.Wait = cmp.Or(cfg.Wait, 30*time.Second)
-	cfg.Version = cmp.Or(cfg.Version, "1.0.0")
-	s := &service{nc: nc, cfg: cfg, log: cmp.Or(cfg.Log, slog.Default()), ended: ctx, waits: make(chan struct{}, maxWaiting)}
-	endpoints := []*endpoint{
-		{name: "runs-create", subject: subject.APIRunsCreate, do: s.create, say: "body of POST /runs"},
-		{name: "runs-get", subject: subject.APIRunsGet, do: s.get, reads: true, say: `{"run_id":"run_…"}, or the id alone`},
-		{name: "runs-stop", subject: subject.APIRunsStop, do: s.stop, say: `{"run_id":"run_…","tree":true}, or the id alone`},
-		{name: "agents-list", subject: subject.APIAgentsList, do: s.agents, reads: true, say: `{"status":"active"}, or nothing`},
-	}
-	byName := map[string]*endpoint{}
-	requests := cfg.Metrics.Histogram("ao_nats_api_request_seconds", "How long requests to the NATS service took, by endpoint and code, without the time for which they waited for a run.", metric.Fast, "endpoint", "code")
-	for _, e := range endpoints {
-		if requests != nil {
-			e.took = metric.NewCells(func(code int) *metric.Histogram { return requests.Of(e.name, strconv.Itoa(code)) })
-		}
-		e.slots, byName[e.name] = make(chan struct{}, atOnce), e
-	}
-	svc, err := micro.AddService(nc, micro.Config{
-		Name: subject.APIService, Metadata: cfg.Metadata, Version: cfg.Version, Description: "Agent Orchestrator: runs of agents",
-		QueueGroup: subject.Coordinators,
-		StatsHandler: func(e *micro.Endpoint) any {
-			if ours, ok := byName[e.Name]; ok {
-				return ours.counts.told()
-			}
-			return nil
-		},
-	})
-	if err != nil {
-		return err
-	}
-	for _, e := range endpoints {
-		err := svc.AddEndpoint(e.name, micro.HandlerFunc(func(r micro.Request) { s.take(e, r) }),
-			micro.WithEndpointSubject(e.subject), micro.WithEndpointMetadataKey("body", e.say))
-		if err != nil {
-			return errors.Join(err, svc.Stop())
-		}
-	}
-	_ = nc.FlushTimeout(time.Second) // now the server knows of the endpoints; a server that just went hears of them when it is back
-	s.log.Info("NATS service ready", "service", "ao", "id", svc.Info().ID)
-	if cfg.Serving != nil {
-		cfg.Serving()
-	}
-	err = b.Inbox(ctx, s.inbox)
-	return errors.Join(quiet(ctx, err), s.close(svc))
 }
 
 // quiet: that ctx ended is no error.
@@ -335,4 +267,22 @@ func (c *counts) told() any {
 		"answered": c.answered.Load(), "refused": c.refused.Load(), "failed": c.failed.Load(),
 		"average_ms": float64(c.nanos.Load()) / 1e6 / float64(max(all, 1)),
 	}
+}
+
+// Config is whom the service asks, all three required, and how it behaves: zero works.
+type Config struct {
+	Runs    Runs
+	Agents  Agents
+	MayCome func(err error) bool // a refusal may be over: an agent that is missing may yet come with its runner
+
+	Wait    time.Duration  // default 30 s: how long mode sync waits where a request does not say
+	Version string         // default 1.0.0: shown by nats micro
+	Serving func()         // called once when requests are answered
+	Audit   *audit.Log     // who changed what; nil: it is not recorded
+	Memory  *budget.Memory // for large bodies; nil: without limits
+	Trace   *trace.Tracer  // makes spans; default none
+	Log     *slog.Logger   // default slog.Default()
+
+	Metadata map[string]string // what others read of this coordinator in its service
+	Metrics  *metric.Registry  // default nil: nothing is counted
 }

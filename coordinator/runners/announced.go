@@ -93,3 +93,23 @@ func ownedBy(all []fleet.Member) map[string]agents.Resolved {
 	}
 	return owned
 }
+
+// Announced are all agents of runners. Nobody changes the table: where anything moved another one is made.
+func (r *Registry) announced() map[string]agents.Resolved {
+	r.mu.RLock()
+	owned := r.owned
+	if stale(r.forgot) {
+		owned = nil
+	}
+	r.mu.RUnlock()
+	if owned == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if stale(r.forgot) {
+			r.forget()
+		}
+		owned = ownedBy(r.listed(nil))
+		r.owned = owned
+	}
+	return owned
+}

@@ -69,16 +69,3 @@ func (d *Departures) MayCome(err error) bool {
 		return f.Name == "agent_name" && d.had(name)
 	})
 }
-
-// Seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process can know.
-func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
-	r.mu.RLock()
-	for _, m := range r.members {
-		if m.Hostname == home.Hostname && m.ExecutorProfile == home.ExecutorProfile {
-			r.mu.RUnlock()
-			return true
-		}
-	}
-	r.mu.RUnlock()
-	return r.Departed.from(home, within)
-}

@@ -127,18 +127,3 @@ func (r *Registry) Takers(w fleet.Want) (ids []string) {
 	}
 	return ids
 }
-
-// leaveSince notes when a runner left: now, where old says that it was known and there before; else what its registration says, which
-// may be by a clock that is ahead.
-func (m *member) leaveSince(old *member) {
-	now := time.Now()
-	switch {
-	case m.LeftAt.IsZero():
-	case old != nil && old.LeftAt.Equal(m.LeftAt):
-		m.left = old.left
-	case old != nil && old.Instance == m.Instance, m.LeftAt.After(now):
-		m.left, m.heard = now, time.Time{}
-	default:
-		m.left, m.heard = m.LeftAt, time.Time{}
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"ao/coordinator/agents"
 	"ao/nats/bus"
 	"ao/shared/fleet"
+	"ao/shared/run"
 )
 
 // Config is what a Registry is made of; all of it is required.
@@ -160,26 +161,6 @@ func (r *Registry) LaneMatches(lane string, w fleet.Want) bool {
 	return ok
 }
 
-// Announced are all agents of runners. Nobody changes the table: where anything moved another one is made.
-func (r *Registry) announced() map[string]agents.Resolved {
-	r.mu.RLock()
-	owned := r.owned
-	if stale(r.forgot) {
-		owned = nil
-	}
-	r.mu.RUnlock()
-	if owned == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if stale(r.forgot) {
-			r.forget()
-		}
-		owned = ownedBy(r.listed(nil))
-		r.owned = owned
-	}
-	return owned
-}
-
 // Door is the token under which a runner is told something; "" where it did not log in, or is not known.
 func (r *Registry) Door(id string) string {
 	r.mu.RLock()
@@ -204,5 +185,33 @@ func (r *Registry) Tick(id string, at time.Time) {
 	}
 	if ahead := at.Sub(now.Round(0)); m.ticked.IsZero() || ahead.Abs() <= m.ahead.Abs() || now.Sub(m.ticked) > time.Minute {
 		m.ahead, m.ticked = ahead, now
+	}
+}
+
+// Seen tells whether a runner is on this host with this profile, or was within the time before, as far as this process can know.
+func (r *Registry) Seen(home run.Demands, within time.Duration) bool {
+	r.mu.RLock()
+	for _, m := range r.members {
+		if m.Hostname == home.Hostname && m.ExecutorProfile == home.ExecutorProfile {
+			r.mu.RUnlock()
+			return true
+		}
+	}
+	r.mu.RUnlock()
+	return r.Departed.from(home, within)
+}
+
+// leaveSince notes when a runner left: now, where old says that it was known and there before; else what its registration says, which
+// may be by a clock that is ahead.
+func (m *member) leaveSince(old *member) {
+	now := time.Now()
+	switch {
+	case m.LeftAt.IsZero():
+	case old != nil && old.LeftAt.Equal(m.LeftAt):
+		m.left = old.left
+	case old != nil && old.Instance == m.Instance, m.LeftAt.After(now):
+		m.left, m.heard = now, time.Time{}
+	default:
+		m.left, m.heard = m.LeftAt, time.Time{}
 	}
 }

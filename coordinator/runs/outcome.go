@@ -11,12 +11,6 @@ import (
 	"ao/shared/wire"
 )
 
-// Outcome is a run and its result in one document.
-type Outcome struct {
-	run.Run
-	Result *run.Result `json:"result"` // null: it has none, or has not ended
-}
-
 // AppendJSON writes it behind b.
 func (o Outcome) AppendJSON(b []byte) ([]byte, error) {
 	w := wire.Build(b)

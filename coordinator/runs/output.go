@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -72,4 +73,15 @@ func (p *Planner) TooLarge(in *run.Input) error {
 		return fault.Newf(fault.TooLarge, "parameters, agent and output schema are %d bytes, more than the %d that are allowed (AO_MAX_PAYLOAD); send less, or a path to a file", size, p.limits.Payload).With("field", "parameters").With("limit", p.limits.Payload)
 	}
 	return nil
+}
+
+// Planner checks requests, and plans their runs.
+type Planner struct {
+	limits   Limits
+	history  planning
+	past     past
+	agents   Agents
+	runners  Runners
+	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
+	callback func(url string) error                                         // refuses a URL that is not to be told
 }

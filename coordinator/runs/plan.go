@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/schemas"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
@@ -24,17 +23,6 @@ type Plan struct {
 	ownID     bool   // the caller chose the session's id
 	schemaRaw json.RawMessage
 	wait      *int // wait_seconds
-}
-
-// Planner checks requests, and plans their runs.
-type Planner struct {
-	limits   Limits
-	history  planning
-	past     past
-	agents   Agents
-	runners  Runners
-	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by its name
-	callback func(url string) error                                         // refuses a URL that is not to be told
 }
 
 // draft is a plan in the making: each step checks a part of the request, and adds what the run has of it.

@@ -58,21 +58,6 @@ type Needs struct {
 	Metrics *metric.Registry
 }
 
-// New makes a Service.
-func New(n Needs) *Service {
-	s := &Service{
-		Plans: &Planner{
-			limits: n.Limits, history: n.History, past: n.Reads, agents: n.Agents, runners: n.Runners, schema: n.Schema, callback: n.Callback,
-		},
-		Once:    &Idempotency{keys: n.Keys, stream: n.Stream, history: n.History, torn: n.Torn},
-		records: n.Records, stream: n.Stream, torn: n.Torn, history: n.History, reads: n.Reads, runners: n.Runners, queues: n.Queues,
-		version: n.Version, ready: n.Ready, room: n.Room, waiting: n.Waiting, insist: n.Insist,
-		spans: n.Spans, meter: newRunMeter(n.Metrics), most: n.Limits.Waiting,
-	}
-	s.Stopper = &Stopper{ends: n.Ends, records: n.Records, history: n.History, past: n.Reads, show: s.Show, version: n.Version}
-	return s
-}
-
 // Records writes what is known of runs.
 type Records interface {
 	Offload(ctx context.Context, s *run.Spec) error
@@ -175,4 +160,20 @@ type stopping interface {
 type answered interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Deleted(session string) bool
+}
+
+// Accepted answers a run that was taken: from here on it ends in exactly one terminal state.
+type Accepted struct {
+	RunID     string     `json:"run_id"`
+	SessionID string     `json:"session_id"`
+	Status    run.Status `json:"status"`
+	Mode      string     `json:"-"` // as asked for: who waits, an ingress decides
+	Wait      *int       `json:"-"` // seconds, as asked for
+	fresh     bool       // stored by this request
+}
+
+// Outcome is a run and its result in one document.
+type Outcome struct {
+	run.Run
+	Result *run.Result `json:"result"` // null: it has none, or has not ended
 }

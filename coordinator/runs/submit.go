@@ -17,16 +17,6 @@ import (
 	"ao/shared/trace"
 )
 
-// Accepted answers a run that was taken: from here on it ends in exactly one terminal state.
-type Accepted struct {
-	RunID     string     `json:"run_id"`
-	SessionID string     `json:"session_id"`
-	Status    run.Status `json:"status"`
-	Mode      string     `json:"-"` // as asked for: who waits, an ingress decides
-	Wait      *int       `json:"-"` // seconds, as asked for
-	fresh     bool       // stored by this request
-}
-
 // Service takes runs, shows them, and stops them.
 type Service struct {
 	*Stopper

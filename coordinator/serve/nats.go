@@ -149,3 +149,17 @@ func (n *NATS) Close() {
 		n.own.Close()
 	}
 }
+
+// loopback tells whether every address of a host is this machine's own.
+func loopback(ctx context.Context, host string) bool {
+	if host == "" {
+		return false
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", strings.Trim(host, "[]"))
+	for _, ip := range ips {
+		if !ip.Unmap().IsLoopback() {
+			return false
+		}
+	}
+	return err == nil && len(ips) > 0
+}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"ao/coordinator/control/webhook"
@@ -98,18 +97,4 @@ func listen(ctx context.Context, addr string, allowed bool) (l net.Listener, ope
 		return nil, open, fmt.Errorf("AO_HTTP_ADDR %q cannot be used: %w; set another one, perhaps another coordinator runs there", addr, err)
 	}
 	return l, open, nil
-}
-
-// loopback tells whether every address of a host is this machine's own.
-func loopback(ctx context.Context, host string) bool {
-	if host == "" {
-		return false
-	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", strings.Trim(host, "[]"))
-	for _, ip := range ips {
-		if !ip.Unmap().IsLoopback() {
-			return false
-		}
-	}
-	return err == nil && len(ips) > 0
 }

@@ -32,14 +32,6 @@ type Needs struct {
 	Log     *slog.Logger
 }
 
-// New makes a Service.
-func New(n Needs) *Service {
-	return &Service{
-		Tokens:  &Tokens{started: n.Started, ready: n.Ready, keys: n.Keys, history: n.History, past: n.Reads},
-		history: n.History, reads: n.Reads, stops: n.Stops, records: n.Records, stream: n.Stream, version: n.Version, runOf: n.RunOf, log: n.Log,
-	}
-}
-
 // History is what the history tells of sessions.
 type History interface {
 	Session(ctx context.Context, id string) (run.Session, error)

@@ -129,3 +129,9 @@ func (h *Hearing) Of(key string) (heard, ends time.Time, ok bool) {
 	}
 	return heard.UTC(), ends.UTC(), ok
 }
+
+// Every is how often the leases are looked at.
+const Every = 250 * time.Millisecond
+
+// lateLook is how long after the one before a look has been late.
+const lateLook = Every + time.Second

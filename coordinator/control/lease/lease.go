@@ -51,12 +51,6 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Every is how often the leases are looked at.
-const Every = 250 * time.Millisecond
-
-// lateLook is how long after the one before a look has been late.
-const lateLook = Every + time.Second
-
 // Wait waits until all that was to be judged is.
 func (c *Controller) Wait() {
 	c.pool.Wait()

@@ -109,52 +109,6 @@ func (s *Table) Wants() map[string]fleet.Want {
 	return all
 }
 
-// Lane makes sure that the queue for w exists, and gives its name. caller is whose share it counts to.
-func (s *Table) Lane(ctx context.Context, w fleet.Want, caller string) (string, error) {
-	return s.Ensure(ctx, w.Lane(), w, caller, false)
-}
-
-// Ensure is Lane for who knows its name already. A queue in which runs wait already is made again whatever the share says.
-func (s *Table) Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error) {
-	q := queue{w, caller}
-	s.mu.RLock()
-	used := s.made[lane]
-	s.mu.RUnlock()
-	if used != nil {
-		used.Store(time.Now().UnixNano())
-		return lane, nil
-	}
-	if !q.Base() {
-		if err := s.reserve(ctx, lane, q, again); err != nil {
-			return "", err
-		}
-		defer s.unreserve(lane)
-		value, err := json.Marshal(q)
-		if err != nil {
-			return "", err
-		}
-		if _, err := s.cfg.Entries.Create(ctx, lane, value); err == nil {
-			s.put(lane, value)
-		} else if !errors.Is(err, bus.ErrTaken) {
-			return "", bus.NotStored(err)
-		} else if err := s.refresh(ctx, lane); err != nil {
-			return "", bus.NotStored(err)
-		}
-	}
-	if err := s.cfg.Consumers.EnsureLane(ctx, lane, s.cfg.History.Oldest()); err != nil {
-		return "", bus.NotStored(err)
-	}
-	used = new(atomic.Int64)
-	used.Store(time.Now().UnixNano())
-	s.mu.Lock()
-	if _, ok := s.all[lane]; ok || q.Base() { // it may be gone again
-		s.made[lane] = used
-	}
-	s.mu.Unlock()
-	s.cfg.Announce(q.Want)
-	return lane, nil
-}
-
 // refresh reads a queue's entry anew: another coordinator may have made or removed it a moment ago.
 func (s *Table) refresh(ctx context.Context, lane string) error {
 	value, _, err := s.cfg.Entries.Get(ctx, lane)

@@ -47,12 +47,6 @@ func prefixes(all ...string) []netip.Prefix {
 	return list
 }
 
-// reaches tells whether callbacks may go to an address.
-func (p Policy) reaches(a netip.Addr) bool { return p.inside(a) || isPublic(a) }
-
-// inside tells whether an address is in a network that is allowed by name.
-func (p Policy) inside(a netip.Addr) bool { return contain(p.Networks, a.Unmap()) }
-
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap()
 	switch {

@@ -159,3 +159,9 @@ func checkName(host string) string {
 	}
 	return ""
 }
+
+// inside tells whether an address is in a network that is allowed by name.
+func (p Policy) inside(a netip.Addr) bool { return contain(p.Networks, a.Unmap()) }
+
+// reaches tells whether callbacks may go to an address.
+func (p Policy) reaches(a netip.Addr) bool { return p.inside(a) || isPublic(a) }

@@ -4,12 +4,14 @@ package explain
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"ao/coordinator/projection"
+	"ao/nats/bus"
+	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Explanation is why a run waits, or why it ended so, for a person and for a program.
@@ -24,74 +26,6 @@ type Explanation struct {
 	WaitsFor    *Obstacle  `json:"waits_for"`            // null: nothing, it has ended
 	Story       []Step     `json:"story"`                // what happened, in order
 	Incomplete  string     `json:"incomplete,omitempty"` // why the story lacks something
-}
-
-// Step is something that happened to a run. Its time is that of the record on the stream, but for started: that is the worker's.
-type Step struct {
-	At       time.Time `json:"at"`
-	Attempt  int       `json:"attempt,omitempty"`
-	What     string    `json:"what"` // one of the constants below
-	Detail   string    `json:"detail"`
-	Sequence uint64    `json:"sequence,omitempty"` // of the record of RUNS that says so; none: no record does
-}
-
-// What can happen to a run.
-const (
-	StepAccepted      = "accepted"
-	StepQueued        = "queued"
-	StepMoved         = "moved" // into another lane
-	StepClaimed       = "claimed"
-	StepStarted       = "started"
-	StepBound         = "bound"
-	StepRejected      = "rejected" // an answer that does not match the output schema: the session is asked again, where it may be
-	StepOffered       = "offered"
-	StepChecked       = "checked"
-	StepStopping      = "stopping"
-	StepAttemptFailed = "attempt_failed" // another follows
-	StepAttemptLost   = "attempt_lost"   // likewise
-	StepCompleted     = "completed"
-	StepFailed        = "failed"
-	StepStopped       = "stopped"
-	StepLost          = "lost" // failed, since its runner was
-	StepCallback      = "callback"
-	StepWebhook       = "webhook"
-	StepLeftOut       = "left_out" // the story is too long
-)
-
-// History is the fold, as far as explanations go.
-type History interface {
-	Seq() uint64
-	Trace(ctx context.Context, id string) (projection.Trace, error)
-	Active(id string) (projection.Active, bool)
-	Open(session string) []projection.Active
-	Home(session string) run.Demands
-	Ahead(id string) (n int, since time.Time, ok bool)
-	Begun(f func(projection.Active) bool)
-}
-
-// Explainer tells why runs wait, and why they ended so.
-type Explainer struct {
-	Source
-	History History
-	Past    interface{ Current(ctx context.Context) }
-	Runners interface {
-		Matches(w fleet.Want) bool
-	}
-	Queues interface {
-		HasRoom(w fleet.Want, caller string) bool
-	}
-	Waits interface {
-		Want(a projection.Active) fleet.Want
-		UnmatchedSince(id, lane string) (time.Time, bool)
-	}
-	Heard interface {
-		Of(key string) (heard, ends time.Time, ok bool)
-	}
-	Members func() []fleet.Member
-	Parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent
-	Ready   func() error
-	NoMatch time.Duration // after so long a run fails that no online runner matches
-	Most    int           // queues of demands
 }
 
 // Explain tells why a run waits, or why it ended so. To an executor's session (inside) other runs and the runners are not shown: it may
@@ -181,18 +115,64 @@ func conclusion(t projection.Trace, story []Step) string {
 	return say + "."
 }
 
-// lost tells whether an error is that of a run whose runner was lost.
-func lost(f *fault.Fault) bool { return f != nil && f.Code == run.CodeDisconnected }
-
-// span is a duration as a person reads it: three digits or so.
-func span(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
+// tell is the story, as much of it as can be read; the error says why it lacks something.
+func (n *narrator) tell(ctx context.Context) ([]Step, error) {
+	r, part := n.t.Run, subject.Partition(n.t.Run.SessionID)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(storyReaders)
+	whole, skipped := ends(n.t.Whole, storyWhole)
+	for _, seq := range whole {
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, seq) }, n.whole)
 	}
-	return d.Round(time.Second).String()
+	overstepped := r.Error != nil && r.Error.Code == projection.CodeOverstep // from that record on nothing is read
+	if overstepped {
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, StepFailed, say(r.Error)) })
+	}
+	attempts := make([]int, max(1, r.Attempt))
+	for i := range attempts {
+		attempts[i] = i + 1
+	}
+	kept, leftOut := ends(attempts, storyAttempts)
+	for _, at := range kept {
+		key := n.Key(r.ID, at)
+		last := func(subj string, say func(int, bus.Message)) {
+			n.read(g, func() (bus.Message, error) { return n.Records.Last(ctx, subj) }, func(m bus.Message) {
+				if !overstepped || m.Seq < n.t.End {
+					n.keyed[at] = append(n.keyed[at], keyed{m, say})
+				}
+			})
+		}
+		last(subject.Claimed(part, r.ID, key), n.claim)
+		if n.t.AgentType == run.Autonomous {
+			last(subject.Bound(part, r.ID, key), n.bound)
+		}
+		if n.t.Contract {
+			last(subject.Offered(part, r.ID, key), n.offer)
+		}
+		last(subject.Ended(part, r.ID, key), n.end)
+	}
+	n.read(g, func() (bus.Message, error) { return n.Records.Last(ctx, subject.Stopping(part, r.ID)) }, n.stop)
+	if n.t.Turn != 0 {
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Turn+1) }, n.callback)
+	}
+	if r.Type == run.Resume { // a callback turn's record stands right behind its first one
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Whole[0]+1) }, n.tells)
+	}
+	if r.CallbackURL != "" && r.Status.Final() {
+		n.readAll(g, func() ([]bus.Message, error) {
+			return n.Records.Records(ctx, subject.NotifiedOf(part, r.ID), n.t.Whole[0], storyHooks)
+		}, n.hooks)
+	}
+	var rejected []Step
+	if n.t.Contract {
+		n.readAll(g, func() (_ []bus.Message, err error) {
+			rejected, err = n.rejections(ctx)
+			return nil, err
+		}, func([]bus.Message) {})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	n.attempts()
+	return n.steps(rejected, kept, len(leftOut) > 0 || len(skipped) > 0), n.unread
 }

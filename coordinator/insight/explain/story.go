@@ -70,68 +70,6 @@ type told struct {
 	n      int // of those behind the same record
 }
 
-// tell is the story, as much of it as can be read; the error says why it lacks something.
-func (n *narrator) tell(ctx context.Context) ([]Step, error) {
-	r, part := n.t.Run, subject.Partition(n.t.Run.SessionID)
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(storyReaders)
-	whole, skipped := ends(n.t.Whole, storyWhole)
-	for _, seq := range whole {
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, seq) }, n.whole)
-	}
-	overstepped := r.Error != nil && r.Error.Code == projection.CodeOverstep // from that record on nothing is read
-	if overstepped {
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, StepFailed, say(r.Error)) })
-	}
-	attempts := make([]int, max(1, r.Attempt))
-	for i := range attempts {
-		attempts[i] = i + 1
-	}
-	kept, leftOut := ends(attempts, storyAttempts)
-	for _, at := range kept {
-		key := n.Key(r.ID, at)
-		last := func(subj string, say func(int, bus.Message)) {
-			n.read(g, func() (bus.Message, error) { return n.Records.Last(ctx, subj) }, func(m bus.Message) {
-				if !overstepped || m.Seq < n.t.End {
-					n.keyed[at] = append(n.keyed[at], keyed{m, say})
-				}
-			})
-		}
-		last(subject.Claimed(part, r.ID, key), n.claim)
-		if n.t.AgentType == run.Autonomous {
-			last(subject.Bound(part, r.ID, key), n.bound)
-		}
-		if n.t.Contract {
-			last(subject.Offered(part, r.ID, key), n.offer)
-		}
-		last(subject.Ended(part, r.ID, key), n.end)
-	}
-	n.read(g, func() (bus.Message, error) { return n.Records.Last(ctx, subject.Stopping(part, r.ID)) }, n.stop)
-	if n.t.Turn != 0 {
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Turn+1) }, n.callback)
-	}
-	if r.Type == run.Resume { // a callback turn's record stands right behind its first one
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Whole[0]+1) }, n.tells)
-	}
-	if r.CallbackURL != "" && r.Status.Final() {
-		n.readAll(g, func() ([]bus.Message, error) {
-			return n.Records.Records(ctx, subject.NotifiedOf(part, r.ID), n.t.Whole[0], storyHooks)
-		}, n.hooks)
-	}
-	var rejected []Step
-	if n.t.Contract {
-		n.readAll(g, func() (_ []bus.Message, err error) {
-			rejected, err = n.rejections(ctx)
-			return nil, err
-		}, func([]bus.Message) {})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	n.attempts()
-	return n.steps(rejected, kept, len(leftOut) > 0 || len(skipped) > 0), n.unread
-}
-
 // attempts tells the records of each attempt, in their order, up to its end. One above the attempt's version is one.
 func (n *narrator) attempts() {
 	for at, all := range n.keyed {
@@ -470,3 +408,6 @@ func brief(text string, most int) string {
 	}
 	return text
 }
+
+// lost tells whether an error is that of a run whose runner was lost.
+func lost(f *fault.Fault) bool { return f != nil && f.Code == run.CodeDisconnected }

@@ -41,8 +41,6 @@ import (
 	"ao/shared/metric"
 	"ao/shared/run"
 	"ao/shared/trace"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Config is what a coordinator works with. Only Bus is required.
@@ -160,34 +158,6 @@ type Coordinator struct {
 	}
 }
 
-// New wires a coordinator; Run makes it work.
-func New(cfg Config) *Coordinator {
-	cfg = cfg.withDefaults()
-	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
-	history := projection.New(cfg.Bus, projection.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
-		Key:     c.keys.Of,
-		Checked: c.keys.Marked,
-	})
-	wireHistory(c, history)
-	wireRegistry(c)
-	c.defining()
-	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
-	c.recording()
-	wireRetention(c)
-	c.Leases = newLease(c)
-	wireQueues(c)
-	c.submitting()
-	c.Dispatch = newDispatch(c)
-	c.Posting, c.Telling = newWebhook(c), newCallback(c)
-	c.Checking = newResultCheck(c)
-	wireRunners(c)
-	c.Fleet = newFleet(c)
-	c.insight()
-	c.scheduler = control.New(cfg.Log, c.plans()...)
-	return c
-}
-
 // wireHistory puts the parts of the read model together.
 func wireHistory(c *Coordinator, p projection.Parts) {
 	h := &c.History
@@ -220,52 +190,6 @@ func (c *Coordinator) submitting() {
 		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
 		Version: c.versions.Now, RunOf: fleet.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
 	})
-}
-
-// Run works until ctx ends. It needs the streams: it makes or checks them first.
-func (c *Coordinator) Run(ctx context.Context) error {
-	if err := c.bus.Setup(ctx); err != nil {
-		return err
-	}
-	err := c.insist(ctx, "the deployment's secret", func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
-	if err != nil {
-		return err
-	}
-	defer c.scrapes.Begin()()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return c.History.Run(ctx) })
-	g.Go(func() error { return c.Registry.Watch(ctx) })
-	g.Go(func() error { return c.Queues.Watch(ctx) })
-	g.Go(func() error { return c.Agents.Watch(ctx) })
-	g.Go(func() error {
-		if err := c.settled(ctx); err != nil {
-			return nil // ctx ended
-		}
-		serve, err := c.Fleet.Open()
-		if err != nil {
-			return err
-		}
-		c.started.Store(true)
-		c.log.Info("coordinator ready", "runs_sequence", c.History.Seq())
-		g.Go(func() error { return serve(ctx) })
-		g.Go(func() error { return c.reconcile(ctx) })
-		return nil
-	})
-	return g.Wait()
-}
-
-// settled waits until the fold and the registries have been read for the first time.
-func (c *Coordinator) settled(ctx context.Context) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for c.History.Ready() != nil || c.Registries() != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 // Ready is nil when requests can be served: the fold has caught up, and NATS answers and writes.
@@ -323,3 +247,15 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) error 
 		}
 	}
 }
+
+// What has happened, for controllers to be woken by: the effects of records, and what the registries say.
+const (
+	turnDue     = control.Signal(projection.TurnDue)
+	offered     = control.Signal(projection.Offered)
+	callbackDue = control.Signal(projection.CallbackDue)
+	halted      = control.Signal(projection.Halted)
+	webhookDue  = control.Signal(projection.WebhookDue)
+	certain     = control.Signal(projection.Certain)
+	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
+	requeued    = control.Signal(1 << 17) // runners are to be told of their queues
+)

@@ -9,19 +9,6 @@ import (
 	"ao/coordinator/control/lease"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
-	"ao/coordinator/projection"
-)
-
-// What has happened, for controllers to be woken by: the effects of records, and what the registries say.
-const (
-	turnDue     = control.Signal(projection.TurnDue)
-	offered     = control.Signal(projection.Offered)
-	callbackDue = control.Signal(projection.CallbackDue)
-	halted      = control.Signal(projection.Halted)
-	webhookDue  = control.Signal(projection.WebhookDue)
-	certain     = control.Signal(projection.Certain)
-	registered  = control.Signal(1 << 16) // a runner has, or its registration has changed
-	requeued    = control.Signal(1 << 17) // runners are to be told of their queues
 )
 
 // plans is which controllers there are, and what each is woken by. Where it says sure, nothing follows from a history that is being read,

@@ -1,0 +1,59 @@
+package explain
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/projection"
+	"ao/shared/fleet"
+	"ao/shared/run"
+)
+
+// Explainer tells why runs wait, and why they ended so.
+type Explainer struct {
+	Source
+	History History
+	Past    interface{ Current(ctx context.Context) }
+	Runners interface {
+		Matches(w fleet.Want) bool
+	}
+	Queues interface {
+		HasRoom(w fleet.Want, caller string) bool
+	}
+	Waits interface {
+		Want(a projection.Active) fleet.Want
+		UnmatchedSince(id, lane string) (time.Time, bool)
+	}
+	Heard interface {
+		Of(key string) (heard, ends time.Time, ok bool)
+	}
+	Members func() []fleet.Member
+	Parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent
+	Ready   func() error
+	NoMatch time.Duration // after so long a run fails that no online runner matches
+	Most    int           // queues of demands
+}
+
+// History is the fold, as far as explanations go.
+type History interface {
+	Seq() uint64
+	Trace(ctx context.Context, id string) (projection.Trace, error)
+	Active(id string) (projection.Active, bool)
+	Open(session string) []projection.Active
+	Home(session string) run.Demands
+	Ahead(id string) (n int, since time.Time, ok bool)
+	Begun(f func(projection.Active) bool)
+}
+
+// span is a duration as a person reads it: three digits or so.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

@@ -1,0 +1,88 @@
+package parts
+
+import (
+	"context"
+	"time"
+
+	"ao/coordinator/control"
+	"ao/coordinator/control/versions"
+	"ao/coordinator/projection"
+	"ao/coordinator/record"
+	"ao/nats/subject"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// New wires a coordinator; Run makes it work.
+func New(cfg Config) *Coordinator {
+	cfg = cfg.withDefaults()
+	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
+	history := projection.New(cfg.Bus, projection.Config{
+		Log: cfg.Log, Dir: cfg.DataDir, Due: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }, Measure: c.metered(), Version: cfg.RecordVersion,
+		Key:     c.keys.Of,
+		Checked: c.keys.Marked,
+	})
+	wireHistory(c, history)
+	wireRegistry(c)
+	c.defining()
+	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})
+	c.recording()
+	wireRetention(c)
+	c.Leases = newLease(c)
+	wireQueues(c)
+	c.submitting()
+	c.Dispatch = newDispatch(c)
+	c.Posting, c.Telling = newWebhook(c), newCallback(c)
+	c.Checking = newResultCheck(c)
+	wireRunners(c)
+	c.Fleet = newFleet(c)
+	c.insight()
+	c.scheduler = control.New(cfg.Log, c.plans()...)
+	return c
+}
+
+// Run works until ctx ends. It needs the streams: it makes or checks them first.
+func (c *Coordinator) Run(ctx context.Context) error {
+	if err := c.bus.Setup(ctx); err != nil {
+		return err
+	}
+	err := c.insist(ctx, "the deployment's secret", func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
+	if err != nil {
+		return err
+	}
+	defer c.scrapes.Begin()()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.History.Run(ctx) })
+	g.Go(func() error { return c.Registry.Watch(ctx) })
+	g.Go(func() error { return c.Queues.Watch(ctx) })
+	g.Go(func() error { return c.Agents.Watch(ctx) })
+	g.Go(func() error {
+		if err := c.settled(ctx); err != nil {
+			return nil // ctx ended
+		}
+		serve, err := c.Fleet.Open()
+		if err != nil {
+			return err
+		}
+		c.started.Store(true)
+		c.log.Info("coordinator ready", "runs_sequence", c.History.Seq())
+		g.Go(func() error { return serve(ctx) })
+		g.Go(func() error { return c.reconcile(ctx) })
+		return nil
+	})
+	return g.Wait()
+}
+
+// settled waits until the fold and the registries have been read for the first time.
+func (c *Coordinator) settled(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for c.History.Ready() != nil || c.Registries() != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}
