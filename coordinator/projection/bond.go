@@ -5,10 +5,6 @@ import (
 	"ao/shared/run"
 )
 
-// bond is what an executor bound: the model side's own session id, the profile that knows it and, where the model side has that
-// session in one place alone, the host.
-type bond struct{ model, host, profile string }
-
 // bond is what the session's executor bound last; none where it bound nothing.
 func (s *session) bond() bond {
 	if s.bound == nil {

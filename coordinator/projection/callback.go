@@ -11,9 +11,6 @@ import (
 	"ao/shared/run"
 )
 
-// hookState is where a run's HTTP callback stands.
-type hookState uint8
-
 const (
 	hookNone hookState = iota
 	hookOwed           // the run has not ended, or tries are left
@@ -26,22 +23,6 @@ var modes = []string{run.AsyncPoll, run.Sync, run.AsyncCallback}
 
 func modeIndex(m string) uint8 { return uint8(max(slices.Index(modes, m), 0)) }
 
-// report is a callback record, and when it was written.
-type report struct {
-	seq uint64
-	at  time.Time
-}
-
-// debts are the parents that are to be told of ended children, and the turns that tell them.
-type debts struct {
-	*tables
-	trees    *trees
-	due      []*session        // sessions that became idle, or got their first child to be told of, since it was asked last
-	recent   []report          // callback records of the last minutes
-	promised map[ident]promise // runs that another record carries, and that have none of their own yet
-	unlisted map[*row]bool     // callback turns whose callback record is not there
-}
-
 // parentOf is the session that a run names as its parent; nil where that does not exist any more. A session that began under
 // the same id after the run is another one.
 func (t *tables) parentOf(r *row) *session {
@@ -50,11 +31,6 @@ func (t *tables) parentOf(r *row) *session {
 		return nil
 	}
 	return s
-}
-
-// hears tells whether a parent can be told: it can be resumed, now or after what it has under way (contract section 7).
-func (s *session) hears() bool {
-	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began())
 }
 
 // owe notes that the parent of a run that ended is to be told.

@@ -1,11 +1,8 @@
 package projection
 
 import (
-	"cmp"
-	"context"
 	"time"
 
-	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -109,23 +106,6 @@ type Child struct {
 	Ended            time.Time // by its own word
 }
 
-// End is the last word on an ended run, with its result also where that was too large for it. A run that has not ended is a
-// Conflict.
-func (x *Reader) End(ctx context.Context, id string) (run.Ended, error) {
-	s, err := x.row(ctx, id)
-	if err != nil {
-		return run.Ended{}, err
-	}
-	if s.snap != nil {
-		return run.Ended{}, fault.Newf(fault.Conflict, "run %s has not ended", id)
-	}
-	e, err := x.word(ctx, s)
-	if err == nil {
-		e.Result, err = x.document(ctx, e)
-	}
-	return e, x.gone(id, err)
-}
-
 func (d *debts) owingOf(s *session, now time.Time) (o Owing, ok bool) {
 	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.owed) == 0 || !s.hears() || d.expects(s) {
 		return o, false
@@ -141,42 +121,4 @@ func (d *debts) owingOf(s *session, now time.Time) (o Owing, ok bool) {
 		}
 	}
 	return o, len(o.Children) > 0
-}
-
-// CallbackPage is a part of a list of runs that call back.
-type CallbackPage struct {
-	Runs []run.Run `json:"callbacks"`
-	Next string    `json:"next_cursor,omitempty"` // empty: that was the last one
-}
-
-// Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of callbacks.
-func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
-	wanted := map[string]bool{}
-	for _, s := range q.Statuses {
-		wanted[s] = true
-	}
-	below, err := cursor(runCursor, q.Cursor)
-	if err = cmp.Or(refuse(q, run.CallStatuses), err); err == nil {
-		err = x.fresh.whole(ctx)
-	}
-	if err != nil {
-		return CallbackPage{}, err
-	}
-	q.Statuses = nil
-	q.also = func(f *fold, r *row) bool {
-		if !r.callback && r.hook == hookNone {
-			return false
-		}
-		c := callsOf(f, r)
-		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
-	}
-	limit := cmp.Or(q.Limit, defaultLimit)
-	found := x.find(q, below, limit+1)
-	p := CallbackPage{}
-	if len(found) > limit {
-		found = found[:limit]
-		p.Next = cursorAt(runCursor, found[limit-1].first)
-	}
-	p.Runs, err = x.views(ctx, found)
-	return p, err
 }

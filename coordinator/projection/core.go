@@ -236,3 +236,114 @@ func (p *Projection) look(id string) (sight, bool) {
 	}
 	return sight{}, false
 }
+
+// Wrote notes the sequence of a record that this process wrote.
+func (p *Projection) Wrote(seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrote = max(p.wrote, seq)
+}
+
+func (p *Projection) await(seq uint64) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	done := make(chan struct{})
+	if seq <= max(p.fold.seq, p.empty) {
+		close(done)
+		return done
+	}
+	if len(p.awaits) == 0 || seq < p.due {
+		p.due = seq
+	}
+	p.awaits = append(p.awaits, await{seq, done})
+	return done
+}
+
+// reached wakes those who wait for a sequence that the fold has now. It wants the lock.
+func (p *Projection) reached() {
+	seq := max(p.fold.seq, p.empty)
+	if len(p.awaits) == 0 || seq < p.due {
+		return
+	}
+	still := p.awaits[:0]
+	p.due = 0
+	for _, a := range p.awaits {
+		if a.seq <= seq {
+			close(a.done)
+			continue
+		}
+		if still = append(still, a); p.due == 0 || a.seq < p.due {
+			p.due = a.seq
+		}
+	}
+	clear(p.awaits[len(still):])
+	p.awaits = still
+}
+
+func (p *Projection) unawait(done chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, a := range p.awaits {
+		if a.done == done {
+			last := len(p.awaits) - 1
+			p.awaits[i] = p.awaits[last]
+			p.awaits[last] = await{}
+			p.awaits = p.awaits[:last]
+			return
+		}
+	}
+}
+
+// written is the newest sequence that Wrote was told of.
+func (p *Projection) written() uint64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.wrote
+}
+
+// viewOf is the session as readers see it. The caller holds mu.
+func (p *Projection) viewOf(s *session) run.Session {
+	v := sessionOf(p.fold, s)
+	v.Status = p.statusOf(s)
+	return v
+}
+
+// statusOf is the session's status: as its runs make it, or idle where the last of them ended well and its process lives. The
+// caller holds mu.
+func (p *Projection) statusOf(s *session) run.SessionStatus {
+	status := run.SessionStatusOf(s.speaker().shown())
+	if status == run.SessionFinished && len(p.idle.of) > 0 && p.idle.of[s.id] != "" {
+		return run.SessionIdle
+	}
+	return status
+}
+
+// wake tells what is to be done. While history is read nobody acts: the end of that is told.
+func (p *Projection) wake(e Effect) {
+	if e != 0 && p.tellDue != nil && p.live.Load() { // asked behind the record: who becomes live afterwards tells that
+		p.tellDue(e)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+func tell(all []*Active, f func(Active) bool) {
+	for _, a := range all {
+		if !f(*a) {
+			return
+		}
+	}
+}
+
+// await is somebody who waits for a sequence of the stream.
+type await struct {
+	seq  uint64
+	done chan struct{}
+}

@@ -33,10 +33,3 @@ func effectOf(f *fold, ch *Change) (e Effect) {
 	}
 	return e
 }
-
-// wake tells what is to be done. While history is read nobody acts: the end of that is told.
-func (p *Projection) wake(e Effect) {
-	if e != 0 && p.tellDue != nil && p.live.Load() { // asked behind the record: who becomes live afterwards tells that
-		p.tellDue(e)
-	}
-}

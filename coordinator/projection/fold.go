@@ -2,7 +2,6 @@ package projection
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,77 +9,6 @@ import (
 	"ao/nats/subject"
 	"ao/shared/run"
 )
-
-// Change is what a record did.
-type Change struct {
-	Seq           uint64
-	Kind          subject.Kind
-	RunID         string
-	SessionID     string
-	Before, After run.Status // Before is empty for a new run; both are for a deleted session
-	First         bool       // the session's first record
-	Live          bool       // all was read that history held at the beginning
-	Moved         bool       // false: a duplicate, late, or of no concern; nothing changed
-
-	overstep bool // of EndedKind: by a record above the attempt's version, of whatever kind
-
-	row    *row   // of the run
-	in     *line  // where that stood before the record, since then, and who had begun it; of callbacks since is the end that they tell of
-	since  int64  // nanoseconds since 1970
-	runner string // … by id
-}
-
-// Stats counts records since the start.
-type Stats struct {
-	Applied    uint64 // changed something
-	Ignored    uint64 // duplicates, late words, records of runs that are no longer kept
-	Unknown    uint64 // of kinds that this version doesn't know
-	Unreadable uint64
-}
-
-// tables are what all parts of the fold share: who there is, in which order.
-type tables struct {
-	version  int // the newest version of records that this program reads
-	runs     map[ident]*row
-	sessions map[ident]*session
-	order    []*row     // by first; may hold rows that are gone
-	sorder   []*session // by first; likewise
-	goneRuns int
-	goneSess int
-	head     *row // the live ones, by first
-	tail     *row
-	fresh    []*row            // became eligible since it was asked last
-	owing    map[*session]bool // sessions with children that they are to be told of
-	past     map[*row][]past   // of runs that were queued more than once
-	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
-	pass     *pass             // nil: no snapshot is being written
-
-	waiting, begun, ended int
-}
-
-// fold is the state that the records make, one after the other. It is a pure function of them: the same in every process. Each part
-// keeps what is its own beside the tables; debts ask trees, and the fold asks all of them.
-type fold struct {
-	*tables
-	scan     *scanner
-	lines    *lines
-	webhooks *webhooks
-	late     *lateness
-	trees    *trees
-	debts    *debts
-
-	key     func(run string, attempt int) string            // the attempts' keys; nil: any key of a run never queued counts
-	checked func(run string, attempt int, mark string) bool // whether a coordinator has checked a result against its schema; nil: none has
-	offers  []*row                                          // results were offered since it was asked last
-
-	seq     uint64
-	newer   uint64 // sequence of the first record of a newer version that counts; 0: none
-	strange bool   // there were records of unknown kinds: a newer version may make something of them
-	stats   Stats
-	prints  [prints]print // of the last records, in a ring
-	printed uint64        // how many there have been
-	scratch []byte
-}
 
 func newFold(key func(string, int) string) *fold {
 	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, owing: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}}
@@ -91,67 +19,6 @@ func newFold(key func(string, int) string) *fold {
 		webhooks: &webhooks{tables: t, scan: scan, of: map[*row]*hook{}},
 		debts:    &debts{tables: t, trees: below, promised: map[ident]promise{}, unlisted: map[*row]bool{}},
 	}
-}
-
-// apply takes the next record of the stream. A sequence that was applied changes nothing. An error is about a record that
-// cannot be read; the fold goes on.
-func (f *fold) apply(m Record) (Change, error) {
-	ch := Change{Seq: m.Seq}
-	if m.Seq <= f.seq {
-		return ch, nil
-	}
-	f.seq = m.Seq
-	f.prints[f.printed%prints], f.scratch = printOf(m, f.scratch)
-	f.printed++
-	rec, err := subject.Parse(m.Subject)
-	if err != nil {
-		f.stats.Unreadable++
-		return ch, err
-	}
-	if ch.Kind = rec.Kind; rec.Kind == subject.Unknown {
-		f.stats.Unknown++
-		f.strange = true
-		return ch, nil
-	}
-	var version int
-	switch rec.Kind {
-	case subject.QueuedKind, subject.AcceptedKind:
-		version, err = f.accept(&ch, rec, m)
-	case subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
-		version, err = f.keyed(&ch, rec, m)
-	case subject.StoppingKind:
-		version, err = scanVersion(m.Body)
-		f.trees.stop(&ch, rec)
-	case subject.DeletedKind:
-		version, err = scanVersion(m.Body)
-		f.delete(&ch, rec)
-	case subject.CallbackKind:
-		version, err = f.debts.report(&ch, rec, m)
-	case subject.TreeKind:
-		version, err = f.trees.stopTree(&ch, rec, m)
-	case subject.NotifiedKind:
-		version, err = f.webhooks.notify(&ch, rec, m)
-	case subject.SessionKind:
-		version, err = f.debts.beginSession(rec, m)
-	default: // of no concern to the index, but of some version
-		version, err = scanVersion(m.Body)
-	}
-	if f.pass != nil && rec.Run != "" {
-		f.pass.touch(f.runs[identOf(runPrefix, rec.Run)])
-	}
-	if version > f.version && f.newer == 0 {
-		f.newer = m.Seq
-	}
-	switch {
-	case err != nil:
-		f.stats.Unreadable++
-		return ch, fmt.Errorf("record %d (%s): %w", m.Seq, rec.Kind, err)
-	case ch.Moved:
-		f.stats.Applied++
-	default:
-		f.stats.Ignored++
-	}
-	return ch, nil
 }
 
 // accept is for queued and accepted: a run that is new, that may be taken now, or that gets another attempt.
@@ -382,49 +249,6 @@ func (f *fold) retry(r *row, m Record) {
 	r.move(run.MoveRetried)
 }
 
-// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing below it is
-// yet to be stopped with its tree.
-func (f *fold) delete(ch *Change, rec subject.Record) {
-	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
-	ch.SessionID = sid.text(sessionPrefix)
-	s := f.sessions[sid]
-	if s != nil && (len(s.live) > 0 || f.debts.owes(s) || f.trees.haltsBelow(s)) {
-		return
-	}
-	f.deleted[sid] = ch.Seq
-	f.debts.breakPromises(ch.SessionID)
-	ch.Moved = true
-	if s == nil {
-		return
-	}
-	for r := s.firstRow; r != nil; r = r.next {
-		f.drop(r)
-	}
-	f.dropSession(s)
-	f.compact()
-}
-
-// change gives a copy of the snapshot that takes its place; those handed out stay as they are.
-func (r *row) change() *Active {
-	a := *r.live.snap
-	r.live.snap = &a
-	return &a
-}
-
-// move is the only place where a status changes.
-func (r *row) move(m run.Move) {
-	r.status = statusIndex(r.base().After(m))
-	r.show()
-}
-
-// show puts the overlay over the status.
-func (r *row) show() {
-	a := r.live.snap
-	if a.Status = r.base(); a.Started != nil || a.OfferSeq != 0 {
-		a.Status = a.Status.After(run.MoveStarted)
-	}
-}
-
 // startedAt is the overlay: what a runner says of its attempt. It decides nothing.
 func (t *tables) startedAt(id, key string, at time.Time) (changed bool) {
 	r := t.runs[identOf(runPrefix, id)]
@@ -434,14 +258,6 @@ func (t *tables) startedAt(id, key string, at time.Time) (changed bool) {
 	r.change().Started = &at
 	r.show()
 	return true
-}
-
-// settle notes the session's next turn where it may be queued.
-func (t *tables) settle(s *session) {
-	if r := s.turn(); r != nil && !r.live.fresh {
-		r.live.fresh = true
-		t.fresh = append(t.fresh, r)
-	}
 }
 
 func (t *tables) unlink(r *row) {
@@ -459,24 +275,3 @@ func (t *tables) unlink(r *row) {
 	}
 	r.live = nil
 }
-
-func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }
-
-func (ch *Change) identify(r *row) {
-	ch.row = r
-	if r.live != nil { // which has them as text
-		ch.RunID, ch.SessionID = r.live.snap.Spec.ID, r.live.snap.Spec.SessionID
-		return
-	}
-	ch.RunID, ch.SessionID = r.runID(), r.session.sessionID()
-}
-
-func (ch *Change) before(r *row) {
-	ch.identify(r)
-	ch.Before = r.base()
-	if r.live != nil {
-		ch.in, ch.since, ch.runner = r.live.in, r.live.since, r.runner
-	}
-}
-
-func (ch *Change) after(r *row) { ch.After = r.base() }

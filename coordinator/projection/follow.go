@@ -3,9 +3,7 @@ package projection
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ao/nats/stream"
@@ -13,20 +11,6 @@ import (
 
 // lookEvery is how often a Follower looks whether history was truncated that it had not read.
 const lookEvery = 10 * time.Second
-
-// Follower keeps a fold up with the history that NATS holds, and knows how far that can be relied on.
-type Follower struct {
-	source Source
-	log    *slog.Logger
-	p      *Projection
-	shelf  shelf
-
-	anew      atomic.Uint64 // how often a replaced history was read anew
-	goal      atomic.Uint64 // the last record when the reading began
-	lookEvery time.Duration
-	doubted   atomic.Pointer[time.Time] // since when what was read seems to be lost
-	probing   atomic.Bool               // somebody asks whether the tail was purged
-}
 
 // Run follows the stream until ctx ends, from a snapshot where there is one of it. It goes on by itself after any trouble with
 // NATS, and begins anew where the stream is not the one that was read.
@@ -134,4 +118,12 @@ func (w *Follower) doubt(is bool) {
 	}
 	now := time.Now()
 	w.doubted.Store(&now)
+}
+
+// Saved is the newest snapshot that this projection wrote; zero: none yet.
+func (w *Follower) Saved() Saved {
+	if s := w.shelf.newest.Load(); s != nil {
+		return *s
+	}
+	return Saved{}
 }

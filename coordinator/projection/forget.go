@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-)
+	"strings"
 
-// past is a queued record of a run that another followed.
-type past struct {
-	queued uint64 // its sequence
-	begun  bool   // a runner began that attempt
-}
+	"ao/nats/subject"
+)
 
 // drop takes an ended run out of the index.
 func (f *fold) drop(r *row) {
@@ -162,4 +159,26 @@ func resort[T comparable](order []T, n int, later []T, place func(T) uint64) {
 		order[rest] = x
 		rest++
 	}
+}
+
+// delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing below it is
+// yet to be stopped with its tree.
+func (f *fold) delete(ch *Change, rec subject.Record) {
+	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
+	ch.SessionID = sid.text(sessionPrefix)
+	s := f.sessions[sid]
+	if s != nil && (len(s.live) > 0 || f.debts.owes(s) || f.trees.haltsBelow(s)) {
+		return
+	}
+	f.deleted[sid] = ch.Seq
+	f.debts.breakPromises(ch.SessionID)
+	ch.Moved = true
+	if s == nil {
+		return
+	}
+	for r := s.firstRow; r != nil; r = r.next {
+		f.drop(r)
+	}
+	f.dropSession(s)
+	f.compact()
 }

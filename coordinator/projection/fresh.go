@@ -3,6 +3,8 @@ package projection
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"ao/shared/fault"
@@ -147,4 +149,18 @@ func (w *Follower) surelyCaughtUp(ctx context.Context) error {
 		}
 		pause(ctx, 100*time.Millisecond)
 	}
+}
+
+// Follower keeps a fold up with the history that NATS holds, and knows how far that can be relied on.
+type Follower struct {
+	source Source
+	log    *slog.Logger
+	p      *Projection
+	shelf  shelf
+
+	anew      atomic.Uint64 // how often a replaced history was read anew
+	goal      atomic.Uint64 // the last record when the reading began
+	lookEvery time.Duration
+	doubted   atomic.Pointer[time.Time] // since when what was read seems to be lost
+	probing   atomic.Bool               // somebody asks whether the tail was purged
 }

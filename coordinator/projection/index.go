@@ -266,3 +266,10 @@ func (x *Index) HaltsBelow(session string) bool {
 		return s != nil && f.trees.haltsBelow(s)
 	})
 }
+
+// Totals counts what happened since the history was read.
+func (p *Projection) Totals() Totals {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.totals
+}

@@ -1,7 +1,10 @@
 package projection
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"sort"
 )
 
@@ -173,4 +176,43 @@ func link(f *fold, r *row, s *session) {
 		f.tail.live.next = r
 	}
 	f.tail = r
+}
+
+// load makes a fold of a snapshot.
+func load(raw []byte, identity string, key func(string, int) string) (*fold, error) {
+	d := &decoder{raw: raw}
+	if string(d.next(uint64(len(snapshotMagic)))) != snapshotMagic {
+		return nil, errDamaged
+	}
+	if v := d.u(); d.bad || v != snapshotVersion {
+		return nil, fmt.Errorf("its version is %d, this program's %d", v, snapshotVersion)
+	}
+	if len(raw) < d.at+4 || crc32.Checksum(raw[:len(raw)-4], castagnoli) != binary.LittleEndian.Uint32(raw[len(raw)-4:]) {
+		return nil, errDamaged
+	}
+	d.raw = raw[:len(raw)-4]
+	if of := d.text(); of != identity {
+		return nil, errors.New("it is of another stream")
+	}
+	f := newFold(key)
+	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}, promised: map[ident][]uint64{}}
+	for d.kind() {
+		switch d.entry {
+		case entrySession:
+			l.session()
+		case entryRow:
+			l.row()
+		case entryTrailer:
+			l.trailer()
+		default:
+			d.bad = true
+		}
+	}
+	if d.bad || d.entry != entryTrailer || d.at != len(d.raw) {
+		return nil, errDamaged
+	}
+	if err := l.join(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return f, nil
 }

@@ -2,18 +2,6 @@ package projection
 
 import "ao/nats/subject"
 
-// Late is a queued record of an attempt that had been begun, or was over: a coordinator's delayed dispatch into another lane. It
-// changes nothing. But its lane still delivers it, and only the attempt's claim keeps a worker from beginning it again.
-type Late struct {
-	Seq     uint64
-	Subject string
-
-	first uint64 // of its run: truncated beyond that, the history may lack the claim
-}
-
-// lateness is the late records that are not purged.
-type lateness struct{ all []Late } // by sequence
-
 // note remembers a queued record where its attempt waits no longer. RUNS holds each of them until it is purged.
 func (ls *lateness) note(r *row, rec subject.Record, m Record) bool {
 	if r.live != nil {

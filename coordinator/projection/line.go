@@ -9,21 +9,6 @@ import (
 	"ao/shared/run"
 )
 
-// line is runs that stand one behind the other for the same thing: for their turn or a runner, in one lane, or under way. Every run
-// that has not ended is in exactly one, so that a look at one costs what is in it.
-type line struct {
-	lane        string
-	n           int
-	first, last *row
-}
-
-// lines are all of them.
-type lines struct {
-	lanes    map[string]*line // those that wait in a lane
-	apart    line             // those that are not queued
-	underway line             // those that are begun
-}
-
 // maxLines is how many lanes are remembered of which nothing waits in any more.
 const maxLines = 1024
 
@@ -139,11 +124,4 @@ func (t *Totals) count(ch Change) {
 	case ch.After == run.Stopped:
 		t.Stopped++
 	}
-}
-
-// Totals counts what happened since the history was read.
-func (p *Projection) Totals() Totals {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.totals
 }

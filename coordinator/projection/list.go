@@ -307,3 +307,41 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 	}
 	return x.reader.result(ctx, at)
 }
+
+// Callbacks lists the runs that call back, a parent session or a URL, newest first. Query's Statuses are those of callbacks.
+func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
+	wanted := map[string]bool{}
+	for _, s := range q.Statuses {
+		wanted[s] = true
+	}
+	below, err := cursor(runCursor, q.Cursor)
+	if err = cmp.Or(refuse(q, run.CallStatuses), err); err == nil {
+		err = x.fresh.whole(ctx)
+	}
+	if err != nil {
+		return CallbackPage{}, err
+	}
+	q.Statuses = nil
+	q.also = func(f *fold, r *row) bool {
+		if !r.callback && r.hook == hookNone {
+			return false
+		}
+		c := callsOf(f, r)
+		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
+	}
+	limit := cmp.Or(q.Limit, defaultLimit)
+	found := x.find(q, below, limit+1)
+	p := CallbackPage{}
+	if len(found) > limit {
+		found = found[:limit]
+		p.Next = cursorAt(runCursor, found[limit-1].first)
+	}
+	p.Runs, err = x.views(ctx, found)
+	return p, err
+}
+
+// CallbackPage is a part of a list of runs that call back.
+type CallbackPage struct {
+	Runs []run.Run `json:"callbacks"`
+	Next string    `json:"next_cursor,omitempty"` // empty: that was the last one
+}

@@ -3,8 +3,6 @@ package projection
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"slices"
 	"sort"
 	"time"
@@ -14,45 +12,6 @@ import (
 
 // errDamaged says that a snapshot is not what was written.
 var errDamaged = errors.New("it is damaged")
-
-// load makes a fold of a snapshot.
-func load(raw []byte, identity string, key func(string, int) string) (*fold, error) {
-	d := &decoder{raw: raw}
-	if string(d.next(uint64(len(snapshotMagic)))) != snapshotMagic {
-		return nil, errDamaged
-	}
-	if v := d.u(); d.bad || v != snapshotVersion {
-		return nil, fmt.Errorf("its version is %d, this program's %d", v, snapshotVersion)
-	}
-	if len(raw) < d.at+4 || crc32.Checksum(raw[:len(raw)-4], castagnoli) != binary.LittleEndian.Uint32(raw[len(raw)-4:]) {
-		return nil, errDamaged
-	}
-	d.raw = raw[:len(raw)-4]
-	if of := d.text(); of != identity {
-		return nil, errors.New("it is of another stream")
-	}
-	f := newFold(key)
-	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}, promised: map[ident][]uint64{}}
-	for d.kind() {
-		switch d.entry {
-		case entrySession:
-			l.session()
-		case entryRow:
-			l.row()
-		case entryTrailer:
-			l.trailer()
-		default:
-			d.bad = true
-		}
-	}
-	if d.bad || d.entry != entryTrailer || d.at != len(d.raw) {
-		return nil, errDamaged
-	}
-	if err := l.join(); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	return f, nil
-}
 
 // decoder reads what an encoder wrote. What cannot be so makes it bad; then everything is zero.
 type decoder struct {

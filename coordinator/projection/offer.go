@@ -1,10 +1,8 @@
 package projection
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -47,18 +45,6 @@ func (sc *scanner) carries(word []byte) bool {
 	return err == nil && e.RunnerID == "" && (e.Status == run.Failed || e.Status == run.Stopped)
 }
 
-// Carried is that last word, as it is to be written.
-func (x *Reader) Carried(ctx context.Context, a Active) ([]byte, error) {
-	raw, err := x.body(ctx, a.EndSeq)
-	if err != nil {
-		return nil, x.gone(a.Spec.ID, err)
-	}
-	if a.EndSeq == a.ClaimSeq {
-		raw = run.Next(raw)
-	}
-	return raw, nil
-}
-
 // mayComplete tells whether "completed" counts: with an output schema only if a coordinator has checked the result. Whoever has the
 // attempt's key can write a last word, but none but coordinators can make the mark.
 func (f *fold) mayComplete(r *row, mark string) bool {
@@ -73,17 +59,3 @@ func errUnchecked() *fault.Fault {
 
 // ErrUnreadable says that what was written is not what it should be, and will never be.
 var ErrUnreadable = errors.New("unreadable")
-
-// Offer is what was offered, with its result also where that was too large for the record. ErrUnreadable: nothing can be made of
-// it. A part that is not kept is NotFound; in a cluster it may come.
-func (x *Reader) Offer(ctx context.Context, a Active) (e run.Ended, res *run.Result, err error) {
-	raw, err := x.body(ctx, a.OfferSeq)
-	if err != nil {
-		return e, nil, x.gone(a.Spec.ID, err)
-	}
-	if e, err = run.DecodeEnded(raw); err != nil {
-		return e, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-	}
-	res, err = x.document(ctx, e)
-	return e, res, x.gone(a.Spec.ID, err)
-}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"time"
 
 	"ao/shared/run"
 )
@@ -55,23 +54,6 @@ func New(records interface {
 	return Parts{
 		Projection: p, Index: &Index{p}, Lives: &Lives{p}, Agenda: &Agenda{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
 		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
-func tell(all []*Active, f func(Active) bool) {
-	for _, a := range all {
-		if !f(*a) {
-			return
-		}
 	}
 }
 

@@ -1,20 +1,12 @@
 package projection
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 
 	"ao/nats/subject"
 	"ao/shared/run"
 )
-
-// promise is a run that another record carries, and that has none of its own yet.
-type promise struct {
-	seq      uint64 // of the record that carries it
-	session  string
-	children []*row // of a callback turn: what it reports
-}
 
 // beginSession is a session that begins under its caller's own id.
 func (d *debts) beginSession(rec subject.Record, m Record) (int, error) {
@@ -91,19 +83,4 @@ func (d *debts) isPromised(child *row) bool {
 		}
 	}
 	return false
-}
-
-// Promised is a run that another record carries, and that has none of its own yet.
-type Promised struct {
-	RunID, SessionID string
-	Seq              uint64 // of the record that carries it
-}
-
-// Promise is the accepted record of such a run, as it is to be written.
-func (x *Reader) Promise(ctx context.Context, p Promised) ([]byte, error) {
-	raw, err := x.body(ctx, p.Seq)
-	if err != nil {
-		return nil, x.gone(p.RunID, err)
-	}
-	return run.Next(raw), nil
 }

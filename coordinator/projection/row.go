@@ -9,12 +9,6 @@ import (
 	"ao/shared/run"
 )
 
-// ident is an id in little room: the ids that coordinators make are a prefix and 32 hexadecimal digits.
-type ident struct {
-	made [16]byte
-	odd  string // a caller's own id, whole
-}
-
 const (
 	runPrefix     = "run_"
 	sessionPrefix = "ses_"
@@ -38,27 +32,6 @@ func (i ident) text(prefix string) string {
 	return prefix + hex.EncodeToString(i.made[:])
 }
 
-// Active is a run that has not ended, as the fold has it: a snapshot that never changes.
-type Active struct {
-	Spec      *run.Spec  // as accepted
-	Status    run.Status // running is an overlay of the beats
-	FirstSeq  uint64     // of the run's first record
-	QueuedSeq uint64     // of its current attempt's queued record; 0: accepted and not yet queued
-	ClaimSeq  uint64     // of the claim of its current attempt; 0: nobody has begun it
-	OfferSeq  uint64     // of what its worker has offered as the result: its lease is over, a coordinator checks that; 0: nothing
-	EndSeq    uint64     // of a coordinator's claim, or what it put in an offer's place, which carries the attempt's last word; 0: none does
-	Lane      string     // where it is queued
-	Attempt   int        // the current one, from 1; 0: not yet queued
-	Key       string     // the current attempt's
-	// RecordVersion is the newest version that records under the current attempt's key may have; 0: 1.
-	RecordVersion int
-	Claim         *run.Claim // nil: nobody has begun it
-	Stopping      bool       // somebody wants it stopped
-	Halt          Halt       // … with its tree; Seq 0: not so
-	NotBefore     time.Time  // an attempt failed and another is left: when it may be queued; zero: at once
-	Started       *time.Time // its executor runs since, as its runner says
-}
-
 // Next is the attempt that is queued or under way, else the one that will be.
 func (a *Active) Next() int {
 	if a.Key == "" {
@@ -73,58 +46,6 @@ func (a *Active) MostVersion() int { return max(a.RecordVersion, 1) }
 
 // open tells whether the run is its session's turn already.
 func (a *Active) open() bool { return a.QueuedSeq != 0 || a.ClaimSeq != 0 }
-
-// row is a run in the index: all that is kept of an ended one. The rest is read from the stream, by these sequences.
-type row struct {
-	id      ident
-	session *session
-	next    *row // of the session
-	agent   string
-	runner  string
-	parent  string
-	dir     string // project directory
-
-	first      uint64 // sequence of its first record
-	whole      uint64 // of its newest record that holds all of it: the current attempt's queued, else the first
-	claim, end uint64 // of the claim that counts, and of the last word
-	events     uint64 // sequence in EVENTS of its last event; 0: not known, or none
-
-	created, claimed, started, ended int64 // nanoseconds since 1970; 0: not yet
-
-	by *row // the parent's turn that reports it; nil: none, or it is not known any more
-
-	timeout    int32
-	attempt    uint16
-	tellings   uint16 // how often a callback record reported it
-	status     uint8  // index in run.Statuses, without the overlay
-	mode       uint8  // index in modes
-	depth      uint8  // how many sessions are above its own; 0 also in records of older versions
-	hook       hookState
-	callback   bool // its parent session is to be told of its end
-	told       bool // a callback record reports it
-	begun      bool // a runner has begun one of its attempts
-	overstep   bool // end is a record above its attempt's version, of whatever kind; it is not read
-	gone       bool // no longer in the index
-	proven     bool // the events of all its attempts are proven
-	mute       bool // its end does not say which event was its last
-	suppressed bool // its parent is not told of its end: one of the two was stopped with its tree
-
-	live *live // nil: ended
-}
-
-// live is what a run has as long as it has not ended.
-type live struct {
-	snap       *Active
-	prev, next *row // all of them, by first
-	fresh      bool // noted as eligible
-
-	in             *line // where it stands, between these, since then (nanoseconds since 1970)
-	before, behind *row
-	since          int64
-
-	children []*row // of a callback turn that nobody has begun: what it reports
-	unlisted bool   // a callback turn whose callback record is not there: it is not queued before that
-}
 
 // reach notes that the run has come to its attempt n.
 func (r *row) reach(n int) { r.attempt = max(r.attempt, uint16(min(n, 1<<16-1))) }
@@ -149,26 +70,6 @@ func (r *row) shown() run.Status {
 		return r.live.snap.Status
 	}
 	return r.base()
-}
-
-// session is a session in the index.
-type session struct {
-	id             ident
-	agent          string
-	agentType      string
-	parent         string
-	dir            string
-	first          uint64 // sequence of its first run's first record
-	modified       int64
-	firstRow, last *row // its runs, linked in the order of the stream
-	lastEnded      *row
-	live           []*row // those that have not ended, in that order
-	owed           []*row // ended children that it is yet to be told of, in the order of their ends
-	bound          *bond  // what its executor bound last, nil: nothing
-	open           int32  // how many of these are queued or claimed
-	runs           int32
-	due            bool  // noted as ready to be told
-	misses         int32 // callback turns in a row that ended before a runner began them
 }
 
 func (s *session) sessionID() string { return s.id.text(sessionPrefix) }
@@ -242,3 +143,53 @@ func nanos(t time.Time) int64 {
 	}
 	return t.UnixNano()
 }
+
+func (ch *Change) identify(r *row) {
+	ch.row = r
+	if r.live != nil { // which has them as text
+		ch.RunID, ch.SessionID = r.live.snap.Spec.ID, r.live.snap.Spec.SessionID
+		return
+	}
+	ch.RunID, ch.SessionID = r.runID(), r.session.sessionID()
+}
+
+func (ch *Change) before(r *row) {
+	ch.identify(r)
+	ch.Before = r.base()
+	if r.live != nil {
+		ch.in, ch.since, ch.runner = r.live.in, r.live.since, r.runner
+	}
+}
+
+func (ch *Change) after(r *row) { ch.After = r.base() }
+
+// change gives a copy of the snapshot that takes its place; those handed out stay as they are.
+func (r *row) change() *Active {
+	a := *r.live.snap
+	r.live.snap = &a
+	return &a
+}
+
+// move is the only place where a status changes.
+func (r *row) move(m run.Move) {
+	r.status = statusIndex(r.base().After(m))
+	r.show()
+}
+
+// show puts the overlay over the status.
+func (r *row) show() {
+	a := r.live.snap
+	if a.Status = r.base(); a.Started != nil || a.OfferSeq != 0 {
+		a.Status = a.Status.After(run.MoveStarted)
+	}
+}
+
+// settle notes the session's next turn where it may be queued.
+func (t *tables) settle(s *session) {
+	if r := s.turn(); r != nil && !r.live.fresh {
+		r.live.fresh = true
+		t.fresh = append(t.fresh, r)
+	}
+}
+
+func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s)) }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"hash/crc32"
 	"maps"
 	"slices"
 	"time"
@@ -41,23 +40,6 @@ const (
 	flagSuppressed
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// print is the fingerprint of a record.
-type print struct {
-	seq  uint64
-	time int64
-	sum  uint32
-}
-
-// prints is how many records are remembered by their fingerprints.
-const prints = 16
-
-func printOf(m Record, scratch []byte) (print, []byte) {
-	scratch = append(scratch[:0], m.Subject...)
-	return print{m.Seq, m.Time.UnixNano(), crc32.Update(crc32.Checksum(scratch, castagnoli), castagnoli, m.Body)}, scratch
-}
-
 // worthKeeping tells whether a snapshot may stand for the history: a newer version makes more of some records than this one.
 func worthKeeping(f *fold) bool { return f.newer == 0 && !f.strange && f.seq != 0 }
 
@@ -69,27 +51,7 @@ func lastPrints(f *fold) (all []print) {
 	return all
 }
 
-// pass is a snapshot that is being written: what changes meanwhile is written once more.
-type pass struct {
-	rows     map[*row]bool
-	sessions map[*session]bool
-}
-
 func newPass() *pass { return &pass{map[*row]bool{}, map[*session]bool{}} }
-
-// touch notes that a row changed, touchSession likewise. Where no snapshot is being written nobody wants to know.
-func (p *pass) touch(r *row) {
-	if p != nil && r != nil {
-		p.rows[r] = true
-		p.sessions[r.session] = true
-	}
-}
-
-func (p *pass) touchSession(s *session) {
-	if p != nil {
-		p.sessions[s] = true
-	}
-}
 
 // errPassOver says that the fold was truncated, or begins anew, while a snapshot was written.
 var errPassOver = errors.New("the history changed meanwhile")

@@ -200,14 +200,6 @@ type Saved struct {
 	Longest time.Duration // the longest that the fold stood still for it
 }
 
-// Saved is the newest snapshot that this projection wrote; zero: none yet.
-func (w *Follower) Saved() Saved {
-	if s := w.shelf.newest.Load(); s != nil {
-		return *s
-	}
-	return Saved{}
-}
-
 // save writes a snapshot; rest is called between two looks at the fold. What goes wrong is logged here.
 func (s *shelf) save(rest func()) (done Saved, err error) {
 	if !read(s.p, worthKeeping) {

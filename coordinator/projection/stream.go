@@ -195,28 +195,6 @@ func (t *teller) run(ctx context.Context, heard uint64, began <-chan struct{}) e
 	}
 }
 
-// starts is which runs were seen running last, and which sessions became idle or ceased to be: no record says it, so live readers are told apart from the streams.
-type starts struct {
-	ring  [256]string
-	count uint64        // how many there have been
-	more  chan struct{} // closed when there is one more
-}
-
-func (s *starts) add(id string) {
-	s.ring[s.count%uint64(len(s.ring))] = id
-	s.count++
-	close(s.more)
-	s.more = make(chan struct{})
-}
-
-// since are the last of those after the first so many.
-func (s *starts) since(heard uint64) (ids []string) {
-	for i := max(heard, s.count-min(s.count, uint64(len(s.ring)))); i < s.count; i++ {
-		ids = append(ids, s.ring[i%uint64(len(s.ring))])
-	}
-	return ids
-}
-
 // started is what there was after the first so many, how many there have been now, and what is closed when there are more.
 func (p *Projection) started(heard uint64) (ids []string, count uint64, more <-chan struct{}) {
 	p.mu.RLock()

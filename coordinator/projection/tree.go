@@ -16,18 +16,6 @@ import (
 //   - what is accepted below a session whose own run is yet to be stopped so is, too, however late;
 //   - of what is stopped so, and of what had ended and was not told yet, no parent inside the tree is told.
 
-// Halt is why a run is to be stopped: it belongs to a tree that was stopped.
-type Halt struct {
-	Seq     uint64 // of the record that says so; 0: there is none
-	Session string // whose tree it is
-}
-
-// tree is a session whose tree is stopped.
-type tree struct {
-	seq  uint64
-	root ident // the run that was the session's newest begun one then
-}
-
 // generations is how many sessions a look upwards passes at most: truncation can make a circle of parents.
 const generations = 1000
 
@@ -40,16 +28,6 @@ func (s *session) root() *row {
 		}
 	}
 	return root
-}
-
-// trees are the sessions whose tree is stopped, and what is below them.
-type trees struct {
-	*tables
-	stopped     map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
-	below       map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
-	halting     map[*row]bool               // runs that are to be stopped with their tree and have not ended
-	suppressing map[*session][]*row         // children that ended, of whom the session is not to be told, until a record says so
-	halted      bool                        // there is more of these since Halting was asked last
 }
 
 // stop is the wish to stop a run.
@@ -326,4 +304,9 @@ func (ts *trees) dropSuppressed(p *session) {
 		return
 	}
 	ts.suppressing[p] = left
+}
+
+// hears tells whether a parent can be told: it can be resumed, now or after what it has under way (contract section 7).
+func (s *session) hears() bool {
+	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began())
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"ao/coordinator/budget"
@@ -15,59 +14,6 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 )
-
-// bodies keeps the records of the runs that came and ended last, so that an answer about them needs no reading.
-type bodies struct {
-	mu    sync.Mutex
-	most  int
-	size  int
-	bySeq map[uint64][]byte
-	specs map[uint64]*run.Spec // what some of them say, decoded
-	order []uint64
-}
-
-func newBodies(most int) *bodies {
-	return &bodies{most: most, bySeq: map[uint64][]byte{}, specs: map[uint64]*run.Spec{}}
-}
-
-func (b *bodies) put(seq uint64, body []byte, spec *run.Spec) {
-	if len(body) > b.most/8 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bySeq[seq] = body
-	if spec != nil {
-		b.specs[seq] = spec
-	}
-	b.order = append(b.order, seq)
-	for b.size += len(body); b.size > b.most; {
-		b.size -= len(b.bySeq[b.order[0]])
-		delete(b.bySeq, b.order[0])
-		delete(b.specs, b.order[0])
-		b.order = b.order[1:]
-	}
-}
-
-func (b *bodies) clear() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.bySeq)
-	clear(b.specs)
-	b.order, b.size = nil, 0
-}
-
-func (b *bodies) get(seq uint64) []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.bySeq[seq]
-}
-
-func (b *bodies) spec(seq uint64) *run.Spec {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.specs[seq]
-}
 
 // Reader reads of the log what the fold does not keep: what was asked for, and what came of it.
 type Reader struct {
@@ -124,25 +70,6 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 		return nil, fmt.Errorf("%w: payload %s is not what its record says", ErrUnreadable, p.Name)
 	}
 	return all, nil
-}
-
-// sight is what the index says of a run at one moment.
-type sight struct {
-	row           // as it was; its links are not to be followed
-	id, sessionID string
-	status        run.Status
-	snap          *Active // nil: ended
-	sessionFirst  uint64
-	calls         calls
-}
-
-// see copies a row. It wants at least the reading lock.
-func sightOf(f *fold, r *row) sight {
-	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first, calls: callsOf(f, r)}
-	if r.live != nil {
-		s.snap = r.live.snap
-	}
-	return s
 }
 
 // row is look for readers: an id that the fold doesn't know may just have been written, and what it takes for open while history is
@@ -264,29 +191,6 @@ func (x *Reader) view(ctx context.Context, s sight, large bool) (run.Run, error)
 	return r, nil
 }
 
-// bare is as much of a view as the index has.
-func (s *sight) bare() run.Run {
-	r := run.Run{
-		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth), RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
-		ParentGone: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
-		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
-	}
-	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it
-		r.ClaimedAt = nil
-	}
-	if s.snap != nil && s.snap.Started != nil {
-		r.StartedAt = s.snap.Started
-	}
-	if begin := r.StartedAt; (begin != nil || r.ClaimedAt != nil) && s.timeout > 0 && s.runner != "" {
-		if begin == nil {
-			begin = r.ClaimedAt
-		}
-		at := begin.Add(time.Duration(s.timeout) * time.Second)
-		r.TimeoutAt = &at
-	}
-	return r
-}
-
 // Result is the result document of an ended run, and the run. A run that has not ended is a Conflict, and so is one that
 // ended without a result; the latter carries the run's error.
 func (x *Reader) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
@@ -339,4 +243,45 @@ func (x *Reader) document(ctx context.Context, e run.Ended) (*run.Result, error)
 		return nil, fmt.Errorf("%w: payload %s: %w", ErrUnreadable, e.Body.Name, err)
 	}
 	return res, nil
+}
+
+// noRun says that a run is not there: that it is no longer kept, where its id is older than what is.
+func (x *Reader) noRun(id string) *fault.Fault {
+	if x.before(id) {
+		return evicted("run", id)
+	}
+	return fault.Newf(fault.NotFound, "There is no run %s; GET /runs lists those that are kept", id).With("run_id", id)
+}
+
+// noSession is noRun for sessions. Of an id that its caller chose nobody knows how old it is.
+func (x *Reader) noSession(id string) *fault.Fault {
+	deleted := read(x.p, func(f *fold) bool { return f.deleted[identOf(sessionPrefix, id)] != 0 })
+	if !deleted && x.before(id) {
+		return evicted("session", id)
+	}
+	return fault.Newf(fault.NotFound, "There is no session %s; GET /sessions lists those that are kept", id).With("session_id", id)
+}
+
+func evicted(what, id string) *fault.Fault {
+	say := "The " + what + " " + id + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted. An Idempotency-Key goes on to give its ids, and does it not again"
+	return fault.New(fault.NotFound, "no_longer_kept", say).With(what+"_id", id)
+}
+
+// before tells whether an id of ours was made before everything that is kept, of a history that has lost its beginning.
+func (x *Reader) before(id string) bool {
+	made, ok := run.MadeAt(id)
+	if !ok {
+		return false
+	}
+	return read(x.p, func(f *fold) bool {
+		if !made.After(moment(x.p.evicted)) {
+			return true
+		}
+		for _, r := range f.order {
+			if !r.gone {
+				return r.first > 1 && made.Before(moment(r.created))
+			}
+		}
+		return false
+	})
 }

@@ -7,34 +7,6 @@ import (
 	"time"
 )
 
-// hook is an HTTP callback of an ended run that is not delivered.
-type hook struct {
-	n      int // of its newest record
-	tries  int
-	next   time.Time // when to try again
-	status int       // of the last answer
-	reason string
-	host   string // whom it goes to, with the port
-
-	row   *row
-	to    *receiver // nil: dead, no time will come
-	place int       // in to.owed
-}
-
-// receiver is a host with callbacks that have tries left.
-type receiver struct {
-	host  string
-	owed  queue[*hook]
-	place int // in receivers.first
-}
-
-// receivers are all of them, the one whose time comes first before the others: who looks for what is due sees neither what is
-// dead nor what waits, however many there are, and one with a long queue hides nobody. The zero value has none.
-type receivers struct {
-	of    map[string]*receiver
-	first queue[*receiver]
-}
-
 func (h *hook) when() time.Time     { return h.next }
 func (h *hook) put(i int)           { h.place = i }
 func (r *receiver) when() time.Time { return r.owed[0].next }
@@ -70,14 +42,6 @@ func (rs *receivers) remove(h *hook) {
 	}
 	heap.Remove(&rs.first, to.place)
 	delete(rs.of, to.host)
-}
-
-// webhooks are the HTTP callbacks of ended runs.
-type webhooks struct {
-	*tables
-	scan  *scanner
-	of    map[*row]*hook // those that are not delivered
-	hosts receivers      // of these: those with tries left
 }
 
 // promise is the end of a run that somebody wants to hear of.
@@ -120,14 +84,6 @@ type Look struct {
 	Most int                   // at most so many
 	Room func(host string) int // at most so many of one receiver
 	Busy func(Hook) bool       // not these
-}
-
-// queue is a heap of what has a time and knows its place.
-type queue[T timed] []T
-
-type timed interface {
-	when() time.Time
-	put(place int)
 }
 
 func (q queue[T]) Len() int           { return len(q) }

@@ -1,0 +1,68 @@
+package projection
+
+import (
+	"fmt"
+
+	"ao/nats/subject"
+)
+
+// apply takes the next record of the stream. A sequence that was applied changes nothing. An error is about a record that
+// cannot be read; the fold goes on.
+func (f *fold) apply(m Record) (Change, error) {
+	ch := Change{Seq: m.Seq}
+	if m.Seq <= f.seq {
+		return ch, nil
+	}
+	f.seq = m.Seq
+	f.prints[f.printed%prints], f.scratch = printOf(m, f.scratch)
+	f.printed++
+	rec, err := subject.Parse(m.Subject)
+	if err != nil {
+		f.stats.Unreadable++
+		return ch, err
+	}
+	if ch.Kind = rec.Kind; rec.Kind == subject.Unknown {
+		f.stats.Unknown++
+		f.strange = true
+		return ch, nil
+	}
+	var version int
+	switch rec.Kind {
+	case subject.QueuedKind, subject.AcceptedKind:
+		version, err = f.accept(&ch, rec, m)
+	case subject.ClaimedKind, subject.BoundKind, subject.OfferedKind, subject.EndedKind:
+		version, err = f.keyed(&ch, rec, m)
+	case subject.StoppingKind:
+		version, err = scanVersion(m.Body)
+		f.trees.stop(&ch, rec)
+	case subject.DeletedKind:
+		version, err = scanVersion(m.Body)
+		f.delete(&ch, rec)
+	case subject.CallbackKind:
+		version, err = f.debts.report(&ch, rec, m)
+	case subject.TreeKind:
+		version, err = f.trees.stopTree(&ch, rec, m)
+	case subject.NotifiedKind:
+		version, err = f.webhooks.notify(&ch, rec, m)
+	case subject.SessionKind:
+		version, err = f.debts.beginSession(rec, m)
+	default: // of no concern to the index, but of some version
+		version, err = scanVersion(m.Body)
+	}
+	if f.pass != nil && rec.Run != "" {
+		f.pass.touch(f.runs[identOf(runPrefix, rec.Run)])
+	}
+	if version > f.version && f.newer == 0 {
+		f.newer = m.Seq
+	}
+	switch {
+	case err != nil:
+		f.stats.Unreadable++
+		return ch, fmt.Errorf("record %d (%s): %w", m.Seq, rec.Kind, err)
+	case ch.Moved:
+		f.stats.Applied++
+	default:
+		f.stats.Ignored++
+	}
+	return ch, nil
+}

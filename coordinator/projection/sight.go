@@ -1,0 +1,49 @@
+package projection
+
+import (
+	"time"
+
+	"ao/shared/run"
+)
+
+// sight is what the index says of a run at one moment.
+type sight struct {
+	row           // as it was; its links are not to be followed
+	id, sessionID string
+	status        run.Status
+	snap          *Active // nil: ended
+	sessionFirst  uint64
+	calls         calls
+}
+
+// see copies a row. It wants at least the reading lock.
+func sightOf(f *fold, r *row) sight {
+	s := sight{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(), sessionFirst: r.session.first, calls: callsOf(f, r)}
+	if r.live != nil {
+		s.snap = r.live.snap
+	}
+	return s
+}
+
+// bare is as much of a view as the index has.
+func (s *sight) bare() run.Run {
+	r := run.Run{
+		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth), RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
+		ParentGone: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
+		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
+	}
+	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it
+		r.ClaimedAt = nil
+	}
+	if s.snap != nil && s.snap.Started != nil {
+		r.StartedAt = s.snap.Started
+	}
+	if begin := r.StartedAt; (begin != nil || r.ClaimedAt != nil) && s.timeout > 0 && s.runner != "" {
+		if begin == nil {
+			begin = r.ClaimedAt
+		}
+		at := begin.Add(time.Duration(s.timeout) * time.Second)
+		r.TimeoutAt = &at
+	}
+	return r
+}
