@@ -3,12 +3,10 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
@@ -78,17 +76,4 @@ func callbacksCommand(a *app) *cobra.Command {
 	})
 	c.AddCommand(again)
 	return c
-}
-
-// callNote is the one thing to know of a callback beside its status.
-func callNote(c run.Call) string {
-	switch {
-	case c.RunID != "":
-		return "by " + c.RunID
-	case c.Next != nil && c.Tries > 0:
-		return fmt.Sprintf("%s; again at %s", strings.TrimPrefix(fmt.Sprintf("%d %s", c.HTTP, c.Reason), "0 "), c.Next.Local().Format(time.DateTime))
-	case c.HTTP != 0:
-		return strconv.Itoa(c.HTTP) + " " + c.Reason
-	}
-	return c.Reason
 }

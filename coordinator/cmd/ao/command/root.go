@@ -3,10 +3,7 @@
 package command
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,33 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"ao/coordinator/cmd/ao/client"
-	"ao/coordinator/cmd/ao/param"
-	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/version"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-// app is one start of the program: where it reads and writes, and whom it asks.
-type app struct {
-	in       io.Reader
-	out      io.Writer
-	terminal bool // out is one, so what it is shown must not steer it
-	errs     *lines
-	now      func() time.Time
-
-	url    string
-	token  string
-	ca     string
-	json   bool
-	client *client.Client
-	acted  bool // the words were understood; what fails from here on is not their fault
-}
 
 // Main does what args say and gives the exit code (see exit.go).
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
@@ -123,27 +101,6 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// help is the command that shows a command's page; a topic that there is not is refused.
-func help(root *cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: "help [COMMAND]", Short: "Show what a command does and takes"}
-	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		var names []string
-		for _, sub := range root.Commands() {
-			names = append(names, sub.Name()+"\t"+sub.Short)
-		}
-		return names, noFiles
-	}
-	c.RunE = func(_ *cobra.Command, args []string) error {
-		of, rest, err := root.Find(args)
-		if err != nil || len(rest) > 0 {
-			return fmt.Errorf("there is no help on %q; 'ao --help' lists the commands", strings.Join(args, " "))
-		}
-		of.InitDefaultHelpFlag()
-		return of.Help()
-	}
-	return c
-}
-
 // refuseShells has the command completion refuse a shell that it does not know. Root writes to its output by then.
 func refuseShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
@@ -209,141 +166,23 @@ func together(err error) error {
 	return err
 }
 
-// connect makes the client, once flags are read. Nothing is sent yet.
-func (a *app) connect() error {
-	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")), Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")), Notice: func(s string) { a.note("%s", s) }})
-	a.client = c
-	return err
-}
-
-// act is a command's work: what it fails with is not a misunderstanding, unless it says so (usagef).
-func (a *app) act(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		if err := a.connect(); err != nil {
-			return err
+// help is the command that shows a command's page; a topic that there is not is refused.
+func help(root *cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: "help [COMMAND]", Short: "Show what a command does and takes"}
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, sub := range root.Commands() {
+			names = append(names, sub.Name()+"\t"+sub.Short)
 		}
-		a.acted = true
-		return f(c.Context(), args)
+		return names, noFiles
 	}
-}
-
-// note tells a person something beside the result; programs are spared it.
-func (a *app) note(format string, args ...any) {
-	if !a.json {
-		a.errs.println(screen.Text(fmt.Sprintf(format, args...)))
-	}
-}
-
-// doc prints a document of the API: for programs.
-func (a *app) doc(raw json.RawMessage) error {
-	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return err
-	}
-	return a.print(a.shownJSON(b.Bytes()) + "\n")
-}
-
-// pretty prints a document of the API: for people.
-func (a *app) pretty(raw json.RawMessage) error {
-	return a.print(a.shownJSON([]byte(indented(raw))) + "\n")
-}
-
-func indented(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return b.String()
-}
-
-func (a *app) shownJSON(raw []byte) string {
-	if a.terminal {
-		return screen.JSON(raw)
-	}
-	return string(raw)
-}
-
-// last is the last cell of a row: whole for a program that reads on, for a person not more than two lines or so.
-func (a *app) last(s string) string {
-	if a.terminal {
-		return screen.Cut(s, lastWidth)
-	}
-	return strings.TrimSpace(s)
-}
-
-func (a *app) print(s string) error {
-	_, err := io.WriteString(a.out, s)
-	return err
-}
-
-// list prints documents one per line for programs; for people row adds each to a table, or, without one, shows it itself.
-// none is what a person reads where there are none.
-func (a *app) list(p client.Page, none string, table *screen.Table, row func(json.RawMessage) error) error {
-	for _, item := range p.Items {
-		show := row
-		if a.json {
-			show = a.doc
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		of, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 {
+			return fmt.Errorf("there is no help on %q; 'ao --help' lists the commands", strings.Join(args, " "))
 		}
-		if err := show(item); err != nil {
-			return err
-		}
+		of.InitDefaultHelpFlag()
+		return of.Help()
 	}
-	switch {
-	case a.json:
-		return nil
-	case len(p.Items) == 0:
-		a.note("%s", none)
-		return nil
-	case table == nil:
-		return nil
-	}
-	return table.Write(a.out)
-}
-
-// object reads a JSON object from a source; noun is what the object is called where it is none.
-func (a *app) object(noun, what string) ([]byte, error) {
-	raw, err := a.source(what)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := param.Base(raw); err != nil {
-		switch {
-		case what == "-":
-			noun += " from standard input"
-		case !inline(what):
-			noun += " from " + what
-		}
-		return nil, usagef("%s: %w", noun, err)
-	}
-	return raw, nil
-}
-
-// inline tells whether a source is the text itself.
-func inline(what string) bool { return strings.HasPrefix(strings.TrimSpace(what), "{") }
-
-// source reads what a flag or argument stands for: - is standard input, {…} is itself, anything else a file.
-func (a *app) source(what string) ([]byte, error) {
-	switch {
-	case what == "-":
-		return io.ReadAll(a.in)
-	case inline(what):
-		return []byte(what), nil
-	}
-	raw, err := os.ReadFile(what)
-	if err != nil {
-		return nil, usagef("%s; name a file, give {…} itself, or - for standard input", inWords(err))
-	}
-	return raw, nil
-}
-
-// lines writes whole lines, from several goroutines.
-type lines struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lines) println(s string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, _ = fmt.Fprintln(l.w, strings.TrimRight(s, "\n")) // nobody can be told that nobody can be told
+	return c
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -79,28 +78,6 @@ func (f typedFlag) Set(s string) error {
 		*f.to = append(*f.to, g)
 	}
 	return err
-}
-
-// seconds is a duration in whole seconds: 90, 90s, 2m. Zero: not given.
-type seconds time.Duration
-
-func (s *seconds) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return time.Duration(*s).String()
-}
-func (s *seconds) Type() string { return "duration" }
-func (s *seconds) Set(text string) error {
-	if n, err := strconv.Atoi(text); err == nil {
-		text = strconv.Itoa(n) + "s"
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < time.Second || d%time.Second != 0 {
-		return errors.New("write whole seconds, such as 90, 90s or 2m")
-	}
-	*s = seconds(d)
-	return nil
 }
 
 func orderFlags(a *app, c *cobra.Command, o *order) {
@@ -232,25 +209,6 @@ func validateCommand(a *app) *cobra.Command {
 		return a.print("valid\n")
 	})
 	return c
-}
-
-// request is the body of POST /runs. Parameters are bytes as typed.
-type request struct {
-	Type       string          `json:"type"`
-	Agent      string          `json:"agent_name,omitempty"`
-	Session    string          `json:"session_id,omitempty"`
-	Parameters json.RawMessage `json:"parameters"`
-	Mode       string          `json:"mode"`
-	Parent     string          `json:"parent_session_id,omitempty"`
-	ProjectDir string          `json:"project_dir,omitempty"`
-	Demands    *run.Demands    `json:"additional_demands,omitempty"`
-	Timeout    int             `json:"timeout_seconds,omitempty"`
-	Attempts   int             `json:"max_attempts,omitempty"`
-	Callback   string          `json:"callback_url,omitempty"`
-
-	OutputSchema     json.RawMessage    `json:"output_schema,omitempty"`
-	OutputSchemaName string             `json:"output_schema_name,omitempty"`
-	OutputOptions    *run.OutputOptions `json:"output_schema_options,omitempty"`
 }
 
 // orderOf makes the body of a request out of the words.

@@ -194,3 +194,22 @@ func outputOfAgent(b agent.Blueprint) string {
 	}
 	return fmt.Sprintf("must match %s", b.OutputSchema)
 }
+
+// request is the body of POST /runs. Parameters are bytes as typed.
+type request struct {
+	Type       string          `json:"type"`
+	Agent      string          `json:"agent_name,omitempty"`
+	Session    string          `json:"session_id,omitempty"`
+	Parameters json.RawMessage `json:"parameters"`
+	Mode       string          `json:"mode"`
+	Parent     string          `json:"parent_session_id,omitempty"`
+	ProjectDir string          `json:"project_dir,omitempty"`
+	Demands    *run.Demands    `json:"additional_demands,omitempty"`
+	Timeout    int             `json:"timeout_seconds,omitempty"`
+	Attempts   int             `json:"max_attempts,omitempty"`
+	Callback   string          `json:"callback_url,omitempty"`
+
+	OutputSchema     json.RawMessage    `json:"output_schema,omitempty"`
+	OutputSchemaName string             `json:"output_schema_name,omitempty"`
+	OutputOptions    *run.OutputOptions `json:"output_schema_options,omitempty"`
+}

@@ -65,22 +65,3 @@ func (a *app) delete(ctx context.Context, path ...string) error {
 	a.note("%s is deleted", path[len(path)-1])
 	return nil
 }
-
-func showSession(a *app, doc json.RawMessage) error {
-	var s run.Session
-	if err := json.Unmarshal(doc, &s); err != nil {
-		return err
-	}
-	var f screen.Facts
-	f.Add("session", s.ID)
-	f.Add("parent", parent(s.Parent, s.ParentGone))
-	f.Add("agent", s.Agent)
-	f.Add("type", s.AgentType)
-	f.Add("status", string(s.Status))
-	f.Add("folder", s.ProjectDir)
-	f.Add("runs", strconv.Itoa(s.Runs))
-	f.Add("last run", s.LastRun)
-	f.Add("created", screen.At(a.now(), s.CreatedAt))
-	f.Add("changed", screen.At(a.now(), s.ModifiedAt))
-	return f.Write(a.out)
-}

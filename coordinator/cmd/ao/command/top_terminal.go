@@ -9,6 +9,7 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -123,4 +124,27 @@ func (t *top) keys(quit func()) (restore func(), err error) {
 		}
 	}()
 	return restore, nil
+}
+
+func topCommand(a *app) *cobra.Command {
+	var once bool
+	c := &cobra.Command{
+		Use: "top", Short: "Watch lanes, runners, runs and rates, live", Args: cobra.NoArgs,
+		Long: `Watch how everything stands, once a second: lanes with what waits in them, runners with their slots and when they were heard, runs by
+status, rates, the newest runs. q or Ctrl-C ends it. Where the output is no terminal, or a dumb one, one picture follows the other;
+with --json each is a document on a line: {"status":…,"runners":[…],"runs":[…]}.`,
+		Example: "  ao top\n  ao top --once --json | jq .status.lanes",
+	}
+	c.Flags().BoolVar(&once, "once", false, "one picture, then end (rates need two: there are none)")
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		t := &top{app: a}
+		if err := t.look(ctx); err != nil || !once {
+			if err != nil {
+				return err
+			}
+			return t.watch(ctx)
+		}
+		return t.show()
+	})
+	return c
 }
