@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"ao/nats/bus"
@@ -120,4 +121,21 @@ func (b *bond) settled() {
 	if done != nil {
 		<-done
 	}
+}
+
+// events writes what an executor shows of a run.
+type events struct {
+	a       *attempt
+	bus     *bus.Bus
+	log     *slog.Logger
+	terms   *terms
+	records *records
+	packs   bool // all coordinators could read packs when the attempt began
+
+	bond   bond
+	memory *memory
+	mu     sync.Mutex
+	out    *bus.Emitter
+	lost   int
+	large  int // bytes of the last event that was too large
 }

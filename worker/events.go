@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"ao/nats/bus"
@@ -19,23 +17,6 @@ import (
 
 // maxEvent is the largest event, in bytes; it must fit into one message.
 const maxEvent = 512 << 10
-
-// events writes what an executor shows of a run.
-type events struct {
-	a       *attempt
-	bus     *bus.Bus
-	log     *slog.Logger
-	terms   *terms
-	records *records
-	packs   bool // all coordinators could read packs when the attempt began
-
-	bond   bond
-	memory *memory
-	mu     sync.Mutex
-	out    *bus.Emitter
-	lost   int
-	large  int // bytes of the last event that was too large
-}
 
 // emit writes an event. It waits while too much is not written yet, until the executor is to end; what comes then is left out.
 func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {

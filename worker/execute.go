@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -16,9 +15,7 @@ import (
 	"ao/shared/run"
 	"ao/shared/trace"
 	"ao/worker/contract"
-	"ao/worker/gateway"
 	"ao/worker/procedural"
-	"ao/worker/profile"
 )
 
 // defaultTimeout is the limit where nobody set one (contract section 4).
@@ -66,22 +63,6 @@ func limitOf(a *attempt, profile int) timeout {
 		t.limit, t.by = p, "profile"
 	}
 	return t
-}
-
-// hosting has executors do runs: what each is told and given, how long it may take, and how its end counts.
-type hosting struct {
-	executor Executor
-	profile  profile.Profile
-	dir      string           // where runs work unless they say otherwise
-	env      []string         // what all runs' programs inherit
-	api      func() string    // where the orchestrator's HTTP API is; empty: not known
-	door     *gateway.Gateway // opened by Worker.Run
-	retries  func()           // called each time a session is asked again
-	runner   string           // the runner's id
-	log      *slog.Logger
-
-	attempts *attempts
-	spans    spans
 }
 
 // execute has the executor do the run and says how it went.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
 
 	"ao/shared/executor"
@@ -91,4 +92,20 @@ func (t *told) take(_ context.Context, l executor.Line) error {
 	}
 	t.ev.emit(t.ctx, l.EventType, bytes.Clone(l.Body))
 	return nil
+}
+
+// hosting has executors do runs: what each is told and given, how long it may take, and how its end counts.
+type hosting struct {
+	executor Executor
+	profile  profile.Profile
+	dir      string           // where runs work unless they say otherwise
+	env      []string         // what all runs' programs inherit
+	api      func() string    // where the orchestrator's HTTP API is; empty: not known
+	door     *gateway.Gateway // opened by Worker.Run
+	retries  func()           // called each time a session is asked again
+	runner   string           // the runner's id
+	log      *slog.Logger
+
+	attempts *attempts
+	spans    spans
 }

@@ -113,3 +113,14 @@ func (m *member) serve(ctx context.Context, do func(fleet.Command) (fleet.Comman
 		return json.Marshal(reply)
 	})
 }
+
+// wait waits for d or the end of ctx, and says whether ctx goes on.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}

@@ -79,14 +79,3 @@ func (w *Worker) deregister(finishing bool) {
 	w.joins.wait()
 	w.me.farewell(w.end.dead, finishing)
 }
-
-// wait waits for d or the end of ctx, and says whether ctx goes on.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}

@@ -264,3 +264,8 @@ func (c config) environ() []string {
 	}
 	return env
 }
+
+func gone(why string) *fault.Fault {
+	return fault.New(fault.Internal, CodeSessionGone, "Claude Code has no conversation of this session on this host: "+why+
+		". Resume the session on the host, in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start a new one and tell it what it needs to know")
+}

@@ -23,21 +23,6 @@ type counted struct {
 	ByModel map[string]map[string]json.RawMessage `json:"model_usage"`
 }
 
-// answered takes an answer to what was asked over stdin.
-func (s *stream) answered(raw []byte) {
-	var l struct {
-		Response struct {
-			ID       string `json:"request_id"`
-			Response struct {
-				Session counted `json:"session"`
-			} `json:"response"`
-		} `json:"response"`
-	}
-	if json.Unmarshal(raw, &l) == nil && l.Response.ID == usageID {
-		s.before = l.Response.Response.Session
-	}
-}
-
 // without gives the result with the turn's own numbers. One that tells less than claude had counted before does not contain that.
 func (l resultLine) without(before counted) resultLine {
 	if cost, ok := number(l.Cost); !ok || cost < before.Cost {

@@ -39,11 +39,6 @@ func notFound(claude string, err error) *fault.Fault {
 		"Install it (npm install -g @anthropic-ai/claude-code), or say in the profile's config where it is: {\"claude\":\"/absolute/path\"}", claude), err)
 }
 
-func gone(why string) *fault.Fault {
-	return fault.New(fault.Internal, CodeSessionGone, "Claude Code has no conversation of this session on this host: "+why+
-		". Resume the session on the host, in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start a new one and tell it what it needs to know")
-}
-
 // note takes what a result line says that is no success.
 func (t *trouble) note(end *resultLine) {
 	t.subtype, t.status = end.Subtype, end.Status

@@ -234,22 +234,6 @@ func (s *stream) results(raw []byte) {
 	}
 }
 
-// resultLine is claude's last word.
-type resultLine struct {
-	Subtype  string          `json:"subtype"`
-	Failed   bool            `json:"is_error"`
-	Text     *string         `json:"result"`
-	Errors   []string        `json:"errors"`
-	Status   int             `json:"api_error_status"`
-	Turns    json.RawMessage `json:"num_turns"`
-	Duration json.RawMessage `json:"duration_ms"`
-	API      json.RawMessage `json:"duration_api_ms"`
-	Cost     json.RawMessage `json:"total_cost_usd"`
-	Usage    json.RawMessage `json:"usage"`
-	ByModel  json.RawMessage `json:"modelUsage"`
-	Denials  json.RawMessage `json:"permission_denials"`
-}
-
 // ended takes claude's last word; of several, which are there when work in the background went on, the last counts.
 func (s *stream) ended(raw []byte) {
 	var l resultLine
@@ -333,3 +317,18 @@ func (s *stream) tell(kind string, body any) {
 }
 
 func (s *stream) say(text string) { s.host.Tell(run.EventMessage, run.Say("system", text)) }
+
+// answered takes an answer to what was asked over stdin.
+func (s *stream) answered(raw []byte) {
+	var l struct {
+		Response struct {
+			ID       string `json:"request_id"`
+			Response struct {
+				Session counted `json:"session"`
+			} `json:"response"`
+		} `json:"response"`
+	}
+	if json.Unmarshal(raw, &l) == nil && l.Response.ID == usageID {
+		s.before = l.Response.Response.Session
+	}
+}

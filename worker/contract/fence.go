@@ -122,3 +122,6 @@ func backticks(text string, i int) string {
 	}
 	return text[i:end]
 }
+
+// budget is how many bytes of a text are read in all, before it is given up: text that is made so that it is read again and again.
+func budget(text string) int { return 16*len(text) + 64<<10 }

@@ -87,34 +87,3 @@ func values(text string, spans []span, blocks []candidate) (found []candidate) {
 func trim(text string) string {
 	return strings.TrimFunc(text, func(r rune) bool { return r == '\ufeff' || unicode.IsSpace(r) })
 }
-
-// budget is how many bytes of a text are read in all, before it is given up: text that is made so that it is read again and again.
-func budget(text string) int { return 16*len(text) + 64<<10 }
-
-// bare gives the objects and arrays of a text, in their order, none that is in another. What is within one that is broken counts.
-func bare(text string) iter.Seq[span] {
-	return func(yield func(span) bool) {
-		r := &reader{text: text, budget: budget(text)}
-		for i := 0; r.budget >= 0; {
-			n := strings.IndexAny(text[i:], "{[")
-			if n < 0 {
-				return
-			}
-			begin := i + n
-			end, ok := r.value(begin)
-			for _, s := range r.closed {
-				if !yield(s) {
-					return
-				}
-			}
-			switch {
-			case ok:
-				i = end
-			case r.last >= 0: // a quotation mark of the text may have been taken for one of JSON: what seems to be a string is looked at, too
-				i = r.last + 1
-			default: // what is open at the end would end there as well if it were read alone
-				i = max(end, begin+1)
-			}
-		}
-	}
-}

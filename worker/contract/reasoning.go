@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,4 +51,32 @@ func visible(text string) string {
 		b.WriteString(text[begin:])
 	}
 	return b.String()
+}
+
+// bare gives the objects and arrays of a text, in their order, none that is in another. What is within one that is broken counts.
+func bare(text string) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		r := &reader{text: text, budget: budget(text)}
+		for i := 0; r.budget >= 0; {
+			n := strings.IndexAny(text[i:], "{[")
+			if n < 0 {
+				return
+			}
+			begin := i + n
+			end, ok := r.value(begin)
+			for _, s := range r.closed {
+				if !yield(s) {
+					return
+				}
+			}
+			switch {
+			case ok:
+				i = end
+			case r.last >= 0: // a quotation mark of the text may have been taken for one of JSON: what seems to be a string is looked at, too
+				i = r.last + 1
+			default: // what is open at the end would end there as well if it were read alone
+				i = max(end, begin+1)
+			}
+		}
+	}
 }

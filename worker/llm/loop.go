@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/wire"
@@ -184,4 +185,43 @@ func (e toolEvent) body() json.RawMessage {
 		return json.RawMessage(`{}`)
 	}
 	return raw
+}
+
+// Run does one turn of the session.
+func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	s, agent, err := read(inv, osLookup)
+	if err != nil {
+		return failed(err)
+	}
+	if ctx.Err() != nil {
+		return run.Outcome{Status: run.Stopped}
+	}
+	c := &conversation{settings: s, host: host}
+	if c.history, err = c.recall(ctx, inv); err != nil {
+		return c.over(ctx, failed(err))
+	}
+	servers, err := tools.Read(agent.MCPServers)
+	if err != nil {
+		return failed(err)
+	}
+	box, unusable := tools.Open(ctx, servers, tools.Config{
+		Env: s.environ(host.Env), Dir: inv.ProjectDir, In: e.In, Kill: host.Kill, Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
+	})
+	defer box.Close()
+	if ctx.Err() != nil {
+		return run.Outcome{Status: run.Stopped}
+	}
+	for _, u := range unusable {
+		host.Tell(run.EventMessage, run.Say("system", u.Why+". The run goes on without it"))
+		c.without = append(c.without, u.Server)
+	}
+	var closeModel func()
+	c.model, closeModel = s.endpoint()
+	defer closeModel()
+	c.box, c.system = box, agent.SystemPrompt
+
+	c.history.begin(inv.RunID, inv.Attempt, asked(inv))
+	o := c.talk(ctx)
+	c.report()
+	return o
 }

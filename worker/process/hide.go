@@ -6,17 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 )
-
-// hiding is what no program of this process may read, and how that is kept.
-type hiding struct {
-	paths []string // real names
-	pool  *pool    // starts programs that cannot
-}
-
-// hidden is nil where nothing is hidden.
-var hidden atomic.Pointer[hiding]
 
 // Hide keeps files and folders from every program that this process starts from now on: whoever tries to read one is refused. Programs in
 // a sandbox have them empty; all others are refused by Landlock, which also keeps them out of this process and of all that they did not
@@ -59,45 +49,8 @@ func Hides(path string) bool {
 	return h != nil && slices.ContainsFunc(h.paths, func(p string) bool { return within(realName(path), p) })
 }
 
-// realName is a path without links, as far as there is something.
-func realName(path string) string {
-	path = filepath.Clean(path)
-	if !filepath.IsAbs(path) {
-		if abs, err := filepath.Abs(path); err == nil {
-			path = abs
-		}
-	}
-	rest := ""
-	for dir := path; ; dir = filepath.Dir(dir) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == "/" {
-			return path
-		}
-		rest = filepath.Join(filepath.Base(dir), rest)
-	}
-}
-
-// around gives all that lies beside the hidden paths, from a folder on: the fewest names below which nothing is hidden. Links are left
-// out: what they name has its own.
-func around(dir string, hidden []string, give func(path string) error) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		switch {
-		case slices.Contains(hidden, path), e.Type()&os.ModeSymlink != 0:
-		case e.IsDir() && slices.ContainsFunc(hidden, func(p string) bool { return strings.HasPrefix(p, path+"/") }):
-			err = around(path, hidden, give)
-		default:
-			err = give(path)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// within tells whether a path is a folder, or lies in it.
+func within(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
+	return ok && (rest == "" || rest[0] == '/')
 }

@@ -8,21 +8,6 @@ import (
 	"ao/shared/fault"
 )
 
-// Hit is the limit that a program seems to have ended by.
-type Hit struct {
-	Limit string // its name in the profile; empty: none is known
-	sure  bool
-	text  string
-}
-
-// String says it in a sentence without its full stop.
-func (h Hit) String() string {
-	if h.sure {
-		return "The limit " + h.Limit + " of its profile (" + h.text + ") was hit"
-	}
-	return "Perhaps the limit " + h.Limit + " of its profile (" + h.text + ") was hit"
-}
-
 // signs are what programs say, in whatever case, when the kernel refuses them more of something.
 var signs = []struct {
 	name  string

@@ -3,6 +3,10 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"unsafe"
 )
@@ -80,6 +84,29 @@ func restrict(rules int) error {
 	}
 	if _, _, errno := syscall.RawSyscall(landlockRestrictSelf, uintptr(rules), 0, 0); errno != 0 {
 		return fmt.Errorf(noLandlock, errno)
+	}
+	return nil
+}
+
+// around gives all that lies beside the hidden paths, from a folder on: the fewest names below which nothing is hidden. Links are left
+// out: what they name has its own.
+func around(dir string, hidden []string, give func(path string) error) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case slices.Contains(hidden, path), e.Type()&os.ModeSymlink != 0:
+		case e.IsDir() && slices.ContainsFunc(hidden, func(p string) bool { return strings.HasPrefix(p, path+"/") }):
+			err = around(path, hidden, give)
+		default:
+			err = give(path)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

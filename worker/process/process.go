@@ -32,52 +32,6 @@ import (
 	"ao/shared/trace"
 )
 
-// MarkEnv is the environment variable that marks all processes of a Run. Run sets it; callers leave it alone.
-const MarkEnv = "AGENT_ORCHESTRATOR_PROCESS"
-
-// Spec is a program to run. Path is required.
-type Spec struct {
-	Path  string       // the program's file; relative to Dir unless absolute (see Find)
-	Args  []string     // without the program's own name
-	Dir   string       // working directory; default: this process's
-	Env   []string     // the whole environment, KEY=value; nothing is inherited
-	Stdin []byte       // default: nothing to read (/dev/null)
-	Input <-chan Piece // written to stdin after that, until it is closed; nil: stdin ends there. Nobody takes
-	//                             from it any more once the program has ended: its sender looks for that, too.
-	MaxOutput int               // bytes kept of stdout and of stderr, each; default 4 MiB
-	MaxLine   int               // bytes of a line given to OnStdout and OnStderr, the rest is cut visibly; default 64 KiB
-	OnStdout  func(line []byte) // called for each line while the program runs, without its end; not kept after the call.
-	OnStderr  func(line []byte) // Both must return soon: the program waits for them. They may be called at the same time.
-	Grace     time.Duration     // between SIGTERM and SIGKILL when ctx ends; default 5 s
-	WaitDelay time.Duration     // how long pipes may stay open after the end of all processes known; default 2 s
-	Reads     []string          // files that the program reads, wherever they lie: a sandbox shows them
-	In        *Confinement      // what it may have and see; nil: all that this process may
-	Kill      <-chan struct{}   // once closed, the group gets SIGKILL at once, whatever grace it is in; ctx ends before or with it. nil: never
-
-	limits    []rlimit // of Confinement
-	sandboxed bool     // Path is bubblewrap
-}
-
-// Piece is something for a program's stdin. Done is told whether all of it has been written; an error means that the
-// program has not had all of it and will not.
-type Piece struct {
-	Data []byte
-	Done func(error)
-}
-
-// Exit is how a program ended.
-type Exit struct {
-	Began     bool           // it was started; false where ctx had ended before, or with a *StartError
-	Code      int            // exit code; 128 + the signal's number where a signal ended it
-	Signal    syscall.Signal // what ended it, or 0
-	Stdout    []byte         // what it wrote, at most MaxOutput, with a line that says how much was cut
-	Stderr    []byte
-	StdoutCut int64 // bytes cut out of Stdout
-	StderrCut int64
-	CPU       time.Duration // user and system time of the program and of those of its children that it waited for
-	Hit       Hit           // the limit of its confinement that it seems to have ended by
-}
-
 // Run runs a program to its end and the end of everything it started. The error is a *StartError if it could not
 // be started, and ctx's cause if ctx ended before the program did; then Exit still says how it ended. An exit
 // code other than 0 is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL. Spec.In says what the

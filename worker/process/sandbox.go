@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // bwrap is the name of bubblewrap's program.
@@ -106,10 +105,24 @@ func covers(paths []string) (all []mount) {
 // namespaces: all processes and users of its own, so that it sees no other process and is nobody beyond; and it ends with bubblewrap.
 var namespaces = []string{"--die-with-parent", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-cgroup-try"}
 
-// within tells whether a path is a folder, or lies in it.
-func within(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
-	return ok && (rest == "" || rest[0] == '/')
-}
-
 const missing = `its profile demands a sandbox, and there is no program bwrap on PATH; install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap, apk add bubblewrap), or take "sandbox" out of the profile`
+
+// realName is a path without links, as far as there is something.
+func realName(path string) string {
+	path = filepath.Clean(path)
+	if !filepath.IsAbs(path) {
+		if abs, err := filepath.Abs(path); err == nil {
+			path = abs
+		}
+	}
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == "/" {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}

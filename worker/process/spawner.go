@@ -6,26 +6,6 @@ import (
 	"syscall"
 )
 
-// pool is the threads that start programs. A program is to die with this process (Pdeathsig), but the kernel means
-// the thread that started it; so programs are started only by threads that live as long as the process does:
-// goroutines locked to their thread which never return. None of them is the main thread (see the package comment).
-type pool struct {
-	once sync.Once
-	ask  chan *birth
-	bind func() error // what each thread does to itself, and so to its programs, before it starts any; default nothing
-	err  error        // bind's: nothing is started then
-}
-
-type birth struct {
-	path string
-	argv []string
-	attr *syscall.ProcAttr
-	most []rlimit // which hold before it begins
-	pid  int
-	err  error
-	done chan struct{}
-}
-
 // spawners start what is bound to nothing: this process's own, and sandboxes.
 var spawners = &pool{ask: make(chan *birth)}
 

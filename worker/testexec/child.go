@@ -2,6 +2,7 @@ package testexec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,4 +75,23 @@ func notStarted(err error) error {
 		err = bad.Err
 	}
 	return fault.Wrap(fault.Internal, "child_not_started", "The child could not be started: "+err.Error(), err)
+}
+
+// tool shows a tool call that nobody makes.
+func tool(_ context.Context, t *turn, text string) error {
+	name, rest, _ := strings.Cut(text, " ")
+	input, output, _ := strings.Cut(rest, "=>")
+	call := map[string]any{"tool_name": name, "tool_input": json.RawMessage(cmp.Or(strings.TrimSpace(input), "{}"))}
+	before, err := wire.Encode(call)
+	if err != nil {
+		return isJSON("@tool "+name, input)
+	}
+	call["tool_output"], call["error"] = json.RawMessage(cmp.Or(strings.TrimSpace(output), "null")), nil
+	after, err := wire.Encode(call)
+	if err != nil {
+		return isJSON("@tool "+name, output)
+	}
+	t.host.Tell(run.EventPreTool, before)
+	t.host.Tell(run.EventPostTool, after)
+	return nil
 }

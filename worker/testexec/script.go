@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/run"
 	"ao/shared/wire"
 )
 
@@ -104,34 +103,3 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 }
 
 func names() []string { return slices.Sorted(maps.Keys(directives)) }
-
-// bad is the fault of a directive that cannot be followed.
-func bad(code, format string, args ...any) error {
-	return fault.New(fault.Invalid, code, fmt.Sprintf(format, args...))
-}
-
-func isJSON(what, text string) error {
-	if json.Valid([]byte(text)) {
-		return nil
-	}
-	return bad("bad_directive", "%s takes JSON, not %.80q", what, text)
-}
-
-// tool shows a tool call that nobody makes.
-func tool(_ context.Context, t *turn, text string) error {
-	name, rest, _ := strings.Cut(text, " ")
-	input, output, _ := strings.Cut(rest, "=>")
-	call := map[string]any{"tool_name": name, "tool_input": json.RawMessage(cmp.Or(strings.TrimSpace(input), "{}"))}
-	before, err := wire.Encode(call)
-	if err != nil {
-		return isJSON("@tool "+name, input)
-	}
-	call["tool_output"], call["error"] = json.RawMessage(cmp.Or(strings.TrimSpace(output), "null")), nil
-	after, err := wire.Encode(call)
-	if err != nil {
-		return isJSON("@tool "+name, output)
-	}
-	t.host.Tell(run.EventPreTool, before)
-	t.host.Tell(run.EventPostTool, after)
-	return nil
-}

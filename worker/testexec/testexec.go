@@ -24,39 +24,17 @@ package testexec
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/prompt"
 	"ao/shared/run"
-	"ao/shared/wire"
 )
-
-// memory is what a session remembers.
-type memory struct {
-	V    int      `json:"v"`
-	Told []string `json:"told"` // its prompts
-	Next []string `json:"next"` // scripts of turns to come
-}
 
 // maxTold is how many prompts a session remembers.
 const maxTold = 100
-
-// turn is one run of the executor, or one more answer within it.
-type turn struct {
-	inv  executor.Invocation
-	host executor.Host
-	memory
-
-	answer *string
-	data   json.RawMessage
-	stderr strings.Builder
-	child  json.RawMessage // what the last child came to
-}
 
 // Run does what the prompt says.
 func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
@@ -98,37 +76,6 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		}
 	}
 	return t.end(nil)
-}
-
-// recall reads what the session remembers.
-func (t *turn) recall(ctx context.Context) error {
-	if t.inv.Mode == executor.Start || t.host.State == nil {
-		return nil
-	}
-	raw, err := t.host.State(ctx)
-	if err != nil || len(raw) == 0 {
-		return err
-	}
-	if err := wire.Decode(raw, &t.memory); err != nil {
-		return fmt.Errorf("what the session remembers cannot be read: %w", err)
-	}
-	return nil
-}
-
-// keep writes it, and so binds the session.
-func (t *turn) keep(ctx context.Context) error {
-	if t.host.Keep == nil {
-		bind, err := wire.Encode(map[string]string{"type": executor.LineBind, "executor_session_id": t.inv.SessionID})
-		if err == nil {
-			t.host.Tell(executor.LineBind, bind)
-		}
-		return err
-	}
-	raw, err := wire.Encode(t.memory)
-	if err != nil {
-		return err
-	}
-	return t.host.Keep(ctx, raw)
 }
 
 // script is what is to be done in this turn, nil: nothing is said of that.
@@ -176,12 +123,6 @@ func (t *turn) end(answer *string) run.Outcome {
 	return run.Outcome{Status: run.Completed, Result: r}
 }
 
-// say has the assistant say something.
-func (t *turn) say(text string) {
-	t.answer = &text
-	t.host.Tell(run.EventMessage, run.Say("assistant", text))
-}
-
 // failed is the outcome of a turn that an error ended.
 func failed(ctx context.Context, err error) run.Outcome {
 	if ctx.Err() != nil {
@@ -190,14 +131,4 @@ func failed(ctx context.Context, err error) run.Outcome {
 	f := fault.Of(err)
 	f.Kind = fault.Internal
 	return run.Outcome{Status: run.Failed, Error: f}
-}
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }

@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"strings"
 
+	"ao/worker/llm/chat"
+	"ao/worker/llm/endpoint"
+
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
-	"ao/worker/llm/chat"
-	"ao/worker/llm/endpoint"
 )
 
 // BaseURL is Anthropic's own address.
@@ -193,51 +193,6 @@ type block struct {
 	kind, id, name  string
 	text            strings.Builder // text, thinking, or input
 	signature, data string
-}
-
-func (a *answer) add(e sdk.MessageStreamEventUnion) error {
-	switch e.Type {
-	case "message_start":
-		a.model = e.Message.Model
-		u := e.Message.Usage
-		a.usage = chat.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
-	case "content_block_start":
-		b := &block{kind: e.ContentBlock.Type, id: e.ContentBlock.ID, name: e.ContentBlock.Name, signature: e.ContentBlock.Signature, data: e.ContentBlock.Data}
-		a.blocks = append(a.blocks, b)
-		if len(a.blocks) > chat.MaxCalls {
-			return &endpoint.Broken{Why: "the answer has blocks without end"}
-		}
-		switch {
-		case b.kind == "tool_use" && e.ContentBlock.Input != nil: // some servers send it whole
-			if raw, err := json.Marshal(e.ContentBlock.Input); err == nil && string(raw) != "{}" {
-				b.text.Write(raw)
-			}
-		case b.kind == "text" && e.ContentBlock.Text != "":
-			return a.hear(b, e.ContentBlock.Text)
-		case b.kind == "thinking":
-			b.text.WriteString(e.ContentBlock.Thinking)
-		}
-	case "content_block_delta":
-		if e.Index < 0 || int(e.Index) >= len(a.blocks) {
-			return &endpoint.Broken{Why: "the stream adds to a block that it did not begin"}
-		}
-		return a.delta(a.blocks[e.Index], e.Delta)
-	case "content_block_stop":
-		if e.Index >= 0 && int(e.Index) < len(a.blocks) && a.blocks[e.Index].kind == "text" {
-			a.listener.End()
-		}
-	case "message_delta":
-		a.stop = cmp.Or(string(e.Delta.StopReason), a.stop)
-		a.usage.Output = max(a.usage.Output, e.Usage.OutputTokens) // these are totals
-		a.usage.Input = max(a.usage.Input, e.Usage.InputTokens)
-		a.usage.CacheRead = max(a.usage.CacheRead, e.Usage.CacheReadInputTokens)
-		a.usage.CacheWrite = max(a.usage.CacheWrite, e.Usage.CacheCreationInputTokens)
-	case "message_stop":
-		a.stopped = true
-	case "message":
-		return a.whole(e.RawJSON())
-	}
-	return nil
 }
 
 func (a *answer) delta(b *block, d sdk.MessageStreamEventUnionDelta) error {

@@ -11,14 +11,14 @@ import (
 	"slices"
 	"strings"
 
+	"ao/worker/llm/chat"
+	"ao/worker/llm/endpoint"
+
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/shared"
-
-	"ao/worker/llm/chat"
-	"ao/worker/llm/endpoint"
 )
 
 // BaseURL is OpenAI's own address.
@@ -170,39 +170,6 @@ type call struct {
 	index    int64
 	id, name string
 	input    strings.Builder
-}
-
-func (a *answer) add(c sdk.ChatCompletionChunk) error {
-	a.model = cmp.Or(c.Model, a.model)
-	if u := c.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
-		cached := min(u.PromptTokensDetails.CachedTokens, u.PromptTokens)
-		a.usage = chat.Usage{Input: u.PromptTokens - cached, Output: u.CompletionTokens, CacheRead: cached}
-	}
-	for _, choice := range c.Choices {
-		if choice.Index != 0 { // one was asked for
-			continue
-		}
-		if err := a.whole(choice.RawJSON()); err != nil {
-			return err
-		}
-		d := choice.Delta
-		a.refused = a.refused || d.Refusal != ""
-		if text := d.Content + d.Refusal; text != "" {
-			a.text.WriteString(text)
-			a.open = true
-			if err := a.listener.Text(text); err != nil {
-				return err
-			}
-		}
-		for _, t := range d.ToolCalls {
-			a.end()
-			if err := a.call(t); err != nil {
-				return err
-			}
-		}
-		a.finish = cmp.Or(choice.FinishReason, a.finish)
-	}
-	return nil
 }
 
 // call adds a piece of a call. Some servers give every call the index 0: another id with a name is another call.
