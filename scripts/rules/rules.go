@@ -34,6 +34,7 @@ var All = []Rule{
 	{"records written together are cut in a test", "a crash of NATS may leave the first of them, whatever a batch promises", cutAppends},
 	{"the codes of errors are the codes on the pages", "programs branch on codes: one that is on no page surprises them, one that is never sent misleads them", codesTold},
 	{"nobody knows everybody", "a type with two hundred methods is read by nobody, and a change to it can break everything", smallTypes},
+	{"a controller asks of few", "what asks everybody has to be understood with everybody", smallControllers},
 	{"a package of the coordinator has few users", "what everybody imports cannot be changed without everybody", fewImporters},
 	{"a lock is its owner's", "who takes another type's lock has to know when that type takes it too", ownLocks},
 	{"scripts can be started", "each has its run bit and is readable to bash", scripts},

@@ -101,6 +101,9 @@ func TestRulesBite(t *testing.T) {
 		{"a closed secret", "README.md", file("    (umask 077; cat seed >~/.config/ao/publisher.nk)\n    sudo install -m 0400 KEYFILE ~/.config/ao/llm_api_key # a\n"), ""},
 		{"a secret that is only used", "README.md", file("    nats --nkey publisher/nats.nk request x >/dev/null; AO_TOKEN=\"$(cat /etc/ao/client/admin.token)\" ao\n"), ""},
 
+		{"a controller that asks four", "coordinator/control/lease/x.go", file("package lease\ntype four interface{ F() }\ntype x struct {\n\ta, b interface{ F() }\n\tc four\n\td interface{ G() }\n}\n"), "ao/coordinator/control/lease.x asks 4 interfaces, 3 are the most"},
+		{"one that asks three", "coordinator/control/lease/x.go", file("package lease\ntype x struct {\n\ta, b interface{ F() }\n\tc interface{ G() }\n\td int\n}\n"), ""},
+
 		{"several records at once", "coordinator/runs/x.go", file("package runs\nfunc f() { b.AppendAll() }\n"), "f writes several records at once"},
 		{"by another name", "coordinator/runs/x.go", file("package runs\nfunc (c C) f() { c.AppendEither() }\n"), "f writes several records at once"},
 		{"a use whose test is gone", "coordinator/runs/submit.go", file("package runs\nfunc store() { b.AppendAll() }\n"), "there is no test coordinator/serve/parts.TestAPrefixOfASessionAndItsRun"},

@@ -14,6 +14,7 @@ const (
 	maxMethods   = 25 // of a type with those it embeds, or asked for by an interface
 	maxForeign   = 8  // fields of a struct whose types are of other packages of ours
 	maxImporters = 6  // packages that import one package of coordinator/
+	maxAsked     = 3  // interfaces that a controller asks: the log, the projection, and one more
 )
 
 // shared is the package whose types all embed its connection, and are handed on glued together: there only a type's own methods count.
@@ -199,6 +200,46 @@ func fewImporters(h *House) (broken []string) {
 		}
 	}
 	return broken
+}
+
+// smallControllers has a controller ask of few, each by a small interface.
+func smallControllers(h *House) (broken []string) {
+	structs, interfaces := map[string]*ast.StructType{}, map[string]bool{}
+	for _, f := range h.Files {
+		if f.Go == nil || f.IsTest() || !covers("ao/coordinator/control/...", f.Package()) {
+			continue
+		}
+		ast.Inspect(f.Go, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			at := f.Package() + "." + spec.Name.Name
+			switch t := spec.Type.(type) {
+			case *ast.StructType:
+				structs[at] = t
+			case *ast.InterfaceType:
+				interfaces[at] = true
+			}
+			return false
+		})
+	}
+	asked := map[string]int{}
+	for at, s := range structs {
+		asked[at] = interfaceFields(s, at[:strings.LastIndex(at, ".")+1], interfaces)
+	}
+	return beyond(asked, maxAsked, "asks %d interfaces, %d are the most: put together what belongs together where it is wired")
+}
+
+// interfaceFields is how many fields of a struct are interfaces, written there or declared in its package.
+func interfaceFields(s *ast.StructType, pkg string, declared map[string]bool) (n int) {
+	for _, f := range s.Fields.List {
+		_, is := f.Type.(*ast.InterfaceType)
+		if name, ok := f.Type.(*ast.Ident); is || ok && declared[pkg+name.Name] {
+			n += max(1, len(f.Names))
+		}
+	}
+	return n
 }
 
 // ownLocks has a lock touched by nobody but the methods of the type that it guards.

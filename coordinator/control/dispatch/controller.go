@@ -34,16 +34,14 @@ type Controller struct {
 		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
-	Runners interface {
+	Fleet interface { // who takes runs, from which queues
 		Matches(w fleet.Want) bool
 		LaneMatches(lane string, w fleet.Want) bool
-	}
-	Queues interface {
+		Changes() uint64 // how often registrations have changed
 		Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
 		IsMade(lane string) bool
+		Find(agent string) (agents.Resolved, bool) // as it is now
 	}
-	Changes func() uint64                                                      // how often registrations have changed
-	Agent   func(name string) (agents.Resolved, bool)                          // as it is now
 	Renew   func(context.Context, run.Spec, agents.Resolved) (run.Spec, error) // with another definition of its agent
 	NoMatch time.Duration                                                      // how long a run waits for a runner at most
 	Log     *slog.Logger

@@ -35,7 +35,7 @@ func (w *wait) move(now time.Time) bool {
 // Reconcile queues the runs whose turn has come since it was called last. Once a second, and when a runner came, it looks at all that wait.
 func (c *Controller) Reconcile(ctx context.Context) error {
 	c.queue(ctx, c.History.Eligible())
-	changes := c.Changes()
+	changes := c.Fleet.Changes()
 	c.mu.Lock()
 	all := changes != c.seen || time.Since(c.swept) >= control.Sweep
 	c.seen = changes
@@ -109,7 +109,7 @@ func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Ent
 		return e, nil, false
 	}
 	w := c.Want(a)
-	if !c.Runners.Matches(w) {
+	if !c.Fleet.Matches(w) {
 		return e, nil, false
 	}
 	spec := *a.Spec
@@ -121,7 +121,7 @@ func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Ent
 	}
 	lane := w.Lane()
 	if err == nil {
-		lane, err = c.Queues.Ensure(ctx, lane, w, a.Spec.Caller, a.Lane == lane)
+		lane, err = c.Fleet.Ensure(ctx, lane, w, a.Spec.Caller, a.Lane == lane)
 	}
 	if err == nil {
 		if spec.Type == run.Resume {
@@ -214,17 +214,17 @@ func (c *Controller) sweep(ctx context.Context) {
 			w = &wait{want: want, lane: want.Lane(), since: now}
 		}
 		waits[a.Spec.ID] = w
-		matched := c.Runners.LaneMatches(w.lane, w.want)
+		matched := c.Fleet.LaneMatches(w.lane, w.want)
 		if !matched {
 			// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
 			if want := c.Want(a); want.Lane() != w.lane {
 				w.want, w.lane, w.moves = want, want.Lane(), trouble{}
-				matched = c.Runners.LaneMatches(w.lane, want)
+				matched = c.Fleet.LaneMatches(w.lane, want)
 			}
 		}
 		over := a.Stopping || a.QueuedSeq == 0 && c.inVain(a) != nil
 		if matched || over {
-			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !c.Queues.IsMade(w.lane) { // it may have been pruned elsewhere when the run was queued
+			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !c.Fleet.IsMade(w.lane) { // it may have been pruned elsewhere when the run was queued
 				due = append(due, a)
 			}
 			return true

@@ -24,7 +24,7 @@ func (c *Controller) exactly(s *run.Spec) fleet.Want {
 	var set map[string]string
 	if s.Owner != "" {
 		set = map[string]string{s.Agent: s.Owner}
-		if k, ok := c.Agent(s.Agent); ok && k.OwnerHash() == s.Owner {
+		if k, ok := c.Fleet.Find(s.Agent); ok && k.OwnerHash() == s.Owner {
 			set = k.Owners
 		}
 	}
@@ -38,7 +38,7 @@ func (c *Controller) successor(a projection.Active) (k agents.Resolved, ok bool)
 	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
 		return k, false
 	}
-	k, ok = c.Agent(s.Agent)
+	k, ok = c.Fleet.Find(s.Agent)
 	changed := ok && k.Online && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
-	return k, changed && !c.Runners.Matches(c.exactly(s))
+	return k, changed && !c.Fleet.Matches(c.exactly(s))
 }

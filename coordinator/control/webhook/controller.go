@@ -45,11 +45,9 @@ type ControllerConfig struct {
 		Hooks(projection.Look) []projection.Hook
 		Sure() bool
 	}
-	Records interface {
+	Records interface { // of tries, and entries of who makes one
 		Append(ctx context.Context, e bus.Entry) error
 		CaughtUp(ctx context.Context) error
-	}
-	Tried interface { // who makes a try
 		Create(ctx context.Context, key string, value []byte) (uint64, error)
 		Get(ctx context.Context, key string) ([]byte, uint64, error)
 		Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error)
@@ -233,10 +231,10 @@ func (c *Controller) take(ctx context.Context, d projection.Hook) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	if _, err = c.Tried.Create(ctx, key, mine); err == nil || !errors.Is(err, bus.ErrTaken) {
+	if _, err = c.Records.Create(ctx, key, mine); err == nil || !errors.Is(err, bus.ErrTaken) {
 		return err == nil, err
 	}
-	raw, rev, err := c.Tried.Get(ctx, key)
+	raw, rev, err := c.Records.Get(ctx, key)
 	if err != nil {
 		return false, err
 	}
@@ -244,7 +242,7 @@ func (c *Controller) take(ctx context.Context, d projection.Hook) (bool, error) 
 	if ours := json.Unmarshal(raw, &by) == nil && by.By == c.self; !ours && !c.theirs(d, rev) { // ours came to nothing
 		return false, nil
 	}
-	_, err = c.Tried.Update(ctx, key, mine, rev)
+	_, err = c.Records.Update(ctx, key, mine, rev)
 	if errors.Is(err, bus.ErrTaken) { // another look says whose it is now
 		return false, nil
 	}

@@ -8,12 +8,15 @@ import (
 	"ao/coordinator/control/completion"
 	"ao/coordinator/control/dispatch"
 	"ao/coordinator/control/lease"
+	"ao/coordinator/control/queues"
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/fleetapi"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
+	"ao/coordinator/runners"
+	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -28,8 +31,13 @@ func newDispatch(c *Coordinator) *dispatch.Controller {
 	renew := func(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
 		return c.runsService.Renewed(ctx, s, k)
 	}
+	fleet := struct {
+		*runners.Registry
+		*queues.Table
+		*agents.Catalog
+	}{c.Registry, c.Queues, c.Agents}
 	return &dispatch.Controller{
-		History: c.History, Records: records, Runners: c.Registry, Queues: c.Queues, Changes: c.Registry.Changes, Agent: c.Agents.Find,
+		History: c.History, Records: records, Fleet: fleet,
 		Renew: renew, NoMatch: c.NoMatch, Log: c.log,
 	}
 }
@@ -88,9 +96,10 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 	records := struct {
 		*record.Writer
 		*record.Reads
-	}{c.records, c.reads}
+		*bus.Bucket
+	}{c.records, c.reads, c.bus.Bucket(subject.Idempotency)}
 	return webhook.NewController(webhook.ControllerConfig{
-		History: c.History, Records: records, Tried: c.bus.Bucket(subject.Idempotency), Runs: c.runsService, Receivers: c.Webhooks,
+		History: c.History, Records: records, Runs: c.runsService, Receivers: c.Webhooks,
 		Version: c.versions.Now, Insist: c.insist, Posted: c.meters.Posted, Idle: func() { c.scheduler.Wake(webhookDue) }, Spans: c.Trace, Log: c.log,
 	})
 }
