@@ -18,7 +18,7 @@ import (
 	"ao/worker/procedural"
 )
 
-// defaultTimeout is the limit where nobody set one (contract section 4).
+// defaultTimeout is the limit where nobody set one.
 var defaultTimeout = map[string]time.Duration{run.Procedural: 5 * time.Minute, run.Autonomous: time.Hour}
 
 // timeout is the cause of an attempt's end: its limit, and who set it.

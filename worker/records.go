@@ -20,7 +20,7 @@ import (
 	"ao/worker/profile"
 )
 
-// MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts (design section 3).
+// MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts.
 const MaxInline = 256 << 10
 
 // maxMessage is the longest message of an error that a record carries, in bytes.

@@ -1,4 +1,4 @@
-// Package access says who may do what over HTTP and MCP (design section 6): API tokens with scopes, read from a file of their
+// Package access says who may do what over HTTP and MCP: API tokens with scopes, read from a file of their
 // hashes, session tokens with the rights of one session, and the table of what every route needs.
 package access
 

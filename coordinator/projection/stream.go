@@ -13,7 +13,7 @@ import (
 	"ao/shared/run"
 )
 
-// The names of the items of a live stream (contract section 9).
+// The names of the items of a live stream.
 const (
 	ItemInit           = "init"
 	ItemGap            = "gap"

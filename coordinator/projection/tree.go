@@ -306,7 +306,7 @@ func (ts *trees) dropSuppressed(p *session) {
 	ts.suppressing[p] = left
 }
 
-// hears tells whether a parent can be told: it can be resumed, now or after what it has under way (contract section 7).
+// hears tells whether a parent can be told: it can be resumed, now or after what it has under way.
 func (s *session) hears() bool {
 	return s.agentType == run.Autonomous && (len(s.live) > 0 || s.began())
 }

@@ -44,7 +44,7 @@ func secure(t *testing.T, change ...func(*serve.Config)) secured {
 	return s
 }
 
-// TestTokensAtTheDoor: who shows none, a wrong one, or one that is good for less is told what to do (design section 6).
+// TestTokensAtTheDoor: who shows none, a wrong one, or one that is good for less is told what to do.
 func TestTokensAtTheDoor(t *testing.T) {
 	t.Parallel()
 	s := secure(t)

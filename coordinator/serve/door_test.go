@@ -25,7 +25,7 @@ func literal(t *testing.T, g got, status int, want string) {
 const crawler = `{"name":"web-crawler","description":"reads pages","parameters_schema":{"type":"object","required":["url"],` +
 	`"properties":{"url":{"type":"string","format":"uri"},"depth":{"type":"integer","minimum":1}},"additionalProperties":false}}`
 
-// TestErrorsAreLiteral reads every refusal of POST /runs as its caller does (contract sections 3 and 4).
+// TestErrorsAreLiteral reads every refusal of POST /runs as its caller does.
 func TestErrorsAreLiteral(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -154,7 +154,7 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 	}
 }
 
-// TestSchemasAreCheckedAtEveryDoor: a bad one is refused by what is wrong with it (contract section 2).
+// TestSchemasAreCheckedAtEveryDoor: a bad one is refused by what is wrong with it.
 func TestSchemasAreCheckedAtEveryDoor(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -202,7 +202,7 @@ func TestAgentsOverTheAPI(t *testing.T) {
 	s.call("DELETE", "/agents/web-crawler", "").want(404)
 }
 
-// TestForeignPagesAreTurnedAway: the API has no tokens yet, so a web page must not reach it (design section 6).
+// TestForeignPagesAreTurnedAway: the API has no tokens yet, so a web page must not reach it.
 func TestForeignPagesAreTurnedAway(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -328,7 +328,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestTooManyWait: back-pressure is 429 with Retry-After (contract section 4).
+// TestTooManyWait: back-pressure is 429 with Retry-After.
 func TestTooManyWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator = parts.Config{MaxPending: 2} })

@@ -30,7 +30,7 @@ func thinker(profile string, tags ...string) fleet.Runner {
 	}
 }
 
-// TestAgentFiles: good ones are agents, bad ones are told of by name and take nothing down, and changes are seen (contract section 2).
+// TestAgentFiles: good ones are agents, bad ones are told of by name and take nothing down, and changes are seen.
 func TestAgentFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func TestAgentFiles(t *testing.T) {
 	natstest.Until(t, "the mended file is an agent", func() bool { return s.get("/agents/torn").status == 200 })
 }
 
-// TestALostWorkerEndsItsRuns: nobody beats for them, so they are over within the lease (contract section 5).
+// TestALostWorkerEndsItsRuns: nobody beats for them, so they are over within the lease.
 func TestALostWorkerEndsItsRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, brief)
@@ -112,7 +112,7 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 }
 
 // TestNobodyMatches: a run that no runner could take fails in time, says why it waits meanwhile, and one that a busy runner
-// could take does not (contract section 5).
+// could take does not.
 func TestNobodyMatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = 4 * time.Second })
@@ -185,7 +185,7 @@ func TestDemands(t *testing.T) {
 	}
 }
 
-// TestTurnsOfASession: one session executes one run at a time, in the order they came, also after a failed one (contract section 4).
+// TestTurnsOfASession: one session executes one run at a time, in the order they came, also after a failed one.
 func TestTurnsOfASession(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -233,7 +233,7 @@ func TestTurnsOfASession(t *testing.T) {
 	}
 }
 
-// TestLimitsOfTheExecution: the agent's value is the upper bound, the profile's where it has none (contract section 4).
+// TestLimitsOfTheExecution: the agent's value is the upper bound, the profile's where it has none.
 func TestLimitsOfTheExecution(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -261,7 +261,7 @@ func TestLimitsOfTheExecution(t *testing.T) {
 }
 
 // TestReplicas: runners of one profile with one definition share the agent; a live process keeps its identity; a run of a
-// runner-owned agent ends nowhere else (contract section 2).
+// runner-owned agent ends nowhere else.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	s := start(t)

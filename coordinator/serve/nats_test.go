@@ -48,7 +48,7 @@ func answered(t testing.TB, r *nats.Msg) got {
 	return got{t, status, http.Header(r.Header), string(r.Data)}
 }
 
-// TestTheServiceIsDiscoverable: `nats micro ls` and `info` show it (contract section 10).
+// TestTheServiceIsDiscoverable: `nats micro ls` and `info` show it.
 func TestTheServiceIsDiscoverable(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -32,7 +32,7 @@ func hold() (do func(run.Queued) run.Outcome, free func()) {
 	}, sync.OnceFunc(func() { close(gate) })
 }
 
-// TestSyncAnswersWithTheResult: one document, the parameters' order and digits as sent (contract section 4).
+// TestSyncAnswersWithTheResult: one document, the parameters' order and digits as sent.
 func TestSyncAnswersWithTheResult(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -107,7 +107,7 @@ func TestWaiting(t *testing.T) {
 	s.get("/sessions/" + acc.SessionID).want(404)
 }
 
-// TestHangingUpDoesNotStopTheRun (contract section 4).
+// TestHangingUpDoesNotStopTheRun.
 func TestHangingUpDoesNotStopTheRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -17,7 +17,7 @@ import (
 
 const numbered = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
-// TestSchemasHaveNames: the registry, with every answer as a caller reads it (contract section 6).
+// TestSchemasHaveNames: the registry, with every answer as a caller reads it.
 func TestSchemasHaveNames(t *testing.T) {
 	t.Parallel()
 	s := start(t)

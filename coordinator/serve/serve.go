@@ -45,7 +45,7 @@ type Config struct {
 	Ports   metric.Ports     // where the process lets itself be looked at, beside the HTTP API
 }
 
-// Settings are the rows of the configuration (contract section 11) that a coordinator reads.
+// Settings are the rows of the configuration that a coordinator reads.
 func (c *Config) Settings() []setting.Bound {
 	co := &c.Coordinator
 	return append([]setting.Bound{

@@ -65,7 +65,7 @@ func (s *stack) listen(method, path, body string, headers ...string) (next func(
 		}
 }
 
-// TestSyncAsAStream: the run's own events, then its result (contract section 4).
+// TestSyncAsAStream: the run's own events, then its result.
 func TestSyncAsAStream(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -169,7 +169,7 @@ func TestAStreamThatWaitsTooLong(t *testing.T) {
 	}
 }
 
-// TestLastEventID: a reader that comes back misses nothing and gets nothing twice (contract section 9).
+// TestLastEventID: a reader that comes back misses nothing and gets nothing twice.
 func TestLastEventID(t *testing.T) {
 	t.Parallel()
 	s := start(t)

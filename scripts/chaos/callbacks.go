@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The lines by which a callback names its children (contract section 7).
+// The lines by which a callback names its children.
 var (
 	oneChild  = regexp.MustCompile(`(?m)^<agent-callback session="([^"]+)" status=`)
 	someChild = regexp.MustCompile(`(?m)^### Child: (\S+) \(status:`)

@@ -25,7 +25,7 @@ const (
 	Broken   = "broken"
 )
 
-// Blueprint is an agent's definition (contract section 2). Schemas are kept exactly as given.
+// Blueprint is an agent's definition. Schemas are kept exactly as given.
 type Blueprint struct {
 	Name             string          `json:"name"`
 	Description      string          `json:"description" empty:"kept"`
@@ -63,7 +63,7 @@ func CheckName(field, s string) error {
 	return fault.Newf(fault.Invalid, "%s %.80q: use 1 to 60 letters, digits, '_' or '-', beginning with a letter or digit", field, s).With("field", field)
 }
 
-// aliases are other names of members (contract section 2).
+// aliases are other names of members.
 var aliases = map[string]string{"default_output_schema": "output_schema", "default_output_schema_options": "output_schema_options"}
 
 // Read reads a definition strictly and checks all of it. kind is the type where the definition names none.
@@ -77,7 +77,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 		return b, fault.New(fault.Invalid, "", "An agent is a JSON object with a name")
 	}
 	kept := members[:0]
-	for _, m := range members { // a null stands for "not given" everywhere (contract section 2)
+	for _, m := range members { // a null stands for "not given" everywhere
 		if string(m.Value) != "null" {
 			kept = append(kept, m)
 		}
@@ -217,12 +217,12 @@ func (b Blueprint) checkOutput() error {
 	return b.OutputSchemaOptions.Check()
 }
 
-// InvalidSchema is the answer to a schema that cannot be used (contract section 2).
+// InvalidSchema is the answer to a schema that cannot be used.
 func InvalidSchema(field string, err error) error {
 	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details", err.Error()).With("field", field).First(err.Error())
 }
 
-// InputSchema is what the parameters of a run of this type are validated against (contract section 3).
+// InputSchema is what the parameters of a run of this type are validated against.
 func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
 	switch {
 	case b.Type == run.Autonomous && (runType == run.Resume || b.ParametersSchema == nil):

@@ -1,4 +1,4 @@
-// Package executor is the contract with executor programs, version 2.2 (contract section 8): one JSON document on
+// Package executor is the contract with executor programs, version 2.2: one JSON document on
 // stdin, JSON lines on stdout, an exit code. Main is for writing such a program in Go, Serve for one that stays for the
 // further turns of its session (lifecycle persistent, turn.go).
 //
@@ -57,7 +57,7 @@ type Invocation struct {
 	Blueprint       json.RawMessage `json:"agent_blueprint"`
 	Config          json.RawMessage `json:"executor_config"`
 	ExecutorSession string          `json:"executor_session_id,omitempty"` // what bind reported in an earlier run of the session
-	Prompt          string          `json:"prompt,omitempty"`              // autonomous: what the model is to be told, made of the parameters (contract section 3)
+	Prompt          string          `json:"prompt,omitempty"`              // autonomous: what the model is to be told, made of the parameters
 	Attempt         int             `json:"attempt,omitempty"`             // from 1
 	Lifecycle       string          `json:"lifecycle,omitempty"`           // Persistent: further turns follow on stdin; else nothing does
 

@@ -29,7 +29,7 @@ const (
 
 var kinds = [...]string{"internal", "invalid", "unauthorized", "forbidden", "not_found", "conflict", "too_large", "busy", "unavailable"}
 
-// codes are the codes of kinds that have no more telling one (contract section 4).
+// codes are the codes of kinds that have no more telling one.
 var codes = [...]string{"internal", "invalid_request", "unauthorized", "forbidden", "not_found", "conflict", "too_large", "too_many_pending", "unavailable"}
 
 func (k Kind) String() string { return kinds[k] }

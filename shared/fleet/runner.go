@@ -23,7 +23,7 @@ type Identity struct {
 	ExecutorType    string `json:"executor_type"`
 }
 
-// ID is derived from the identity, so that a runner that crashed and comes back is the same runner at once (contract section 5).
+// ID is derived from the identity, so that a runner that crashed and comes back is the same runner at once.
 func (i Identity) ID() string {
 	raw, _ := json.Marshal(i)
 	sum := sha256.Sum256(raw)
@@ -73,7 +73,7 @@ const (
 	Left     = "left"     // gone, and its agents' names are held; readers are not shown it
 )
 
-// Patience is how long a runner may be silent (contract section 5).
+// Patience is how long a runner may be silent.
 type Patience struct {
 	Stale  time.Duration // default 120 s
 	Remove time.Duration // default 600 s
@@ -105,7 +105,7 @@ func WantOf(kind string, d run.Demands, owner map[string]string) Want {
 	return Want{Type: cmp.Or(d.ExecutorType, kind), Profile: d.ExecutorProfile, Hostname: d.Hostname, ProjectDir: d.ProjectDir, Tags: d.Tags, Agents: owner}
 }
 
-// Lane is the name of the queue for all runs that want the same: <type>.<profile>.<match> (design section 3).
+// Lane is the name of the queue for all runs that want the same: <type>.<profile>.<match>.
 func (w Want) Lane() string {
 	match := "_"
 	if w.Hostname != "" || w.ProjectDir != "" || len(w.Tags) > 0 || len(w.Agents) > 0 {
@@ -121,7 +121,7 @@ func (w Want) Base() bool {
 	return w.Hostname == "" && w.ProjectDir == "" && len(w.Tags) == 0 && len(w.Agents) == 0
 }
 
-// Satisfies tells whether the runner may take runs that want w (contract section 5).
+// Satisfies tells whether the runner may take runs that want w.
 func (r Runner) Satisfies(w Want) bool {
 	fits := func(want, have string) bool { return want == "" || want == have }
 	return w.Type == r.ExecutorType && fits(w.Profile, r.ExecutorProfile) && fits(w.Hostname, r.Hostname) && fits(w.ProjectDir, r.ProjectDir) &&

@@ -11,7 +11,7 @@ import (
 // TokenPrefix is how every session token begins, so that nobody takes one for an API token.
 const TokenPrefix = "aos_"
 
-// SessionToken is what an executor's session shows to the API (design section 6): good for that session alone, and while that
+// SessionToken is what an executor's session shows to the API: good for that session alone, and while that
 // attempt runs. It is made from the attempt's key, which only its worker and the coordinators have, and does not show it.
 func SessionToken(run string, attempt int, key string) string {
 	name := run + "." + strconv.Itoa(attempt)

@@ -13,7 +13,7 @@ import (
 // InputsTag is the name of the block that holds a start's fields.
 const InputsTag = "inputs"
 
-// Text is what the executor of an autonomous agent hands to the model (contract section 3): where a session starts and the
+// Text is what the executor of an autonomous agent hands to the model: where a session starts and the
 // blueprint has a parameters_schema of its own, all parameters as an inputs block, else the prompt among them, as it is. Nothing in it
 // is expanded: ${X}, {{x}} and $(x) of a caller stay what they are. The error is an Invalid fault that names the field.
 func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (string, error) {
@@ -38,7 +38,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 	return "", fault.Wrap(fault.Invalid, "", "parameters.prompt must be a string: it is what the agent is told", err).With("field", "parameters.prompt")
 }
 
-// Inputs is the block of a start's fields (contract section 3), one line for each in the order the caller sent them:
+// Inputs is the block of a start's fields, one line for each in the order the caller sent them:
 //
 //	<inputs>
 //	topic: AI Safety

@@ -13,7 +13,7 @@ import (
 // maxIndented is the largest schema that is shown indented, in bytes; a larger one is shown on one line.
 const maxIndented = 512 << 10
 
-// Format is the text that asks for an answer of this schema (contract section 6). The schema's own text cannot end the fence around it.
+// Format is the text that asks for an answer of this schema. The schema's own text cannot end the fence around it.
 func Format(schema json.RawMessage) string {
 	text := pretty(schema)
 	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
@@ -23,7 +23,7 @@ func Format(schema json.RawMessage) string {
 		"Your final response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no additional text."
 }
 
-// Retry is what the session is told whose answer did not match the schema (contract section 6): what is wrong with it, the answer, and the
+// Retry is what the session is told whose answer did not match the schema: what is wrong with it, the answer, and the
 // schema. Of the answer at most this many bytes are shown, its beginning and its end, and a line says what is missing; 0: all of it.
 // A line of it that reads like a heading of this text is shown with a backslash before it: what somebody made the
 // model say is no schema.

@@ -25,7 +25,7 @@ type Child struct {
 	Error     *fault.Fault // failed or stopped
 }
 
-// Callback is what a parent's model is told of its ended children (contract section 7), in their order: one has its own
+// Callback is what a parent's model is told of its ended children, in their order: one has its own
 // form, several come together in another. Of a child's text at most this many bytes are shown, and a line says what is
 // missing; 0: all of it. No text of a child can begin or end the block.
 func Callback(children []Child, most int) string {

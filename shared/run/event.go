@@ -11,7 +11,7 @@ import (
 	"ao/shared/wire"
 )
 
-// The kinds of session events (contract section 9).
+// The kinds of session events.
 const (
 	EventStart     = "run_start"
 	EventMessage   = "message"

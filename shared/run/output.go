@@ -7,14 +7,14 @@ import (
 	"ao/shared/fault"
 )
 
-// Where a run's output schema is from, in the order in which they count (contract section 6).
+// Where a run's output schema is from, in the order in which they count.
 const (
 	SourceRequest   = "request"   // output_schema of the request
 	SourceRegistry  = "registry"  // output_schema_name of the request
 	SourceBlueprint = "blueprint" // output_schema of the agent
 )
 
-// Output is what a run's answer must be: the schema, where it is from, and how it is enforced (contract section 6).
+// Output is what a run's answer must be: the schema, where it is from, and how it is enforced.
 type Output struct {
 	Schema  json.RawMessage `json:"schema"`
 	Name    string          `json:"schema_name,omitempty"` // in the registry
@@ -77,7 +77,7 @@ func (o OutputOptions) Strict() (strict, said bool) {
 	return off || only || o.ValidationMode == "strict", said
 }
 
-// SchemaNotFound is the answer to a name that the registry does not have (contract section 6).
+// SchemaNotFound is the answer to a name that the registry does not have.
 func SchemaNotFound(name string) *fault.Fault {
 	return fault.New(fault.NotFound, "SchemaNotFound", fmt.Sprintf("Output schema '%s' not found", name)).With("output_schema_name", name)
 }
@@ -85,7 +85,7 @@ func SchemaNotFound(name string) *fault.Fault {
 // NoOutput is what is said of an answer in which nothing is found that could be checked.
 const NoOutput = "No JSON output found but output_schema requires structured output"
 
-// OutputInvalid is the error of a run whose last answer does not match its output schema (contract section 6).
+// OutputInvalid is the error of a run whose last answer does not match its output schema.
 func OutputInvalid(wrong []OutputError, retries int, last string) *fault.Fault {
 	many := "retries"
 	if retries == 1 {

@@ -123,7 +123,7 @@ type Claim struct {
 const MostWord = 1<<20 - 4<<10
 
 // Ended is the last word of an attempt. On the subject of an offer it is what the worker would have said: a result with an output
-// schema, which a coordinator checks once more before it says the last word (contract section 6).
+// schema, which a coordinator checks once more before it says the last word.
 type Ended struct {
 	V         int          `json:"v"`
 	SessionID string       `json:"session_id"`

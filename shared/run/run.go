@@ -47,7 +47,7 @@ func (d Demands) None() bool {
 	return d.Hostname == "" && d.ProjectDir == "" && d.ExecutorProfile == "" && d.ExecutorType == "" && len(d.Tags) == 0
 }
 
-// Merge adds demands up: for single values the earlier wins, tags are united and sorted (contract section 5).
+// Merge adds demands up: for single values the earlier wins, tags are united and sorted.
 func Merge(all ...Demands) Demands {
 	var sum Demands
 	first := func(to *string, v string) {
@@ -132,7 +132,7 @@ func (r Run) LogValue() slog.Value {
 // SessionStatus is where a session stands.
 type SessionStatus string
 
-// The statuses of a session (contract section 1).
+// The statuses of a session.
 const (
 	SessionPending  SessionStatus = "pending"
 	SessionRunning  SessionStatus = "running"
@@ -169,7 +169,7 @@ var sessionStatus = map[Status]SessionStatus{
 // oldest, else the one that ended last.
 func SessionStatusOf(s Status) SessionStatus { return sessionStatus[s] }
 
-// Result is the result document (contract section 4). Text and Data are mutually exclusive; Data is kept byte for byte.
+// Result is the result document. Text and Data are mutually exclusive; Data is kept byte for byte.
 type Result struct {
 	Type             string          `json:"result_type"`
 	Text             *string         `json:"result_text"`

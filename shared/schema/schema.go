@@ -81,7 +81,7 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// Implicit is what holds for an autonomous agent without a schema of its own, and for every resume (contract section 3).
+// Implicit is what holds for an autonomous agent without a schema of its own, and for every resume.
 func Implicit() *Schema { return implicit() }
 
 // Object is what holds for a procedural agent without a schema: any object.

@@ -1,4 +1,4 @@
-// Package contract has runs end well only with an answer of their output schema, whatever executor does them (contract section 6).
+// Package contract has runs end well only with an answer of their output schema, whatever executor does them.
 //
 //	the executor's end                         the run's
 //	completed, its answer fits                 completed: result_data is the answer, result_text null, raw_output the model's text

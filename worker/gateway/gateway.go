@@ -1,7 +1,7 @@
 // Package gateway is the one HTTP door that a worker process has, on 127.0.0.1, for the programs of its runs. Each run has a URL of
 // its own, http://127.0.0.1:PORT/TOKEN, which is good as long as the run is: who only knows that URL binds its session there, tells
 // events and its result, keeps the conversation for the next run, and reaches the orchestrator's API and MCP server as its session.
-// Nothing else of the worker can be reached by it, and an executor holds no other credential (design section 6).
+// Nothing else of the worker can be reached by it, and an executor holds no other credential.
 package gateway
 
 import (

@@ -47,7 +47,7 @@ const (
 )
 
 const (
-	// DefaultTimeout is the limit of a run that has none of its own (contract section 8).
+	// DefaultTimeout is the limit of a run that has none of its own.
 	DefaultTimeout = 5 * time.Minute
 	// ExitTimeout is the exit code of a run that took too long.
 	ExitTimeout = 124

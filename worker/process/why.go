@@ -9,7 +9,7 @@ import (
 // MaxWhy is the longest text that Why gives, in bytes; one that is cut begins with an ellipsis beside.
 const MaxWhy = 2000
 
-// Why says why a program failed: the end of stderr, else of stdout, else the code (contract section 8); before that the limit
+// Why says why a program failed: the end of stderr, else of stdout, else the code; before that the limit
 // that it hit.
 func (e Exit) Why() string {
 	if e.Hit.Limit != "" {

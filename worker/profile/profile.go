@@ -31,7 +31,7 @@ const maxSlots = 10_000
 // maxIdle is the longest that a process may wait for its next turn, in seconds: a week.
 const maxIdle = 7 * 24 * 3600
 
-// Profile is a named configuration of an executor (contract section 8), as its file <name>.json gives it.
+// Profile is a named configuration of an executor, as its file <name>.json gives it.
 type Profile struct {
 	Name              string          `json:"-"` // the file's name without .json
 	Path              string          `json:"-"` // the file
@@ -83,7 +83,7 @@ func Read(dir, name string) (Profile, error) {
 	return p, nil
 }
 
-// Default is the profile of a worker that was told none (contract section 11): Claude Code, as the folder's file of that name has
+// Default is the profile of a worker that was told none: Claude Code, as the folder's file of that name has
 // it, else as it is.
 func Default(dir string) (Profile, error) {
 	const name = "claude-code"

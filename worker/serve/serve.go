@@ -49,7 +49,7 @@ type Config struct {
 	NotReady func(profile string, why error)
 }
 
-// Settings are the rows of the configuration (contract section 11) that a worker reads.
+// Settings are the rows of the configuration that a worker reads.
 func (c *Config) Settings() []setting.Bound {
 	return []setting.Bound{
 		setting.Profiles.To(&c.Profiles), setting.ProfilesDir.To(&c.ProfilesDir),

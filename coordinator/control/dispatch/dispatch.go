@@ -251,7 +251,7 @@ func (c *Controller) sweep(ctx context.Context) {
 // CodeUnmatched is the code of runs that no online runner matched for too long.
 const CodeUnmatched = "no_matching_runner"
 
-// expired is the error of a run that no online runner matched for too long (contract section 5).
+// expired is the error of a run that no online runner matched for too long.
 func (c *Controller) expired(a projection.Active) *fault.Fault {
 	return fault.New(fault.Internal, CodeUnmatched, "No matching runner available within timeout").
 		With("timeout_seconds", c.NoMatch.Seconds()).With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)

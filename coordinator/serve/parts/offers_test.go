@@ -350,7 +350,7 @@ func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
 	sound(t, other, 20, 0, 0)
 }
 
-// TestACallbackTurnKeepsItsSessionsOutputSchema (contract section 7), whatever the agent's is.
+// TestACallbackTurnKeepsItsSessionsOutputSchema, whatever the agent's is.
 func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	if _, err := f.c.Agents.CreateAgent(t.Context(), []byte(`{"name":"strict","output_schema":{"type":"object"}}`)); err != nil {

@@ -211,7 +211,7 @@ func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
 	register(t, c, runner("two", changed))
 }
 
-// Nothing of a refused registration is kept (contract section 2).
+// Nothing of a refused registration is kept.
 func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{MaxQueues: 1})
 	register(t, c, runner("one", echo("a")))

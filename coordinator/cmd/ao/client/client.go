@@ -1,4 +1,4 @@
-// Package client speaks the coordinator's HTTP API (contract sections 2 to 5 and 9). It hands the API's documents on as
+// Package client speaks the coordinator's HTTP API. It hands the API's documents on as
 // they came, tells troubles apart by what can be done about them, and follows events over lost connections.
 package client
 

@@ -252,7 +252,7 @@ func showResult(a *app, res run.Result) error {
 	return nil
 }
 
-// output is what a program printed that printed no JSON (contract section 8).
+// output is what a program printed that printed no JSON.
 type output struct {
 	Code   *int   `json:"return_code"`
 	Stdout string `json:"stdout"`

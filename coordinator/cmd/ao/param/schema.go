@@ -22,7 +22,7 @@ type Schema struct {
 // NewSchema is a schema as the API shows it; null and none say nothing.
 func NewSchema(raw json.RawMessage) Schema { return Schema{root: raw} }
 
-// Implicit is the schema of an autonomous agent that has none of its own, and of every resume (contract section 3).
+// Implicit is the schema of an autonomous agent that has none of its own, and of every resume.
 var Implicit = NewSchema(json.RawMessage(`{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`))
 
 // Field is one parameter of an agent, for people to read.
