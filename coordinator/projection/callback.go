@@ -223,61 +223,85 @@ func (s *session) reply() (parent, mode string) {
 // HTTP callbacks with tries left, of every parent that will be told the newest run that precedes its oldest such child and the
 // newest that began, which it is resumed by; and likewise of every session with a turn that no runner has begun.
 func (f *fold) held(told time.Time) uint64 {
-	least := f.seq + 1
+	k := keeping{f: f, least: f.seq + 1, oldest: map[*session]*row{}, resumed: map[*session]bool{}}
 	for _, r := range f.debts.recent {
 		if r.at.After(told) {
-			least = r.seq
+			k.least = r.seq
 			break
 		}
 	}
-	oldest := map[*session]*row{} // by parent
-	need := func(r *row) {
-		if p := f.parentOf(r); p != nil {
-			least = min(least, r.first)
-			if o := oldest[p]; o == nil || r.first < o.first {
-				oldest[p] = r
-			}
+	k.open()
+	k.owed()
+	k.resumes()
+	return f.late.held(f.trees.held(k.least))
+}
+
+// keeping finds the sequence before which history must stay.
+type keeping struct {
+	f       *fold
+	least   uint64
+	oldest  map[*session]*row // child that is yet to be told of, by parent
+	resumed map[*session]bool // they go on, or will
+}
+
+// child keeps a run of which its parent is yet to be told.
+func (k *keeping) child(r *row) {
+	if p := k.f.parentOf(r); p != nil {
+		k.least = min(k.least, r.first)
+		if o := k.oldest[p]; o == nil || r.first < o.first {
+			k.oldest[p] = r
 		}
 	}
-	resumed := map[*session]bool{}
-	for r := f.head; r != nil; r = r.live.next {
+}
+
+// open keeps what runs need that have not ended.
+func (k *keeping) open() {
+	for r := k.f.head; r != nil; r = r.live.next {
 		if a := r.live.snap; a.Attempt == 0 || a.Claim == nil && a.Spec.Type == run.Resume {
-			resumed[r.session] = true
+			k.resumed[r.session] = true
 		}
 		if r.callback {
-			need(r)
+			k.child(r)
 		}
 		for _, child := range r.live.children {
-			need(child)
+			k.child(child)
 		}
 	}
-	for p := range f.owing {
+}
+
+// owed keeps what parents and receivers are yet to be told.
+func (k *keeping) owed() {
+	for p := range k.f.owing {
 		for _, r := range p.owed {
-			if f.debts.owesOf(r) {
-				need(r)
+			if k.f.debts.owesOf(r) {
+				k.child(r)
 			}
 		}
 	}
-	for _, p := range f.debts.promised {
-		least = min(least, p.seq)
+	for _, p := range k.f.debts.promised {
+		k.least = min(k.least, p.seq)
 		for _, child := range p.children {
-			need(child)
+			k.child(child)
 		}
 	}
-	for _, to := range f.webhooks.hosts.first {
+	for _, to := range k.f.webhooks.hosts.first {
 		for _, h := range to.owed {
-			least = min(least, h.row.first)
+			k.least = min(k.least, h.row.first)
 		}
 	}
-	for p, child := range oldest {
+}
+
+// resumes keeps the runs that sessions go on from.
+func (k *keeping) resumes() {
+	for p, child := range k.oldest {
 		keep := p.firstRow
 		for r := p.firstRow; r != nil && r.first < child.first; r = r.next {
 			keep = r
 		}
-		least = min(least, keep.first)
-		resumed[p] = true
+		k.least = min(k.least, keep.first)
+		k.resumed[p] = true
 	}
-	for s := range resumed {
+	for s := range k.resumed {
 		var keep *row
 		for r := s.firstRow; r != nil; r = r.next {
 			if r.begun {
@@ -285,8 +309,7 @@ func (f *fold) held(told time.Time) uint64 {
 			}
 		}
 		if keep != nil {
-			least = min(least, keep.first)
+			k.least = min(k.least, keep.first)
 		}
 	}
-	return f.late.held(f.trees.held(least))
 }

@@ -201,19 +201,7 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 		return
 	}
 	f.ended++
-	r.change() // the one handed out stays as it is
-	r.move(move)
-	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
-	// Of 0: a coordinator could not ask for the last one, or only the attempts before told any.
-	r.mute = e.Events == 0 && (r.attempt > 1 || e.RunnerID == "" && r.live.snap.OfferSeq == 0)
-	r.runner = cmp.Or(r.runner, e.RunnerID)
-	r.attempt = max(r.attempt, 1)
-	if a := r.live.snap; a.Claim == nil { // it is lost: nothing else has told which attempt that was
-		r.reach(a.Next())
-	}
-	if e.StartedAt != nil {
-		r.started = nanos(*e.StartedAt)
-	}
+	r.close(move, e, m)
 	f.debts.giveBack(r)
 	if r.hook == hookOwed {
 		f.webhooks.promise(r, m)
@@ -233,6 +221,23 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 	ch.after(r)
 	f.settle(s)
 	f.debts.callable(s)
+}
+
+// close has a run's row be that of one that has ended.
+func (r *row) close(move run.Move, e run.Ended, m Record) {
+	r.change() // the one handed out stays as it is
+	r.move(move)
+	r.end, r.events, r.ended = m.Seq, e.Events, nanos(e.At)
+	// Of 0: a coordinator could not ask for the last one, or only the attempts before told any.
+	r.mute = e.Events == 0 && (r.attempt > 1 || e.RunnerID == "" && r.live.snap.OfferSeq == 0)
+	r.runner = cmp.Or(r.runner, e.RunnerID)
+	r.attempt = max(r.attempt, 1)
+	if a := r.live.snap; a.Claim == nil { // it is lost: nothing else has told which attempt that was
+		r.reach(a.Next())
+	}
+	if e.StartedAt != nil {
+		r.started = nanos(*e.StartedAt)
+	}
 }
 
 // retry has the run wait for its next attempt; nobody but the coordinators sees that one ended.

@@ -321,22 +321,26 @@ func (e *encoder) rows(rows []*row, near uint64) {
 	}
 }
 
-func (e *encoder) row(f *fold, r *row) {
-	h, queued := f.webhooks.of[r], f.past[r]
-	flags := 0
+// flagsOf says what of a row follows, and what it is.
+func flagsOf(r *row, hooked, queued bool) (flags int) {
 	for _, x := range []struct {
 		set  bool
 		flag int
 	}{
 		{r.gone, flagGone}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.told, flagTold}, {r.begun, flagBegun},
-		{r.live != nil, flagLive}, {h != nil, flagHook}, {len(queued) > 0, flagPast}, {r.overstep, flagOverstep}, {r.suppressed, flagSuppressed},
+		{r.live != nil, flagLive}, {hooked, flagHook}, {queued, flagPast}, {r.overstep, flagOverstep}, {r.suppressed, flagSuppressed},
 	} {
 		if x.set {
 			flags |= x.flag
 		}
 	}
+	return flags
+}
+
+func (e *encoder) row(f *fold, r *row) {
+	h, queued := f.webhooks.of[r], f.past[r]
 	e.buf = append(e.buf, entryRow)
-	e.u(uint64(flags))
+	e.u(uint64(flagsOf(r, h != nil, len(queued) > 0)))
 	e.i(int64(r.first - e.first))
 	e.first = r.first
 	if r.gone {
@@ -372,12 +376,7 @@ func (e *encoder) row(f *fold, r *row) {
 	e.bool(r.mute)
 	e.bool(r.proven)
 	if h != nil {
-		e.i(int64(h.n))
-		e.i(int64(h.tries))
-		e.opt(nanos(h.next), r.created)
-		e.i(int64(h.status))
-		e.text(h.reason)
-		e.name(h.host)
+		e.hook(h, r.created)
 	}
 	if len(queued) > 0 {
 		e.u(uint64(len(queued)))
@@ -389,6 +388,16 @@ func (e *encoder) row(f *fold, r *row) {
 	if r.live != nil {
 		e.live(r)
 	}
+}
+
+// hook is an HTTP callback of a run that was created at a time.
+func (e *encoder) hook(h *hook, created int64) {
+	e.i(int64(h.n))
+	e.i(int64(h.tries))
+	e.opt(nanos(h.next), created)
+	e.i(int64(h.status))
+	e.text(h.reason)
+	e.name(h.host)
 }
 
 // live is what a run has that has not ended. That its executor runs is no record's word, and not in it.

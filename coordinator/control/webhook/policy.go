@@ -61,58 +61,68 @@ func (p Policy) Check(rawURL string) error {
 
 // target is a URL that passed Check.
 func (p Policy) target(rawURL string) (*url.URL, error) {
-	refuse := func(format string, args ...any) (*url.URL, error) {
-		return nil, fault.Newf(fault.Invalid, "callback_url "+format, args...).With("field", "callback_url")
-	}
 	if !p.Enabled() {
-		return refuse("is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out")
+		return refused("is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out")
 	}
+	u, err := proper(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	host := strings.ToLower(u.Hostname())
+	addr, err := netip.ParseAddr(host)
+	literal := err == nil
+	if strings.HasPrefix(u.Host, "[") != (literal && addr.Is6()) {
+		return refused("has a host that is no proper address; IPv6 addresses, and nothing else, stand in brackets")
+	}
+	if !literal {
+		if say := checkName(strings.TrimSuffix(host, ".")); say != "" {
+			return refused("has the host %.80q, which %s", host, say)
+		}
+	}
+	if !p.names(host) {
+		return refused("goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or ask whoever runs the coordinator to add it", host)
+	}
+	switch {
+	case literal && !p.reaches(addr):
+		return refused("goes to an address that is not public; send one that is, or ask whoever runs the coordinator to allow its network in AO_CALLBACK_NETWORKS")
+	case !literal && isLocal(host) && !p.inside(netip.AddrFrom4([4]byte{127, 0, 0, 1})) && !p.inside(netip.IPv6Loopback()):
+		return refused("goes to the coordinator's own machine; send a public one")
+	case u.Scheme == "http" && literal && !p.inside(addr), u.Scheme == "http" && len(p.Networks) == 0:
+		return refused("has the scheme http; send one with https (http is only for networks that AO_CALLBACK_NETWORKS allows)")
+	}
+	return u, nil
+}
+
+// refused is why a callback_url is not taken.
+func refused(format string, args ...any) (*url.URL, error) {
+	return nil, fault.Newf(fault.Invalid, "callback_url "+format, args...).With("field", "callback_url")
+}
+
+// proper is a URL that could be a receiver's, whoever may be told.
+func proper(rawURL string) (*url.URL, error) {
 	if len(rawURL) > maxURL {
-		return refuse("is %d bytes long; send one of at most %d", len(rawURL), maxURL)
+		return refused("is %d bytes long; send one of at most %d", len(rawURL), maxURL)
 	}
 	for _, c := range []byte(rawURL) {
 		if c <= ' ' || c >= 0x7f || c == '\\' {
-			return refuse("has a character that a URL cannot have; escape it with %%XX, and write an international name in its xn-- form")
+			return refused("has a character that a URL cannot have; escape it with %%XX, and write an international name in its xn-- form")
 		}
 	}
 	u, err := url.Parse(rawURL)
 	switch {
 	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return refuse("is no URL; send one like https://hooks.example.com/path")
+		return refused("is no URL; send one like https://hooks.example.com/path")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return refuse("has the scheme %.20q; send one with https", u.Scheme)
+		return refused("has the scheme %.20q; send one with https", u.Scheme)
 	case u.User != nil:
-		return refuse("holds a user or password; leave them out, the receiver knows us by the signature")
+		return refused("holds a user or password; leave them out, the receiver knows us by the signature")
 	case strings.Contains(rawURL, "#"):
-		return refuse("has a fragment, which no receiver would see; leave it out")
+		return refused("has a fragment, which no receiver would see; leave it out")
 	}
 	if port := strings.TrimPrefix(u.Host[strings.LastIndexByte(u.Host, ']')+1:], u.Hostname()); port != "" {
 		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
-			return refuse("has no proper port; send one from 1 to 65535, or none")
+			return refused("has no proper port; send one from 1 to 65535, or none")
 		}
-	}
-
-	host := strings.ToLower(u.Hostname())
-	addr, err := netip.ParseAddr(host)
-	literal := err == nil
-	if strings.HasPrefix(u.Host, "[") != (literal && addr.Is6()) {
-		return refuse("has a host that is no proper address; IPv6 addresses, and nothing else, stand in brackets")
-	}
-	if !literal {
-		if say := checkName(strings.TrimSuffix(host, ".")); say != "" {
-			return refuse("has the host %.80q, which %s", host, say)
-		}
-	}
-	if !p.names(host) {
-		return refuse("goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or ask whoever runs the coordinator to add it", host)
-	}
-	switch {
-	case literal && !p.reaches(addr):
-		return refuse("goes to an address that is not public; send one that is, or ask whoever runs the coordinator to allow its network in AO_CALLBACK_NETWORKS")
-	case !literal && isLocal(host) && !p.inside(netip.AddrFrom4([4]byte{127, 0, 0, 1})) && !p.inside(netip.IPv6Loopback()):
-		return refuse("goes to the coordinator's own machine; send a public one")
-	case u.Scheme == "http" && literal && !p.inside(addr), u.Scheme == "http" && len(p.Networks) == 0:
-		return refuse("has the scheme http; send one with https (http is only for networks that AO_CALLBACK_NETWORKS allows)")
 	}
 	return u, nil
 }
