@@ -162,7 +162,7 @@ func (h *hosting) held(a *attempt) Executor {
 	return contract.Contract{Executor: h.executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: h.profile.TakesSystemPrompts(), Asked: h.retries}
 }
 
-// invocation is what the executor is told (protocol 2.2, contract section 8). The error is about what the model is to be told, or the blueprint.
+// invocation is what the executor is told (protocol 2.2). The error is about what the model is to be told, or the blueprint.
 func (h *hosting) invocation(a *attempt) (executor.Invocation, error) {
 	mode := executor.Start
 	if a.Type == run.Resume {

@@ -16,7 +16,7 @@ var (
 	runID     = regexp.MustCompile(`^run_[0-9A-Za-z]{1,64}$`)
 )
 
-// NewID makes a run's id: sortable by time (UUIDv7 without dashes, contract section 1).
+// NewID makes a run's id: sortable by time (UUIDv7 without dashes).
 func NewID() string { return "run_" + v7() }
 
 // NewSessionID makes a session's id, likewise.

@@ -11,7 +11,7 @@ import (
 	"ao/shared/wire"
 )
 
-// Request is the body of POST /runs, as contract section 4 lists it.
+// Request is the body of POST /runs.
 type Request struct {
 	Type              string          `json:"type,omitempty"`
 	AgentName         string          `json:"agent_name,omitempty"`

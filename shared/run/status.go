@@ -1,6 +1,6 @@
 package run
 
-// Status is where a run stands, as contract section 1 names it.
+// Status is where a run stands.
 type Status string
 
 // The statuses of a run.

@@ -30,10 +30,9 @@ func lines(vs []schema.Violation) string {
 	return strings.Join(out, "\n")
 }
 
-// TestMessages has every text that a caller can see, those of contract section 3 first.
+// TestMessages has every text that a caller can see.
 func TestMessages(t *testing.T) {
 	for _, tt := range []struct{ schema, value, want string }{
-		// contract section 3
 		{`{"properties":{"url":{"type":"string","format":"uri"}}}`, `{"url":"not-a-url"}`, `$.url | 'not-a-url' is not a valid URI | properties.url.format`},
 		{`{"required":["url"]}`, `{}`, `$.url | 'url' is a required property | required`},
 		{`{"properties":{"opts":{"required":["a"]}}}`, `{"opts":{}}`, `$.opts.a | 'a' is a required property | properties.opts.required`},

@@ -24,7 +24,7 @@ const (
 	maxPath = 2_000 // characters of a path
 )
 
-// String writes a path as contract section 3 does: $, $.a, $.items[0].b, $['odd key'].
+// String writes a path as callers read it: $, $.a, $.items[0].b, $['odd key'].
 func (p path) String() string {
 	var b strings.Builder
 	b.WriteByte('$')

@@ -10,7 +10,7 @@
 //   - a schema that declares a later draft and uses what draft-07 would silently ignore;
 //   - what goes over a limit, and a member that is given twice.
 //
-// Texts are those of contract section 3. Values in them are written as Python would ('x', ['x', 'z']), but true, false and null as in JSON,
+// Values in them are written as Python would ('x', ['x', 'z']), but true, false and null as in JSON,
 // numbers as they were sent, on one line, and cut visibly at 200 characters.
 package schema
 
@@ -35,7 +35,7 @@ const (
 	MaxDepth        = 64 // levels of nesting, of schemas and of values
 )
 
-// Violation is one reason why a value does not fit, as contract section 3 words it; also one reason why a schema is none.
+// Violation is one reason why a value does not fit; also one reason why a schema is none.
 type Violation struct {
 	Path       string `json:"path"`                  // where in the value: $, $.a, $.items[0].b, $['odd key']
 	Message    string `json:"message"`               // one line

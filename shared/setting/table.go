@@ -9,7 +9,7 @@ import (
 // Embed as AO_NATS_URL: NATS runs inside the process.
 const Embed = "embed"
 
-// The settings that more than one program has, and those whose names contract section 11 fixes.
+// The settings that more than one program has, and those whose names are fixed.
 var (
 	NATSURL = Setting[string]{Env: "AO_NATS_URL", Flag: "nats-url", Default: "nats://127.0.0.1:4222", Read: natsURL,
 		Doc: `where NATS is; "embed": inside this process (allinone, coordinator)`}
