@@ -10,7 +10,7 @@
 //   - a schema that declares a later draft and uses what draft-07 would silently ignore;
 //   - what goes over a limit, and a member that is given twice.
 //
-// Values in them are written as Python would ('x', ['x', 'z']), but true, false and null as in JSON,
+// What the texts quote is written as Python would ('x', ['x', 'z']), but true, false and null as in JSON,
 // numbers as they were sent, on one line, and cut visibly at 200 characters.
 package schema
 

@@ -51,11 +51,11 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Wait waits until all that was to be judged is.
-func (c *Controller) Wait() {
-	c.pool.Wait()
-	c.wg.Wait()
-}
+// Wait waits until the judges that Reconcile called are done. Who calls it has ended before.
+func (c *Controller) Wait() { c.pool.Wait() }
+
+// Abandoned waits until what Abandon began is over.
+func (c *Controller) Abandoned() { c.wg.Wait() }
 
 // Reconcile gives up what was silent for a lease, and repeats to runners what they are to stop. It waits for nothing: a look that comes
 // late counts as an interruption.
@@ -148,5 +148,5 @@ func (c *Controller) End() {
 	c.mu.Lock()
 	c.die()
 	c.mu.Unlock()
-	c.Wait()
+	c.wg.Wait()
 }

@@ -51,6 +51,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return err
 	}
 	defer c.scrapes.Begin()()
+	defer c.Leases.End()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.History.Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })

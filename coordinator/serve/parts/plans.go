@@ -38,8 +38,7 @@ func (c *Coordinator) reconcile(ctx context.Context) error {
 	c.Lanes.Begin()
 	c.Hearing.Restart("start", time.Now())
 	c.scheduler.Run(ctx)
-	c.Leases.End()
-	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.Posting} {
+	for _, p := range []interface{ Wait() }{c.Checking.Pool, c.Telling.Pool, c.Posting, c.Leases} {
 		p.Wait()
 	}
 	return nil

@@ -113,7 +113,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	}
 	heardForLong(c)
 	register(t, c, after)
-	c.Leases.Wait()
+	c.Leases.Abandoned()
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	}
 	heardForLong(c)
 	register(t, c, runner("two", echo("a")))
-	c.Leases.Wait()
+	c.Leases.Abandoned()
 	if err := c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
