@@ -253,7 +253,7 @@ func start(t testing.TB, b *bus.Bus, do doer, change ...func(*Config)) life {
 	case <-l.Ready():
 	case err := <-l.over:
 		t.Fatalf("the worker ended: %v", err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the worker does not register")
 	}
 	return l
@@ -296,7 +296,7 @@ func (l life) wait(t testing.TB, want error) {
 		if !errors.Is(err, want) {
 			t.Errorf("the worker ended with %v, want %v", err, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the worker does not end")
 	}
 }

@@ -60,7 +60,7 @@ func sh(script string, args ...string) Spec {
 // until polls for something that is to become true soon.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not within 10 s: %s", what)
 		}

@@ -75,7 +75,7 @@ func (p *program) ends(t *testing.T) int {
 	go func() { defer close(done); p.cmd.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the worker does not end")
 	}
 	return p.cmd.ProcessState.ExitCode()
