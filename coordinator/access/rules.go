@@ -31,6 +31,9 @@ var Rules = map[string]Rule{
 	"GET /doctor":       {Admin, Nothing},
 	"GET /metrics":      {Read, Nothing},
 
+	"GET /ui":       {Open, Shared}, // the dashboard's files, the same for everybody
+	"GET /ui/*path": {Open, Shared},
+
 	"POST /runs":            {Run, Submits},
 	"POST /runs/validate":   {Read, Submits},
 	"GET /runs":             {Read, Lists},

@@ -20,6 +20,8 @@ GET /ledger                   read  nothing
 GET /status                   read  nothing
 GET /doctor                   admin nothing
 GET /metrics                  read  nothing
+GET /ui                       open  shared
+GET /ui/*path                 open  shared
 POST /runs                    run   submits
 POST /runs/validate           read  submits
 GET /runs                     read  lists

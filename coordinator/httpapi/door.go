@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
+	"ao/coordinator/dashboard"
 	"ao/shared/fault"
 	"ao/shared/trace"
 
@@ -49,6 +50,7 @@ func (d *door) pass(g *gin.Context) {
 	g.Writer.Header()["X-Request-Id"] = []string{d.nameRequest(g.Request)}
 	g.Writer.Header()["X-Content-Type-Options"] = noSniff
 	g.Writer.Header()["Cache-Control"] = noStore
+	g.Writer.Header()["Content-Security-Policy"] = apiPolicy
 	span := traced(d.trace, g)
 	x := enter(g)
 	defer x.close()
@@ -70,6 +72,14 @@ func (d *door) pass(g *gin.Context) {
 		d.audit.record(g, g.Writer.Status())
 	}()
 	err := d.admit(g.Request)
+	if g.Request.URL.Path == "/" {
+		g.Writer.Header().Set("Vary", "Accept")
+		if err == nil && toDashboard(g.Request) {
+			d.answers.write(g, reply{status: http.StatusSeeOther, location: dashboard.Root})
+			g.Abort()
+			return
+		}
+	}
 	if err == nil {
 		err = d.guard.authorize(g)
 	}
@@ -136,7 +146,7 @@ func (d *door) admit(r *http.Request) error {
 			return fault.New(fault.Forbidden, "foreign_origin", "Requests from other web pages are refused: the Origin header is not this address")
 		}
 	}
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" { // reads too: their Origin is often left out
+	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && !opensPage(r) { // reads too: their Origin is often left out
 		return fault.New(fault.Forbidden, "foreign_origin", "Requests from other web pages are refused: Sec-Fetch-Site is "+site)
 	}
 	return nil

@@ -131,6 +131,10 @@ func (a *API) router(answers *answers, registries func() error) *gin.Engine {
 			e.HEAD(r.Path, answers.of(r.ok, r.knowing(registries)))
 		}
 	}
+	for _, path := range []string{uiBare, uiRoute} {
+		e.GET(path, answers.pages)
+		e.HEAD(path, answers.pages)
+	}
 	e.NoRoute(answers.noRoute)
 	e.NoMethod(answers.noMethod)
 	return e

@@ -54,10 +54,14 @@ func (a *serviceAPI) metrics(g *gin.Context, _ query) (any, error) {
 }
 
 // Starting answers requests that come before there is a coordinator to ask: all is refused for the moment, but that the
-// process is alive.
+// process is alive, and the dashboard's files.
 func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
+	if isUI(r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead) && serveUI(w, r) {
+		return // the page tells people why, and waits
+	}
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = jsonType, noStore, noSniff
+	h["Content-Security-Policy"] = apiPolicy
 	var b bytes.Buffer
 	if r.URL.Path == "/health" {
 		_ = encode(&b, state{"ok"})
