@@ -1,0 +1,2 @@
+// Made by scripts/bundles.
+export * from "./vendor/base-709e21fb99.js";

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// errNoRegistry: npm is not installed, or did not bring the packages. Then nothing can be made anew.
+var errNoRegistry = errors.New("the npm packages cannot be fetched")
+
+// missing is how npm says that the registry answered, and has no such package or version.
+var missing = regexp.MustCompile(`\b(E404|ETARGET)\b`)
+
+// npm runs the npm client in dir and returns what it prints.
+func npm(dir string, args ...string) ([]byte, error) {
+	cmd := exec.Command("npm", args...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil && missing.Match(stderr.Bytes()) {
+		return nil, fmt.Errorf("npm %s: %s", args[0], stderr.Bytes())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: npm %s: %w\n%s", errNoRegistry, args[0], err, stderr.Bytes())
+	}
+	return out, nil
+}
+
+// fetch lays every package into dir/node_modules. A tarball with another hash than the lock's is refused.
+func (l Lock) fetch(dir string) error {
+	args := []string{"pack", "--json", "--ignore-scripts", "--pack-destination", dir}
+	for _, p := range l.Packages {
+		args = append(args, p.Name+"@"+p.Version)
+	}
+	out, err := npm(dir, args...)
+	if err != nil {
+		return err
+	}
+	var packed []struct{ Name, Version, Filename string }
+	if err := json.Unmarshal(out, &packed); err != nil {
+		return fmt.Errorf("what npm pack says: %w", err)
+	}
+	files := map[string]string{}
+	for _, p := range packed {
+		files[p.Name+"@"+p.Version] = p.Filename
+	}
+	for _, p := range l.Packages {
+		if err := p.unpack(dir, files[p.Name+"@"+p.Version]); err != nil {
+			return fmt.Errorf("%s@%s: %w", p.Name, p.Version, err)
+		}
+	}
+	return nil
+}
+
+func (p Package) unpack(dir, file string) error {
+	b, err := os.ReadFile(filepath.Join(dir, filepath.Base(file)))
+	if err != nil {
+		return err
+	}
+	if sum := sha512.Sum512(b); base64.StdEncoding.EncodeToString(sum[:]) != p.SHA512 {
+		return fmt.Errorf("its SHA-512 is not the one in %s", lockFile)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(dir, "node_modules", filepath.FromSlash(p.Name))
+	for t := tar.NewReader(z); ; {
+		h, err := t.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		// npm's tarballs have one folder at the top, whatever its name.
+		_, name, ok := strings.Cut(h.Name, "/")
+		if h.Typeflag != tar.TypeReg || !ok {
+			continue
+		}
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("the tarball has a file %q, outside of it", h.Name)
+		}
+		if err := writeFile(filepath.Join(root, name), t); err != nil {
+			return err
+		}
+	}
+}
+
+func writeFile(path string, r io.Reader) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o644)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const lockFile = "lock.json"
+
+// Lock is what the bundles are made of. esbuild's version stands in go.mod.
+type Lock struct {
+	Wants    map[string]string `json:"wants"`    // the packages that entries/ imports, each with its exact version
+	Packages []Package         `json:"packages"` // these and what they need, by name
+	Bundles  []Bundle          `json:"bundles"`  // what was made of them
+}
+
+// Package is one tarball of the npm registry. SHA512 is base64, as npm writes it.
+type Package struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	SHA512  string `json:"sha512"`
+}
+
+// Bundle is one file in coordinator/dashboard/ui/vendor.
+type Bundle struct {
+	File   string `json:"file"`
+	SHA256 string `json:"sha256"` // hex
+}
+
+func readLock() (Lock, error) {
+	var l Lock
+	b, err := os.ReadFile(lockFile)
+	if err != nil {
+		return l, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return l, fmt.Errorf("%s: %w", lockFile, err)
+	}
+	return l, nil
+}
+
+func (l Lock) write() error {
+	b, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(lockFile, append(b, '\n'), 0o644)
+}
+
+// resolve asks npm which packages l.Wants need, and notes their versions and hashes. Nothing of them is run.
+func (l *Lock) resolve(dir string) error {
+	b, err := json.Marshal(map[string]any{"name": "bundles", "private": true, "dependencies": l.Wants})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), b, 0o644); err != nil {
+		return err
+	}
+	args := []string{"install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund"}
+	if _, err := npm(dir, args...); err != nil {
+		return err
+	}
+	b, err = os.ReadFile(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return err
+	}
+	l.Packages, err = packagesOf(b)
+	return err
+}
+
+// packagesOf reads a package-lock.json. A package in two versions is refused: the bundles are made from a flat folder.
+func packagesOf(lock []byte) ([]Package, error) {
+	var got struct {
+		Packages map[string]struct {
+			Version   string `json:"version"`
+			Integrity string `json:"integrity"`
+		} `json:"packages"`
+	}
+	if err := json.Unmarshal(lock, &got); err != nil {
+		return nil, fmt.Errorf("package-lock.json: %w", err)
+	}
+	var all []Package
+	for path, p := range got.Packages {
+		name, ok := strings.CutPrefix(path, "node_modules/")
+		if path == "" || strings.HasPrefix(name, "@types/") {
+			continue // the root; types are for an editor, not for a bundle
+		}
+		if !ok || strings.Contains(name, "/node_modules/") {
+			return nil, fmt.Errorf("%s: a second version of a package; mend wants in %s", path, lockFile)
+		}
+		sum, ok := strings.CutPrefix(p.Integrity, "sha512-")
+		if !ok {
+			return nil, fmt.Errorf("%s: its hash %q is no SHA-512", path, p.Integrity)
+		}
+		all = append(all, Package{Name: name, Version: p.Version, SHA512: sum})
+	}
+	slices.SortFunc(all, func(a, b Package) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}

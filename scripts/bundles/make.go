@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+// patches cut out of Preact what writes HTML text into the page: dangerouslySetInnerHTML, and properties such as
+// innerHTML. Each text has to be there exactly once, so that another Preact is looked at anew.
+var patches = []struct{ old, new string }{
+	{`"dangerouslySetInnerHTML"==s?y=k:`, ``},
+	{`"dangerouslySetInnerHTML"==s?h=k:`, ``},
+	{`h?(l||y&&(h.__html==y.__html||h.__html==t.innerHTML)||(t.innerHTML=h.__html),r.__k=[]):(y&&`, `h?0:(y&&`},
+	{`&&"popover"!=t&&t in n)`, `&&"popover"!=t&&!/HTML$|^srcdoc$/.test(t)&&t in n)`},
+}
+
+func patched(args api.OnLoadArgs) (api.OnLoadResult, error) {
+	b, err := os.ReadFile(args.Path)
+	if err != nil {
+		return api.OnLoadResult{}, err
+	}
+	s := string(b)
+	for _, p := range patches {
+		if n := strings.Count(s, p.old); n != 1 {
+			return api.OnLoadResult{}, fmt.Errorf("preact has %d times, not once: %s", n, p.old)
+		}
+		s = strings.Replace(s, p.old, p.new, 1)
+	}
+	return api.OnLoadResult{Contents: &s, Loader: api.LoaderJS}, nil
+}
+
+// files are what is made, by their names in ui/. base.js, editor.js and markdown.js export what the bundle of that name
+// exports, so that no page has to know a hash.
+type files map[string][]byte
+
+// build bundles entries/ with the packages in dir/node_modules.
+func build(dir string) (files, []Bundle, error) {
+	made, notices := files{}, map[string][]byte{}
+	var bundles []Bundle
+	for _, name := range []string{"base", "editor", "markdown"} {
+		out, inputs, err := bundle(dir, name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("bundle %s: %w", name, err)
+		}
+		sum := sha256.Sum256(out)
+		b := Bundle{File: fmt.Sprintf("%s-%x.js", name, sum[:5]), SHA256: fmt.Sprintf("%x", sum)}
+		bundles = append(bundles, b)
+		made["vendor/"+b.File] = out
+		made[name+".js"] = fmt.Appendf(nil, "// Made by scripts/bundles.\nexport * from \"./vendor/%s\";\n", b.File)
+		for _, in := range inputs {
+			if err := notice(dir, in, notices); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	made["vendor/LICENSES.txt"] = licenses(notices)
+	return made, bundles, nil
+}
+
+// bundle makes one file. inputs are the paths, below dir, of what of the packages is in it.
+func bundle(dir, name string) (out []byte, inputs []string, err error) {
+	entry, err := os.ReadFile(filepath.Join("entries", name+".js"))
+	if err != nil {
+		return nil, nil, err
+	}
+	r := api.Build(api.BuildOptions{
+		Stdin:         &api.StdinOptions{Contents: string(entry), ResolveDir: dir, Sourcefile: name + ".js"},
+		AbsWorkingDir: dir,
+		Bundle:        true,
+		Write:         false,
+		Format:        api.FormatESModule,
+		// Neutral and "worker": a package's "browser" variant may need the DOM. decode-named-character-reference's
+		// decodes by innerHTML.
+		Platform:          api.PlatformNeutral,
+		MainFields:        []string{"module", "main"},
+		Conditions:        []string{"worker"},
+		Target:            api.ES2022,
+		MinifyWhitespace:  true,
+		MinifyIdentifiers: true,
+		MinifySyntax:      true,
+		LegalComments:     api.LegalCommentsNone, // they stand in LICENSES.txt
+		Charset:           api.CharsetASCII,
+		Metafile:          true,
+		Plugins: []api.Plugin{{Name: "patches", Setup: func(b api.PluginBuild) {
+			b.OnLoad(api.OnLoadOptions{Filter: `[\\/]preact[\\/]dist[\\/]preact\.mjs$`}, patched)
+		}}},
+	})
+	if len(r.Errors) > 0 {
+		return nil, nil, fmt.Errorf("esbuild: %s", r.Errors[0].Text)
+	}
+	var meta struct {
+		Outputs map[string]struct {
+			Inputs map[string]struct{ BytesInOutput int }
+		}
+	}
+	if err := json.Unmarshal([]byte(r.Metafile), &meta); err != nil {
+		return nil, nil, err
+	}
+	for _, o := range meta.Outputs {
+		for path, in := range o.Inputs {
+			if in.BytesInOutput > 0 && strings.HasPrefix(path, "node_modules/") {
+				inputs = append(inputs, path)
+			}
+		}
+	}
+	return r.OutputFiles[0].Contents, inputs, nil
+}
+
+// notice adds the licence of the package that input is of.
+func notice(dir, input string, notices map[string][]byte) error {
+	parts := strings.SplitN(strings.TrimPrefix(input, "node_modules/"), "/", 3)
+	name := parts[0]
+	if strings.HasPrefix(name, "@") {
+		name += "/" + parts[1]
+	}
+	if notices[name] != nil {
+		return nil
+	}
+	root := filepath.Join(dir, "node_modules", name)
+	for _, file := range []string{"LICENSE", "license", "LICENSE.md", "LICENSE.txt"} {
+		if b, err := os.ReadFile(filepath.Join(root, file)); err == nil {
+			notices[name] = b
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no file LICENSE", name)
+}
+
+func licenses(notices map[string][]byte) []byte {
+	var b bytes.Buffer
+	b.WriteString("What the files in this folder contain of others, and on what terms. Made by scripts/bundles.\n")
+	for _, name := range slices.Sorted(maps.Keys(notices)) {
+		fmt.Fprintf(&b, "\n==== %s\n\n%s\n", name, bytes.TrimSpace(notices[name]))
+	}
+	return b.Bytes()
+}
