@@ -14,7 +14,7 @@ import (
 	"ao/shared/prompt"
 	"ao/shared/run"
 	"ao/shared/trace"
-	"ao/worker/contract"
+	"ao/worker/enforce"
 	"ao/worker/procedural"
 )
 
@@ -159,7 +159,7 @@ func (h *hosting) held(a *attempt) Executor {
 	if a.Output == nil {
 		return h.executor
 	}
-	return contract.Contract{Executor: h.executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: h.profile.TakesSystemPrompts(), Asked: h.retries}
+	return enforce.Enforcer{Executor: h.executor, Output: *a.Output, AgentType: a.AgentType, SystemPrompts: h.profile.TakesSystemPrompts(), Asked: h.retries}
 }
 
 // invocation is what the executor is told (protocol 2.2). The error is about what the model is to be told, or the blueprint.

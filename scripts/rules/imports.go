@@ -28,6 +28,7 @@ var rooms = []struct {
 	{"ao/shared/executor", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run"}},
 	{"ao/shared/executor/conformance", []string{"ao/shared/run", "ao/shared/executor"}},
 	{"ao/shared/prompt", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run", "ao/shared/executor"}},
+	{"ao/shared/outputschema", []string{"ao/shared/fault", "ao/shared/wire", "ao/shared/run", "ao/shared/schema", "ao/shared/prompt"}},
 	{"ao/shared/trace", []string{"ao/shared/fault", "ao/shared/run"}},
 	{"ao/shared/trace/otlp", []string{"ao/shared/trace"}},
 

@@ -16,7 +16,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/run"
 	"ao/worker/claudecode/standin"
-	"ao/worker/contract"
+	"ao/worker/enforce"
 )
 
 // free is the executor of a profile that confines nothing.
@@ -95,7 +95,7 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	t.Parallel()
 	api := standin.New(t, standin.Says("I can't say"), standin.Says("```json\n{\"n\":1}\n```"))
 	inv, host, h := turn(t, standin.Claude(t), api.URL, "Count", `{"system_prompt":"PIRATE","model":"claude-test-2"}`, `{"model":"claude-test-1","system_prompt_mode":"replace","tools":["Read"],"setting_sources":["user"]}`)
-	c := contract.Contract{
+	c := enforce.Enforcer{
 		Executor: executes{}, AgentType: run.Autonomous,
 		Output:        run.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Source: run.SourceRequest, Retries: 1},
 		SystemPrompts: true,

@@ -1,4 +1,4 @@
-// Package contract has runs end well only with an answer of their output schema, whatever executor does them.
+// Package enforce lets a run complete only with an answer that matches its output schema, whatever executor does it.
 //
 //	the executor's end                         the run's
 //	completed, its answer fits                 completed: result_data is the answer, result_text null, raw_output the model's text
@@ -7,7 +7,7 @@
 //	failed or stopped                          that end; the error says where it came while the session was asked again
 //
 // Each answer that does not fit is told in the session as a message of the system. All of it happens within the run's time limit.
-package contract
+package enforce
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"ao/shared/executor"
 	"ao/shared/fault"
+	"ao/shared/outputschema"
 	"ao/shared/prompt"
 	"ao/shared/run"
 	"ao/shared/schema"
@@ -42,8 +42,8 @@ type Executor interface {
 	Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
 }
 
-// Contract is an executor that is held to an output schema. It is good for one run.
-type Contract struct {
+// Enforcer is an executor that is held to an output schema. It is good for one run.
+type Enforcer struct {
 	Executor      Executor
 	Output        run.Output
 	AgentType     string // a procedural agent is checked once and asked nothing
@@ -56,7 +56,7 @@ type Contract struct {
 }
 
 // Run has the executor do the run until its answer fits, as often as the schema's options allow.
-func (c Contract) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+func (c Enforcer) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	retries := c.Output.Retries
 	var err error
 	if c.schema, err = schema.Compile(c.Output.Schema); err != nil {
@@ -98,7 +98,7 @@ func (c Contract) Run(ctx context.Context, inv executor.Invocation, host executo
 }
 
 // once is the n-th time that the executor is asked; from the second on that is a span of its own.
-func (c Contract) once(ctx context.Context, inv executor.Invocation, host executor.Host, n int) run.Outcome {
+func (c Enforcer) once(ctx context.Context, inv executor.Invocation, host executor.Host, n int) run.Outcome {
 	if n > 1 {
 		var span trace.Span
 		ctx, span = trace.Begin(ctx, "schema retry")
@@ -111,10 +111,9 @@ func (c Contract) once(ctx context.Context, inv executor.Invocation, host execut
 func failed(why *fault.Fault) run.Outcome { return run.Outcome{Status: run.Failed, Error: why} }
 
 // ask adds to what the model is told that it is to answer in the schema.
-func (c Contract) ask(inv executor.Invocation) (executor.Invocation, error) {
-	format := prompt.Format(c.Output.Schema)
+func (c Enforcer) ask(inv executor.Invocation) (executor.Invocation, error) {
 	if !c.SystemPrompts {
-		inv.Prompt = after(inv.Prompt, format)
+		inv.Prompt = outputschema.WithFormat(inv.Prompt, c.Output.Schema)
 		return inv, nil
 	}
 	var members []wire.Member
@@ -128,21 +127,13 @@ func (c Contract) ask(inv executor.Invocation) (executor.Invocation, error) {
 	if i < 0 {
 		i, members = len(members), append(members, wire.Member{Key: "system_prompt"})
 	}
-	raw, err := wire.Encode(after(wire.Text(members[i].Value), format))
+	raw, err := wire.Encode(outputschema.WithFormat(wire.Text(members[i].Value), c.Output.Schema))
 	if err != nil {
 		return inv, err
 	}
 	members[i].Value = raw
 	inv.Blueprint = wire.Object(members)
 	return inv, nil
-}
-
-// after puts a text behind another.
-func after(text, more string) string {
-	if strings.TrimSpace(text) == "" {
-		return more
-	}
-	return text + "\n\n" + more
 }
 
 // again is the invocation that goes on with the session.
@@ -164,7 +155,7 @@ type answer struct {
 
 // judge looks at an executor's result. Data that it gave itself are taken as they are, in its text they are looked for. Null stands for
 // none, unless the schema wants it.
-func (c Contract) judge(r *run.Result) answer {
+func (c Enforcer) judge(r *run.Result) answer {
 	var a answer
 	switch {
 	case r == nil:
@@ -172,9 +163,9 @@ func (c Contract) judge(r *run.Result) answer {
 		a.data, a.said = r.Data, string(r.Data)
 	case r.Text != nil:
 		a.said = *r.Text
-		var n int
-		a.data, n = find(a.said, c.Output.Strict, c.fits)
-		a.candidates = &n
+		found := outputschema.Find(a.said, c.Output.Strict, c.fits)
+		n := len(found.Candidates)
+		a.data, a.candidates = found.Value(), &n
 	}
 	if a.data == nil {
 		a.wrong = []run.OutputError{{Path: "$", Message: run.NoOutput}}
@@ -186,11 +177,11 @@ func (c Contract) judge(r *run.Result) answer {
 	return a
 }
 
-func (c Contract) fits(value json.RawMessage) bool { return c.schema.Check(value) == nil }
+func (c Enforcer) fits(value json.RawMessage) bool { return c.schema.Check(value) == nil }
 
 // result is the result document with what is said of its answer, the n-th. An autonomous agent's data that do not fit are shown as
 // raw_output only: nobody shall take them for an answer.
-func (c Contract) result(r *run.Result, a answer, n int) *run.Result {
+func (c Enforcer) result(r *run.Result, a answer, n int) *run.Result {
 	out := run.Result{Type: c.AgentType}
 	if r != nil {
 		out = *r
@@ -207,7 +198,7 @@ func (c Contract) result(r *run.Result, a answer, n int) *run.Result {
 }
 
 // validation is what the result says of the schema after the n-th answer.
-func (c Contract) validation(valid bool, n int, candidates *int) json.RawMessage {
+func (c Enforcer) validation(valid bool, n int, candidates *int) json.RawMessage {
 	v := run.Validation{Valid: valid, Source: c.Output.Source, Retries: n - 1, Candidates: candidates, Rejected: c.rejected}
 	if c.Output.Name != "" {
 		v.Name = &c.Output.Name
@@ -221,7 +212,7 @@ func (c Contract) validation(valid bool, n int, candidates *int) json.RawMessage
 
 // broken is the end of an executor that did not come to an answer. Where it was asked again, the end says so, and the result is
 // what was rejected before unless it has one of its own.
-func (c Contract) broken(o run.Outcome, before *run.Result, n, retries int, host executor.Host) run.Outcome {
+func (c Enforcer) broken(o run.Outcome, before *run.Result, n, retries int, host executor.Host) run.Outcome {
 	if n == 1 {
 		return o
 	}

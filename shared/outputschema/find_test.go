@@ -1,8 +1,9 @@
-package contract
+package outputschema
 
 import (
 	"encoding/json"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +23,12 @@ func fits(t testing.TB, raw string) func(json.RawMessage) bool {
 		t.Fatal(err)
 	}
 	return func(v json.RawMessage) bool { return s.Check(v) == nil }
+}
+
+// find is the value that Find chooses, and how many there were.
+func find(text string, strict bool, fits func(json.RawMessage) bool) (json.RawMessage, int) {
+	f := Find(text, strict, fits)
+	return f.Value(), len(f.Candidates)
 }
 
 func TestFind(t *testing.T) {
@@ -231,6 +238,24 @@ func TestCandidatesAreCounted(t *testing.T) {
 		if _, got := find(tt.text, false, fits(t, summary)); got != tt.want {
 			t.Errorf("%q: got %d, want %d", tt.text, got, tt.want)
 		}
+	}
+}
+
+// The candidates come in the order of preference, each with its place, and say which one counts.
+func TestCandidatesSayWhereTheyStand(t *testing.T) {
+	const text = "First {\"a\":1}.\n```json\n{\"b\":2}\n```\nThen {\"summary\":\"x\"} and [3]."
+	got := Find(text, false, fits(t, summary))
+	want := []Candidate{{Value: json.RawMessage(`{"b":2}`), Source: Fenced}, {Value: json.RawMessage(`[3]`), Source: Embedded},
+		{Value: json.RawMessage(`{"summary":"x"}`), Source: Embedded}, {Value: json.RawMessage(`{"a":1}`), Source: Embedded}}
+	same := func(a, b Candidate) bool { return string(a.Value) == string(b.Value) && a.Source == b.Source }
+	if !slices.EqualFunc(got.Candidates, want, same) || got.Chosen != 2 {
+		t.Errorf("got %+v, want 2 of %+v", got, want)
+	}
+	if whole := Find(` 42 `, false, fits(t, summary)); whole.Chosen != 0 || whole.Candidates[0].Source != Whole {
+		t.Errorf("got %+v", whole)
+	}
+	if none := Find("nothing", false, fits(t, summary)); none.Chosen != -1 || none.Value() != nil {
+		t.Errorf("got %+v", none)
 	}
 }
 

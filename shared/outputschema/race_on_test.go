@@ -1,6 +1,6 @@
 //go:build race
 
-package contract
+package outputschema
 
 // slow is how much longer things may take here.
 const slow = 10

@@ -1,4 +1,4 @@
-package contract
+package enforce
 
 import (
 	"context"
@@ -15,6 +15,9 @@ import (
 	"ao/shared/run"
 	"ao/shared/wire"
 )
+
+// summary wants an object with a summary.
+const summary = `{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}`
 
 // script is an executor that answers turn by turn, and keeps what it was told.
 type script struct {
@@ -48,8 +51,8 @@ func start() executor.Invocation {
 		Parameters: json.RawMessage(`{"prompt":"Do it"}`), Blueprint: json.RawMessage(`{"name":"a","system_prompt":"You are <kind>.","tags":["x"]}`)}
 }
 
-func contract(e Executor, retries int) Contract {
-	return Contract{Executor: e, AgentType: run.Autonomous, SystemPrompts: true, Output: run.Output{Schema: json.RawMessage(summary), Source: run.SourceBlueprint, Retries: retries}}
+func enforcer(e Executor, retries int) Enforcer {
+	return Enforcer{Executor: e, AgentType: run.Autonomous, SystemPrompts: true, Output: run.Output{Schema: json.RawMessage(summary), Source: run.SourceBlueprint, Retries: retries}}
 }
 
 // listener keeps the texts of messages.
@@ -118,7 +121,7 @@ func TestEnds(t *testing.T) {
 		}}, 0, 1, `"errors":[{"path":"$","message":"No JSON output found but output_schema requires structured output"}],"last_output":""},"result":{"result_type":"autonomous"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := contract(tt.e, tt.retries).Run(t.Context(), start(), (&listener{}).host())
+			o := enforcer(tt.e, tt.retries).Run(t.Context(), start(), (&listener{}).host())
 			if got := shown(t, o); !strings.Contains(got, tt.want) || len(tt.e.told) != tt.turns {
 				t.Errorf("%d turns\ngot  %s\nwant %s", len(tt.e.told), got, tt.want)
 			}
@@ -127,7 +130,7 @@ func TestEnds(t *testing.T) {
 }
 
 func TestSourceAndNameAreShown(t *testing.T) {
-	c := contract(says(`{"summary":"x"}`), 0)
+	c := enforcer(says(`{"summary":"x"}`), 0)
 	c.Output.Name, c.Output.Source = "short", run.SourceRegistry
 	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got, `{"valid":true,"schema_name":"short","schema_source":"registry","retry_count":0,"candidates":1}`) {
 		t.Errorf("got %s", got)
@@ -139,7 +142,7 @@ func TestNullIsAnAnswerWhereItIsWanted(t *testing.T) {
 	for _, schema := range []string{`{"type":"null"}`, `{"type":"string"}`} {
 		for _, end := range []run.Outcome{gave(`null`), said(`null`)} {
 			e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome { return end }}}
-			c := contract(e, 0)
+			c := enforcer(e, 0)
 			c.Output.Schema = json.RawMessage(schema)
 			o := c.Run(t.Context(), start(), (&listener{}).host())
 			if good := schema == `{"type":"null"}`; good != (o.Status == run.Completed) || good && string(o.Result.Data) != "null" {
@@ -151,7 +154,7 @@ func TestNullIsAnAnswerWhereItIsWanted(t *testing.T) {
 
 func TestStrict(t *testing.T) {
 	e := says("```json\n{\"summary\":\"x\"}\n```", ` {"summary":"y"} `)
-	c := contract(e, 1)
+	c := enforcer(e, 1)
 	c.Output.Strict = true
 	if got := shown(t, c.Run(t.Context(), start(), (&listener{}).host())); !strings.Contains(got, `"result_data":{"summary":"y"}`) || !strings.Contains(got, run.NoOutput) {
 		t.Errorf("got %s", got)
@@ -163,7 +166,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	format := prompt.Format(json.RawMessage(summary))
 	e := says(`{"a":1}`, `{"b":1}`, `{"summary":"x"}`)
 	inv := start()
-	contract(e, 2).Run(t.Context(), inv, (&listener{}).host())
+	enforcer(e, 2).Run(t.Context(), inv, (&listener{}).host())
 	system, _ := wire.Encode("You are <kind>.\n\n" + format)
 	if got, want := string(e.told[0].Blueprint), `{"name":"a","system_prompt":`+string(system)+`,"tags":["x"]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -198,7 +201,7 @@ func TestWhereTheFormatGoes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e, inv := says(`{"summary":"x"}`), start()
 			inv.Blueprint = json.RawMessage(tt.blueprint)
-			c := contract(e, 0)
+			c := enforcer(e, 0)
 			c.SystemPrompts = tt.systems
 			if o := c.Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Completed {
 				t.Fatal(o.Error)
@@ -210,10 +213,10 @@ func TestWhereTheFormatGoes(t *testing.T) {
 	}
 	inv := start()
 	inv.Blueprint = json.RawMessage(`[]`)
-	if o := contract(says(), 0).Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Failed || !strings.Contains(o.Error.Message, "blueprint cannot be read") {
+	if o := enforcer(says(), 0).Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Failed || !strings.Contains(o.Error.Message, "blueprint cannot be read") {
 		t.Errorf("got %+v", o)
 	}
-	c := contract(says(), 0)
+	c := enforcer(says(), 0)
 	c.Output.Schema = json.RawMessage(`{"type":"magic"}`)
 	if o := c.Run(t.Context(), start(), (&listener{}).host()); o.Status != run.Failed || o.Error.Code != "InvalidSchema" {
 		t.Errorf("got %+v", o)
@@ -264,7 +267,7 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 			}
 			inv := start()
 			inv.ExecutorSession = tt.before
-			if o := contract(e, 3).Run(t.Context(), inv, host); o.Status != run.Completed {
+			if o := enforcer(e, 3).Run(t.Context(), inv, host); o.Status != run.Completed {
 				t.Fatal(o.Error)
 			}
 			for _, v := range e.told[1:] {
@@ -285,7 +288,7 @@ func TestTheLiveSessionGoesOn(t *testing.T) {
 func TestRejectedAnswersAreEvents(t *testing.T) {
 	l := &listener{}
 	long := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
-	contract(says(`{"a":1}`, long, `{"summary":"x"}`), 2).Run(t.Context(), start(), l.host())
+	enforcer(says(`{"a":1}`, long, `{"summary":"x"}`), 2).Run(t.Context(), start(), l.host())
 	if len(l.texts) != 2 {
 		t.Fatalf("got %d", len(l.texts))
 	}
@@ -306,7 +309,7 @@ func TestSizes(t *testing.T) {
 	}
 	b.WriteString(`"z":1}`)
 	e := says(b.String(), strings.Repeat("a", 3<<20), b.String())
-	c := contract(e, 2)
+	c := enforcer(e, 2)
 	c.Output.Schema = json.RawMessage(`{"type":"object","additionalProperties":{"type":"integer"}}`)
 	o := c.Run(t.Context(), start(), (&listener{}).host())
 	raw, err := wire.Encode(o.Error)
@@ -340,7 +343,7 @@ func TestARetryThatBreaks(t *testing.T) {
 			e := says(`{"a":1}`)
 			e.turns = append(e.turns, func(context.Context, executor.Invocation, executor.Host) run.Outcome { return tt.end })
 			l := &listener{}
-			if got := shown(t, contract(e, 2).Run(t.Context(), start(), l.host())); !strings.Contains(got, tt.want) {
+			if got := shown(t, enforcer(e, 2).Run(t.Context(), start(), l.host())); !strings.Contains(got, tt.want) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 			if len(l.texts) != 2 || l.texts[1] != fmt.Sprintf("The run ended %s while it was asked again for output that matches its output schema (retry 1 of 2)", tt.end.Status) {
@@ -353,7 +356,7 @@ func TestARetryThatBreaks(t *testing.T) {
 func TestAFirstTurnThatBreaksIsLeftAlone(t *testing.T) {
 	end := run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke"), Result: said("x").Result}
 	e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome { return end }}}
-	if got, want := shown(t, contract(e, 2).Run(t.Context(), start(), (&listener{}).host())), shown(t, end); got != want {
+	if got, want := shown(t, enforcer(e, 2).Run(t.Context(), start(), (&listener{}).host())), shown(t, end); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -364,7 +367,7 @@ func TestNobodyIsAskedAgainAfterTheEnd(t *testing.T) {
 		cancel()
 		return said("no JSON")
 	}}}
-	o := contract(e, 5).Run(ctx, start(), (&listener{}).host())
+	o := enforcer(e, 5).Run(ctx, start(), (&listener{}).host())
 	if o.Status != run.Stopped || len(e.told) != 1 || o.Result == nil || *o.Result.Text != "no JSON" {
 		t.Errorf("got %+v after %d turns", o, len(e.told))
 	}
@@ -381,7 +384,7 @@ func TestProceduralAgentsAreCheckedOnce(t *testing.T) {
 		e := &script{turns: []func(context.Context, executor.Invocation, executor.Host) run.Outcome{func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 			return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Procedural, Data: json.RawMessage(tt.data), ExitCode: &code}}
 		}}}
-		c := contract(e, 3)
+		c := enforcer(e, 3)
 		c.AgentType = run.Procedural
 		inv := start()
 		if got := shown(t, c.Run(t.Context(), inv, (&listener{}).host())); !strings.Contains(got, tt.want) || len(e.told) != 1 || string(e.told[0].Blueprint) != string(inv.Blueprint) || e.told[0].Prompt != inv.Prompt {

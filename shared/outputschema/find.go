@@ -1,0 +1,120 @@
+// Package outputschema takes the JSON value from a model's answer, and says how an answer in a schema is asked for. Workers enforce
+// output schemas with it; the coordinator shows with it what they would do.
+package outputschema
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+	"unicode"
+
+	"ao/shared/prompt"
+	"ao/shared/wire"
+)
+
+// maxCandidates is how many values of one answer are looked at: the last ones of its blocks, and the last ones of its text.
+const maxCandidates = 10_000
+
+// Source says where in an answer a candidate stands.
+type Source string
+
+// The sources.
+const (
+	Whole    Source = "whole_text"
+	Fenced   Source = "fenced_block"
+	Embedded Source = "embedded" // an object or array within the text
+)
+
+// Candidate is a JSON value of an answer that could be meant, byte for byte as it stands there.
+type Candidate struct {
+	Value  json.RawMessage
+	Source Source
+	begin  int
+}
+
+// Found is what an answer has. The candidates come in the order of preference.
+type Found struct {
+	Candidates []Candidate
+	Chosen     int // the candidate that counts; -1: there is none
+}
+
+// Value is the chosen candidate's; nil: there is none.
+func (f Found) Value() json.RawMessage {
+	if f.Chosen < 0 {
+		return nil
+	}
+	return f.Candidates[f.Chosen].Value
+}
+
+// Find takes the candidates from an answer and chooses one. It is the first of these:
+//
+//  1. the whole text
+//  2. the last fenced block that fits
+//  3. the last object or array in the text that fits
+//  4. the last fenced block that is JSON
+//  5. the last object or array in the text
+//
+// What stands in a reasoning block is never the answer. strict: only the whole text counts, as the model wrote it. JSON is what
+// wire.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's length, whatever is in it.
+func Find(text string, strict bool, fits func(json.RawMessage) bool) Found {
+	text = trim(text)
+	if whole := json.RawMessage(text); wire.Check(whole) == nil {
+		return Found{Candidates: []Candidate{{Value: whole, Source: Whole}}}
+	}
+	if strict {
+		return Found{Chosen: -1}
+	}
+	text = trim(visible(text))
+	if whole := json.RawMessage(text); wire.Check(whole) == nil {
+		return Found{Candidates: []Candidate{{Value: whole, Source: Whole}}}
+	}
+	all := values(text, newest(fenced(text)), Fenced, nil)
+	all = append(all, values(text, newest(bare(text)), Embedded, all)...)
+	for i, c := range all {
+		if fits(c.Value) {
+			return Found{all, i}
+		}
+	}
+	return Found{all, min(0, len(all)-1)}
+}
+
+// WithFormat is a text for a model, followed by the request to answer in a schema.
+func WithFormat(text string, schema json.RawMessage) string {
+	format := prompt.Format(schema)
+	if strings.TrimSpace(text) == "" {
+		return format
+	}
+	return text + "\n\n" + format
+}
+
+// newest keeps the last maxCandidates spans.
+func newest(spans iter.Seq[span]) []span {
+	var kept []span
+	for s := range spans {
+		if len(kept) == 2*maxCandidates {
+			kept = append(kept[:0], kept[maxCandidates:]...)
+		}
+		kept = append(kept, s)
+	}
+	return kept[max(0, len(kept)-maxCandidates):]
+}
+
+// values are the spans that are JSON and begin where none of the blocks does, the last one first.
+func values(text string, spans []span, from Source, blocks []Candidate) (found []Candidate) {
+	block := make(map[int]bool, len(blocks))
+	for _, b := range blocks {
+		block[b.begin] = true
+	}
+	for _, s := range slices.Backward(spans) {
+		if value := json.RawMessage(text[s.begin:s.end]); !block[s.begin] && wire.Check(value) == nil {
+			found = append(found, Candidate{value, from, s.begin})
+		}
+	}
+	return found
+}
+
+// trim takes from a text what is around it: white space, and the mark that says it is UTF-8.
+func trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return r == '\ufeff' || unicode.IsSpace(r) })
+}
