@@ -179,7 +179,21 @@ func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
 	if !a.limits() {
 		return nil
 	}
-	b := a.b
+	w := a.b.enqueue(a, n)
+	if w == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+	}
+	return a.b.dequeue(w)
+}
+
+// enqueue takes n more bytes for an account or, where there is no room yet, has it wait for them. Nil: it has them.
+func (b *Budget) enqueue(a *Account, n int64) *waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n = min(n, max(b.most/2-a.held, 0))
@@ -191,14 +205,13 @@ func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
 	if b.serve(); w.served() {
 		return nil
 	}
-	b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-	}
+	return w
+}
+
+// dequeue ends the wait of one that has its bytes or waits no more. The error: it has none.
+func (b *Budget) dequeue(w *waiter) error {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if w.served() {
 		return nil
 	}
@@ -248,7 +261,11 @@ func (a *Account) Empty() {
 	if !a.limits() || !a.used.Load() {
 		return
 	}
-	b := a.b
+	a.b.empty(a)
+}
+
+// empty takes all back that an account has.
+func (b *Budget) empty(a *Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a.held == 0 {

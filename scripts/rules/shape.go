@@ -158,7 +158,12 @@ func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""
 	}
-	for t := d.Recv.List[0].Type; ; {
+	return typeName(d.Recv.List[0].Type)
+}
+
+// typeName is the name of a type of the same package, behind pointers and type parameters.
+func typeName(t ast.Expr) string {
+	for {
 		switch x := t.(type) {
 		case *ast.StarExpr:
 			t = x.X
@@ -240,44 +245,4 @@ func interfaceFields(s *ast.StructType, pkg string, declared map[string]bool) (n
 		}
 	}
 	return n
-}
-
-// ownLocks has a lock touched by nobody but the methods of the type that it guards.
-func ownLocks(h *House) (broken []string) {
-	all := locksOfOthers(h)
-	for _, pkg := range slices.Sorted(maps.Keys(all)) {
-		broken = append(broken, fmt.Sprintf("%s takes the lock of another type: %s", pkg, strings.Join(all[pkg], ", ")))
-	}
-	return broken
-}
-
-// locksOfOthers is, by package, where a lock is taken through another value.
-func locksOfOthers(h *House) map[string][]string {
-	all := map[string][]string{}
-	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/..."}, f.Package()) {
-			continue
-		}
-		ast.Inspect(f.Go, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && takesLock(call) {
-				all[f.Package()] = append(all[f.Package()], f.fset.Position(call.Pos()).String())
-			}
-			return true
-		})
-	}
-	return all
-}
-
-// takesLock says that a call takes a lock mu of something that is reached through something else.
-func takesLock(call *ast.CallExpr) bool {
-	lock, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || !slices.Contains([]string{"Lock", "RLock", "TryLock", "TryRLock"}, lock.Sel.Name) {
-		return false
-	}
-	mu, ok := lock.X.(*ast.SelectorExpr)
-	if !ok || mu.Sel.Name != "mu" {
-		return false
-	}
-	_, own := mu.X.(*ast.Ident)
-	return !own
 }

@@ -101,11 +101,14 @@ type looker Registry
 func (l *looker) Describe(chan<- *prometheus.Desc) {}
 
 func (l *looker) Collect(to chan<- prometheus.Metric) {
-	r := (*Registry)(l)
-	r.mu.Lock()
-	all := slices.Clone(r.watched)
-	r.mu.Unlock()
-	for _, w := range all {
+	for _, w := range (*Registry)(l).sources() {
 		w.look(&Scrape{to})
 	}
+}
+
+// sources are what is looked at at each scrape.
+func (r *Registry) sources() []*watch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.watched)
 }

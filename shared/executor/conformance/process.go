@@ -93,12 +93,8 @@ type lines struct {
 }
 
 func (l *lines) Write(b []byte) (int, error) {
-	l.p.mu.Lock()
-	defer l.p.mu.Unlock()
 	if l.errs {
-		if l.p.errs.Len() < 1<<20 {
-			l.p.errs.Write(b)
-		}
+		l.p.complain(b)
 		return len(b), nil
 	}
 	l.part = append(l.part, b...)
@@ -113,9 +109,25 @@ func (l *lines) Write(b []byte) (int, error) {
 		raw := bytes.Clone(l.part[:i])
 		l.part = l.part[i+1:]
 		line, ok, err := executor.ReadLine(raw)
-		l.p.said = append(l.p.said, told{string(raw), line, ok, err})
-		close(l.p.more)
-		l.p.more = make(chan struct{})
+		l.p.hear(told{string(raw), line, ok, err})
+	}
+}
+
+// hear takes a line of stdout.
+func (p *proc) hear(line told) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = append(p.said, line)
+	close(p.more)
+	p.more = make(chan struct{})
+}
+
+// complain takes some of stderr.
+func (p *proc) complain(b []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.errs.Len() < 1<<20 {
+		p.errs.Write(b)
 	}
 }
 

@@ -53,17 +53,22 @@ func (s Server) begin(ctx context.Context, c Config) (*program, error) {
 			Path: path, Args: s.Args, Dir: c.Dir, Env: env, Input: p.input, In: c.In, Kill: c.Kill, MaxOutput: maxStderr, MaxLine: maxLine, Grace: parting,
 			OnStdout: func(line []byte) { w.Write(append(line, '\n')) }, // an error: nobody reads any more
 		})
-		p.mu.Lock()
 		if ctx.Err() == nil && (err != nil || exit.Code != 0 || !p.leaving()) { // who could not talk to it has asked it to leave
-			if p.failed = exit.Why(); err != nil {
-				p.failed = err.Error()
-			}
-			p.failed = "its program has ended: " + p.failed
+			p.fail(exit, err)
 		}
-		p.mu.Unlock()
 		w.Close()
 	}()
 	return p, nil
+}
+
+// fail notes why the program ended.
+func (p *program) fail(exit process.Exit, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed = exit.Why(); err != nil {
+		p.failed = err.Error()
+	}
+	p.failed = "its program has ended: " + p.failed
 }
 
 // why says why the program ended, or nothing.

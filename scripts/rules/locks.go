@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+)
+
+// ownLocks has a lock taken by nobody but the methods of the type that it guards. Go has no generic methods: a plain
+// function beside the type counts as one.
+func ownLocks(h *House) (broken []string) {
+	for _, f := range h.Files {
+		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/...", "ao/shared/..."}, f.Package()) {
+			continue
+		}
+		globals, types := beside(f.Go)
+		for _, d := range f.Go.Decls {
+			own := slices.Clone(globals)
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				own = append(own, owners(fn, types)...)
+			}
+			ast.Inspect(d, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if foreignLock(n, own) {
+						broken = append(broken, f.fset.Position(n.Pos()).String()+": takes the lock of another type: "+f.Package())
+					}
+				case *ast.StructType:
+					for _, field := range n.Fields.List {
+						if isMutex(field.Type) && (len(field.Names) == 0 || ast.IsExported(field.Names[0].Name)) {
+							broken = append(broken, f.fset.Position(field.Pos()).String()+": a lock that everybody can take; name its field mu")
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return broken
+}
+
+// beside lists a file's package-level variables of a type without a name, and the types that it declares.
+func beside(f *ast.File) (globals, types []string) {
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, s := range g.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				types = append(types, s.Name.Name)
+			case *ast.ValueSpec:
+				if g.Tok == token.VAR && (isStruct(s.Type) || len(s.Values) == 1 && isLiteral(s.Values[0])) {
+					globals = append(globals, s.Names[0].Name)
+				}
+			}
+		}
+	}
+	return globals, types
+}
+
+// owners lists the names in a function whose locks it may take: its receiver, or parameters of types beside it.
+func owners(fn *ast.FuncDecl, types []string) (own []string) {
+	if fn.Recv != nil {
+		for _, name := range fn.Recv.List[0].Names {
+			own = append(own, name.Name)
+		}
+		return own
+	}
+	for _, p := range fn.Type.Params.List {
+		if t := typeName(p.Type); slices.Contains(types, t) {
+			for _, name := range p.Names {
+				own = append(own, name.Name)
+			}
+		}
+	}
+	return own
+}
+
+// foreignLock reports whether a selector takes a lock that belongs to none of these names. A lock that is a variable by
+// itself belongs to whoever sees it.
+func foreignLock(lock *ast.SelectorExpr, own []string) bool {
+	if !slices.Contains([]string{"Lock", "RLock", "TryLock", "TryRLock"}, lock.Sel.Name) {
+		return false
+	}
+	mu, ok := lock.X.(*ast.SelectorExpr)
+	if !ok {
+		_, plain := lock.X.(*ast.Ident)
+		return !plain
+	}
+	owner, ok := mu.X.(*ast.Ident)
+	if ok && owner.Name == "syscall" { // ForkLock: the system's, and taken as it says
+		return false
+	}
+	return !ok || !slices.Contains(own, owner.Name)
+}
+
+func isStruct(t ast.Expr) bool {
+	_, ok := t.(*ast.StructType)
+	return ok
+}
+
+// isLiteral reports whether a value is of a struct type that has no name.
+func isLiteral(v ast.Expr) bool {
+	l, ok := v.(*ast.CompositeLit)
+	return ok && isStruct(l.Type)
+}
+
+func isMutex(t ast.Expr) bool {
+	if p, ok := t.(*ast.StarExpr); ok {
+		t = p.X
+	}
+	return isSelector(t, "sync", "Mutex") || isSelector(t, "sync", "RWMutex")
+}
