@@ -1,0 +1,162 @@
+// The coordinator's API. Bodies are JSON text, made by json.js; answers are read without loss of users' values.
+import { signal } from "../base.js";
+import { decode, Json } from "./json.js";
+import { returnTo } from "./router.js";
+
+/** reachable is false while the coordinator does not answer, or answers 503. */
+export const reachable = signal(true);
+
+/** serverOffset is the server's clock minus ours, in milliseconds. */
+export const serverOffset = signal(0);
+
+/** An ApiError is an answer that is no success, or none at all (status 0). */
+export class ApiError extends Error {
+  constructor(status, code, message, body, retryAfter) {
+    super(message);
+    this.name = "ApiError";
+    Object.assign(this, { status, code, body: body ?? {}, retryAfter });
+  }
+
+  /** passing tells whether the same request may succeed soon. */
+  get passing() {
+    return this.status === 0 || this.status === 429 || this.status === 502 || this.status === 503 || this.status === 504;
+  }
+}
+
+// The newest position in the coordinator's streams that this page has seen. Readers send it, so that a coordinator which is
+// behind does not answer with an older state.
+let seen = "";
+
+export const position = () => seen;
+
+/** notePosition keeps the newer of two positions `<runs>-<events>`. */
+export function notePosition(next) {
+  if (!next) return;
+  const [a, b] = [next, seen].map((p) => p.split("-").map((n) => parseInt(n, 10) || 0));
+  const newest = a.map((n, i) => Math.max(n, b[i] ?? 0));
+  seen = newest.every((n, i) => n === a[i]) ? next : newest.join("-");
+}
+
+const pause = (ms, signal) =>
+  new Promise((done, stop) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", () => (clearTimeout(timer), stop(signal.reason)), { once: true });
+  });
+
+/** backoff is a pause before the n-th new try: half a second doubled up to 15 s, with a random part, or what was asked for. */
+export function backoff(n, retryAfter) {
+  const base = Math.min(15000, 500 * 2 ** Math.min(n, 5));
+  return Math.max((retryAfter ?? 0) * 1000, base * (0.75 + Math.random() / 2));
+}
+
+/**
+ * request sends one request. body is JSON text. Reads are tried again while the coordinator is away or busy, for `patience`
+ * milliseconds; writes are sent once. It returns {status, data, text, headers}.
+ */
+export async function request(method, path, { body, headers, signal, patience = method === "GET" ? 8000 : 0, raw = false } = {}) {
+  const until = performance.now() + patience;
+  for (let n = 0; ; n++) {
+    try {
+      return await once(method, path, { body, headers, signal, raw });
+    } catch (err) {
+      if (signal?.aborted) throw err;
+      const wait = backoff(n, err.retryAfter);
+      if (!(err instanceof ApiError) || !err.passing || performance.now() + wait > until) throw err;
+      await pause(wait, signal);
+    }
+  }
+}
+
+async function once(method, path, { body, headers, signal, raw }) {
+  let res, text;
+  try {
+    res = await fetch(path, { method, body, headers: requestHeaders(method, body, headers), signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
+    text = raw && res.ok ? "" : await res.text();
+  } catch (err) {
+    if (signal?.aborted) throw err;
+    reachable.value = false;
+    throw new ApiError(0, "unreachable", "The coordinator does not answer");
+  }
+  reachable.value = res.status !== 502 && res.status !== 503 && res.status !== 504;
+  noteClock(res.headers.get("Date"));
+  notePosition(res.headers.get("Ao-Position"));
+  if (!res.ok) throw refuse(res, text);
+  return { status: res.status, headers: res.headers, text, data: raw || text === "" ? undefined : read(text), response: res };
+}
+
+function requestHeaders(method, body, more) {
+  const h = { Accept: "application/json", ...more };
+  if (body !== undefined) h["Content-Type"] = "application/json";
+  if (method === "GET" && seen) h["Ao-Position"] = seen;
+  return h;
+}
+
+function read(text) {
+  try {
+    return decode(text);
+  } catch {
+    return text;
+  }
+}
+
+function refuse(res, text) {
+  const body = read(text);
+  const known = body && typeof body === "object" && typeof body.error === "string";
+  const retryAfter = parseInt(res.headers.get("Retry-After"), 10);
+  const err = new ApiError(res.status, known ? body.error : "http_" + res.status,
+    known && body.message ? String(body.message) : `The coordinator answered ${res.status}`, known ? body : {}, Number.isFinite(retryAfter) ? retryAfter : undefined);
+  err.text = text;
+  if (res.status === 401) login();
+  return err;
+}
+
+/** login leaves for the login page, which comes back here. */
+export function login() {
+  if (location.pathname === "/ui/login") return;
+  const here = location.pathname + location.search + location.hash;
+  history.replaceState(history.state, "", "/ui/login?return_to=" + encodeURIComponent(returnTo(here)));
+  dispatchEvent(new PopStateEvent("popstate", { state: history.state }));
+}
+
+let clockKnown = false;
+
+// The Date header counts whole seconds: a difference below one is none.
+function noteClock(date) {
+  const at = Date.parse(date ?? "");
+  if (!Number.isFinite(at)) return;
+  const offset = at + 500 - Date.now();
+  if (!clockKnown || Math.abs(offset - serverOffset.value) > 1500) serverOffset.value = Math.abs(offset) < 1500 ? 0 : offset;
+  clockKnown = true;
+}
+
+/** now is the time by the server's clock, in milliseconds. */
+export const now = () => Date.now() + serverOffset.value;
+
+/** get reads a path; values are the query, without those that are empty. It returns the decoded document. */
+export async function get(path, values, options) {
+  return (await request("GET", withQuery(path, values), options)).data;
+}
+
+export function withQuery(path, values = {}) {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== undefined && value !== null && value !== "" && value !== false) q.set(name, String(value));
+  }
+  const text = q.toString();
+  return path + (text && "?" + text);
+}
+
+/** send writes: body is JSON text, made with object and quote of json.js, or a Json. It returns the decoded document. */
+export async function send(method, path, body, options) {
+  const text = body instanceof Json ? body.text : body;
+  return (await request(method, path, { ...options, body: text })).data;
+}
+
+/** seg escapes an id or a name for a path. */
+export const seg = encodeURIComponent;
+
+/** newKey makes an Idempotency-Key. Make it when a dialog opens, so that a double click is one run. */
+export function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return "ui-" + Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+}
