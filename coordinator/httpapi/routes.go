@@ -25,7 +25,7 @@ func (h handlers) routes() []route {
 		{get, "/openapi.json", nil, "this list as an OpenAPI 3.1 document", ok, h.service.openAPI, false},
 		{get, "/health", nil, "the process is alive", ok, h.service.health, false},
 		{get, "/ready", nil, "requests can be served: 200, else 503 and why", ok, h.service.ready, false},
-		{get, "/status", nil, "how everything stands: lanes, runs by status, slots, what happened since this coordinator's start", ok, h.insight.status, false},
+		{get, "/status", nil, "how everything stands: queues, runs by status, slots, what happened since this coordinator's start", ok, h.insight.status, false},
 		{get, "/doctor", nil, "what of the deployment is not as it should be, and what to do, as this coordinator sees it", ok, h.insight.doctor, false},
 		{get, "/metrics", nil, "what monitoring wants to know (Prometheus's text format)", ok, h.service.metrics, false},
 		{get, "/ledger", nil, "whether every promise was kept, read from the stream itself; ok, else what is wrong", ok, h.insight.ledger, false},

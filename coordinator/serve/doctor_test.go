@@ -64,7 +64,7 @@ func TestAWellDeployment(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for _, check := range []string{"http", "nats-users", "nats-sync", "nats-staging", "secrets", "disk", "nats-version", "versions", "clocks", "replicas", "streams", "runners", "lanes", "waiting", "agents", "callbacks"} {
+	for _, check := range []string{"http", "nats-users", "nats-sync", "nats-staging", "secrets", "disk", "nats-version", "versions", "clocks", "replicas", "streams", "runners", "queues", "waiting", "agents", "callbacks"} {
 		if !seen[check] {
 			t.Errorf("%s is not looked at", check)
 		}
@@ -128,7 +128,7 @@ func TestAPrivateNetwork(t *testing.T) {
 	}
 }
 
-// TestWhatTheFleetLacks: silent runners, wrong clocks, lanes that nobody serves, agents that do not load, too much that waits.
+// TestWhatTheFleetLacks: silent runners, wrong clocks, queues that nobody serves, agents that do not load, too much that waits.
 func TestWhatTheFleetLacks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func TestWhatTheFleetLacks(t *testing.T) {
 	s.finds("agents", checkup.Fail, "crooked")
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.finds("lanes", checkup.Warn, "autonomous._._")
+	s.finds("queues", checkup.Warn, "autonomous._._")
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.finds("waiting", checkup.Warn, "3 runs wait, of 4")

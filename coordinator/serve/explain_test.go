@@ -93,7 +93,7 @@ func TestExplainTheEnd(t *testing.T) {
 	if got, want := steps(e), "accepted queued/1 claimed/1 started/1 completed/1"; got != want {
 		t.Errorf("completed: %s", got)
 	}
-	if !strings.HasPrefix(e.Summary, "It completed, ") || !strings.Contains(e.Summary, "after runner "+w.id+" began it.") || e.Story[2].Detail != "by runner "+w.id || !strings.HasPrefix(e.Story[1].Detail, "in lane procedural.procedural.") {
+	if !strings.HasPrefix(e.Summary, "It completed, ") || !strings.Contains(e.Summary, "after runner "+w.id+" began it.") || e.Story[2].Detail != "by runner "+w.id || !strings.HasPrefix(e.Story[1].Detail, "in queue procedural.procedural.") {
 		t.Errorf("%q %+v", e.Summary, e.Story)
 	}
 
@@ -190,16 +190,16 @@ func TestExplainTheWait(t *testing.T) {
 	}
 
 	first, second := s.submit(`{"agent_name":"plain","prompt":"x"}`), s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	natstest.Until(t, "it waits in the lane", func() bool { return s.explain(first.RunID, &secret).WaitsFor.Reason == explain.WaitsForSlot })
+	natstest.Until(t, "it waits in the queue", func() bool { return s.explain(first.RunID, &secret).WaitsFor.Reason == explain.WaitsForSlot })
 	e = s.explain(second.RunID, &secret)
 	o := e.WaitsFor
-	if o.Reason != explain.WaitsForSlot || *o.Ahead != 1 || o.Lane != "autonomous._._" || *o.Slots != (explain.Slots{All: 1, Taken: 1}) || o.Wants.ExecutorType != run.Autonomous {
+	if o.Reason != explain.WaitsForSlot || *o.Ahead != 1 || o.Queue != "autonomous._._" || *o.Slots != (explain.Slots{All: 1, Taken: 1}) || o.Wants.ExecutorType != run.Autonomous {
 		t.Errorf("slot: %+v", o)
 	}
 	if len(o.Runners) != 1 || o.Runners[0].ID != w.id || len(o.Runners[0].Holds) != 1 || o.Runners[0].Holds[0].RunID != busy.RunID || o.Runners[0].Holds[0].Agent != "plain" {
 		t.Errorf("slot: %+v", o.Runners)
 	}
-	if !strings.HasPrefix(e.Summary, "It waits for a free slot: 1 of 1 slots of 1 matching runner are taken; 1 run is before it in lane autonomous._._, where it waits for ") {
+	if !strings.HasPrefix(e.Summary, "It waits for a free slot: 1 of 1 slots of 1 matching runner are taken; 1 run is before it in queue autonomous._._, where it waits for ") {
 		t.Errorf("slot: %q", e.Summary)
 	}
 
@@ -235,14 +235,14 @@ func TestExplainTheWait(t *testing.T) {
 	if st.Slots != (explain.Slots{All: 5, Taken: 1}) || st.Runners[fleet.Online] != 2 || st.Unqueued.Runs != 2 || st.Unqueued.Oldest == nil {
 		t.Errorf("status: %+v", st)
 	}
-	if l := st.Lanes[0]; l.Lane != "autonomous._._" || l.Runs != 2 || !l.Served || l.Oldest == nil || len(st.Lanes) < 2 || st.Lanes[1].Runs != 0 {
-		t.Errorf("lanes: %+v", st.Lanes)
+	if l := st.Queues[0]; l.Queue != "autonomous._._" || l.Runs != 2 || !l.Served || l.Oldest == nil || len(st.Queues) < 2 || st.Queues[1].Runs != 0 {
+		t.Errorf("queues: %+v", st.Queues)
 	}
 	free()
 	s.until(second.RunID, run.Completed)
-	natstest.Until(t, "nothing waits in the lane, nor holds a slot", func() bool { // the next attempt of one may have come meanwhile
+	natstest.Until(t, "nothing waits in the queue, nor holds a slot", func() bool { // the next attempt of one may have come meanwhile
 		st := into[status.Status](s.get("/status"), 200)
-		return st.Slots.Taken == 0 && st.Lanes[0].Runs == 0 && st.Lanes[0].Oldest == nil
+		return st.Slots.Taken == 0 && st.Queues[0].Runs == 0 && st.Queues[0].Oldest == nil
 	})
 }
 

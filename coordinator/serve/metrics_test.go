@@ -111,7 +111,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		"ao_http_request_seconds method=POST route=/runs code=404":            1,
 		"ao_http_request_seconds method=POST route=/runs/:id/stop":            1,
 		"ao_build_info program=coordinator":                                   1,
-		"ao_lane_served lane=procedural._._":                                  1,
+		"ao_queue_served queue=procedural._._":                                1,
 		"ao_callbacks_owed":                                                   0,
 	})
 	for _, name := range []string{"ao_nats_append_seconds", "ao_stream_bytes", "ao_fold_sequence", "go_goroutines", "process_cpu_seconds_total", "ao_http_requests_open"} {

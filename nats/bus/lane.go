@@ -56,7 +56,7 @@ func (b *Queues) EnsureLane(ctx context.Context, lane string, start uint64) erro
 			return nil
 		}
 		if c := code(err); c != codeConsumerCfg && c != codeConsumerGone || try == 5 {
-			return away(ctx, wrap("lane "+lane, err))
+			return away(ctx, wrap("queue "+lane, err))
 		}
 		if strings.Contains(err.Error(), "no such file") {
 			_ = b.js.DeleteConsumer(ctx, subject.Runs, name) // the next try tells
@@ -90,7 +90,7 @@ func (b *Queues) LaneState(ctx context.Context, lane string) (LaneState, error) 
 		return LaneState{}, ErrNone
 	}
 	if err != nil {
-		return LaneState{}, away(ctx, wrap("lane "+lane, err))
+		return LaneState{}, away(ctx, wrap("queue "+lane, err))
 	}
 	i := c.CachedInfo()
 	return LaneState{
@@ -107,7 +107,7 @@ func (b *Queues) DropLane(ctx context.Context, lane string) error {
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil
 	}
-	return away(ctx, wrap("lane "+lane, err))
+	return away(ctx, wrap("queue "+lane, err))
 }
 
 // Lanes lists the lanes that have a consumer.
@@ -116,7 +116,7 @@ func (b *Queues) Lanes(ctx context.Context) (lanes []string, err error) {
 	defer done()
 	s, err := b.js.Stream(ctx, subject.Runs)
 	if err != nil {
-		return nil, away(ctx, wrap("lanes", err))
+		return nil, away(ctx, wrap("queues", err))
 	}
 	names := s.ConsumerNames(ctx)
 	for name := range names.Name() {
@@ -124,5 +124,5 @@ func (b *Queues) Lanes(ctx context.Context) (lanes []string, err error) {
 			lanes = append(lanes, lane)
 		}
 	}
-	return lanes, away(ctx, wrap("lanes", names.Err()))
+	return lanes, away(ctx, wrap("queues", names.Err()))
 }

@@ -115,7 +115,7 @@ var (
 		Doc: "how long a worker that is told to end lets its runs go on"}
 
 	MetricsAddr = Setting[string]{Env: "AO_METRICS_ADDR", Flag: "metrics-addr", Example: "127.0.0.1:9464", Read: Address,
-		Doc: "where GET /metrics is answered without a token, names of agents and lanes and all; default nowhere"}
+		Doc: "where GET /metrics is answered without a token, names of agents and queues and all; default nowhere"}
 	PprofAddr = Setting[string]{Env: "AO_PPROF_ADDR", Flag: "pprof-addr", Example: "127.0.0.1:6060", Read: Loopback,
 		Doc: "where Go's profiles are to be had (/debug/pprof/), on loopback only; default nowhere"}
 

@@ -56,7 +56,7 @@ func (a *Announcer) Reconcile(ctx context.Context) error {
 		g.Go(func() error {
 			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: r.Instance, Lanes: a.Queues(r)}
 			if _, err := a.Command(ctx, id, cmd); err != nil {
-				a.Log.Debug("lanes not told; the next beat does", "runner", id, "err", err)
+				a.Log.Debug("queues not told; the next beat does", "runner", id, "err", err)
 			}
 			return nil
 		})

@@ -105,7 +105,7 @@ func (t *Controller) heal(ctx context.Context, age time.Duration) {
 			passed[lane] = math.MaxUint64
 			has, err := t.Mend(ctx, a)
 			if err != nil {
-				t.cfg.Log.Warn("lane not mended; trying again", "lane", lane, "err", err)
+				t.cfg.Log.Warn("queue not mended; trying again", "queue", lane, "err", err)
 			}
 			if has {
 				passed[lane] = a.QueuedSeq
@@ -146,7 +146,7 @@ func (t *Controller) Mend(ctx context.Context, a projection.Active) (has bool, e
 		if has, err := t.forestalled(ctx, a); err != nil || has {
 			return has, err
 		}
-		t.cfg.Log.Warn("a lane is past a run that nobody has; its consumer is made again", "lane", a.Lane, "sequence", a.QueuedSeq)
+		t.cfg.Log.Warn("a queue is past a run that nobody has; its consumer is made again", "queue", a.Lane, "sequence", a.QueuedSeq)
 		if err := t.cfg.Consumers.DropLane(ctx, a.Lane); err != nil {
 			return false, err
 		}
@@ -213,7 +213,7 @@ func (t *Controller) prune(ctx context.Context) {
 		}
 		delete(t.idle, lane)
 		if _, err := t.cfg.Table.retire(ctx, lane); err != nil {
-			t.cfg.Log.Warn("idle lane not removed", "lane", lane, "err", err)
+			t.cfg.Log.Warn("idle queue not removed", "queue", lane, "err", err)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (t *Controller) sweep(ctx context.Context) {
 			t.orphans[lane] = time.Now()
 		case time.Since(at) > orphaned:
 			if err := t.cfg.Table.close(ctx, lane); err != nil {
-				t.cfg.Log.Warn("consumer of no queue not removed; trying again", "lane", lane, "err", err)
+				t.cfg.Log.Warn("consumer of no queue not removed; trying again", "queue", lane, "err", err)
 				continue
 			}
 			delete(t.orphans, lane)

@@ -84,7 +84,7 @@ func (s *Table) put(lane string, value []byte) {
 	}
 	var q queue
 	if err := json.Unmarshal(value, &q); err != nil {
-		s.cfg.Log.Error("stored lane is unreadable", "lane", lane, "err", err)
+		s.cfg.Log.Error("stored queue is unreadable", "queue", lane, "err", err)
 		return
 	}
 	s.all[lane] = q
@@ -186,7 +186,7 @@ func (s *Table) CloseDue(ctx context.Context) error {
 	s.mu.RUnlock()
 	for _, lane := range due {
 		if err := s.close(ctx, lane); err != nil {
-			s.cfg.Log.Warn("queue not closed yet; trying again", "lane", lane, "err", err)
+			s.cfg.Log.Warn("queue not closed yet; trying again", "queue", lane, "err", err)
 			return nil
 		}
 		s.mu.Lock()

@@ -48,7 +48,7 @@ type Doctor struct {
 	Most    int           // runs that may wait
 }
 
-// Checkup looks over what every coordinator sees: NATS and its streams, runners, lanes, agents, callbacks.
+// Checkup looks over what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
 func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 	d.Past.Own(ctx)
 	var all []checkup.Finding
@@ -70,7 +70,7 @@ func (d *Doctor) Checkup(ctx context.Context) []checkup.Finding {
 	}
 	runners, versions := d.checkRunners()
 	all = append(append(all, runners...), d.checkVersions(ctx, versions))
-	all = append(all, d.checkLanes(), d.checkPending())
+	all = append(all, d.checkQueues(), d.checkPending())
 	all = append(all, d.checkAgents()...)
 	return append(all, d.checkCallbacks(ctx)...)
 }
@@ -218,18 +218,18 @@ func some(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// checkLanes judges whether somebody takes what waits.
-func (d *Doctor) checkLanes() checkup.Finding {
+// checkQueues judges whether somebody takes what waits.
+func (d *Doctor) checkQueues() checkup.Finding {
 	var lonely []string
-	for lane, since := range d.Waits.Lonely() {
-		lonely = append(lonely, fmt.Sprintf("%s for %v", lane, time.Since(since).Round(time.Second)))
+	for queue, since := range d.Waits.Lonely() {
+		lonely = append(lonely, fmt.Sprintf("%s for %v", queue, time.Since(since).Round(time.Second)))
 	}
 	if len(lonely) > 0 {
 		slices.Sort(lonely)
-		return checkup.Odd("lanes", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
+		return checkup.Odd("queues", fmt.Sprintf("start workers with what these runs want ('ao explain RUN' says it): they fail %v after nobody matches (RUN_NO_MATCH_TIMEOUT)", d.NoMatch),
 			"runs wait for a runner that is not there: %s", some(lonely))
 	}
-	return checkup.Good("lanes", "every lane in which runs wait has a runner")
+	return checkup.Good("queues", "every queue in which runs wait has a runner")
 }
 
 func (d *Doctor) checkPending() checkup.Finding {

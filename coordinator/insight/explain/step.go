@@ -15,7 +15,7 @@ type Step struct {
 const (
 	StepAccepted      = "accepted"
 	StepQueued        = "queued"
-	StepMoved         = "moved" // into another lane
+	StepMoved         = "moved" // into another queue
 	StepClaimed       = "claimed"
 	StepStarted       = "started"
 	StepBound         = "bound"

@@ -151,7 +151,7 @@ func (n *narrator) whole(m bus.Message) {
 		n.add(m, 0, StepAccepted, say)
 	}
 	if rec.Kind == subject.QueuedKind {
-		n.add(m, rec.N, StepQueued, "in lane "+rec.Lane)
+		n.add(m, rec.N, StepQueued, "in queue "+rec.Lane)
 		if q, err := run.DecodeQueued(m.Body, nil); err == nil {
 			n.bounds[rec.N] = max(n.bounds[rec.N], q.RecordVersion, 1)
 		}

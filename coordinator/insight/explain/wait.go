@@ -17,8 +17,8 @@ type Obstacle struct {
 	Since   *time.Time  `json:"since,omitempty"`      // it has waited for that
 	Until   *time.Time  `json:"until,omitempty"`      // when the wait ends by itself: the next attempt, the run's failure, the end of its time
 	RunID   string      `json:"run_id,omitempty"`     // which run comes first
-	Ahead   *int        `json:"runs_ahead,omitempty"` // how many come first: in the session, or in the lane
-	Lane    string      `json:"lane,omitempty"`
+	Ahead   *int        `json:"runs_ahead,omitempty"` // how many come first: in the session, or in the queue
+	Queue   string      `json:"queue,omitempty"`
 	Wants   *Wanted     `json:"wants,omitempty"` // of a runner
 	Slots   *Slots      `json:"slots,omitempty"` // of the runners that match
 	Runners []Candidate `json:"runners,omitempty"`
@@ -48,7 +48,7 @@ const (
 	WaitsForRetry       = "retry_pause"           // its attempt failed, the next one follows
 	WaitsForHost        = "session_host_gone"     // the model side of its session is on a host that has no runner
 	WaitsForMatch       = "no_matching_runner"    // no online runner has what it wants
-	WaitsForLane        = "too_many_lanes"        // AO_MAX_QUEUES
+	WaitsForQueues      = "too_many_queues"       // AO_MAX_QUEUES
 	WaitsForQueue       = "queueing"              // a coordinator queues it in a moment
 	WaitsForSlot        = "no_free_slot"          // the runners that match are full
 	WaitsForClaim       = "being_taken"           // one of them has a free slot
@@ -167,20 +167,20 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w fleet.Want, now 
 // waiting is a run that some online runner could take.
 func (x *Explainer) waiting(r run.Run, a projection.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
-		o := &Obstacle{Reason: WaitsForQueue, Lane: w.Lane(), Wants: WantedOf(w)}
+		o := &Obstacle{Reason: WaitsForQueue, Queue: w.Lane(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {
-			o.Reason = WaitsForLane
+			o.Reason = WaitsForQueues
 			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", x.Most)
 		}
 		return o, "It is its turn, and a coordinator queues it in a moment."
 	}
 	all := x.candidates(w)
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
-	o := &Obstacle{Reason: WaitsForSlot, Lane: a.Lane, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
+	o := &Obstacle{Reason: WaitsForSlot, Queue: a.Lane, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
 	say := ""
 	if n, since, ok := x.History.Ahead(r.ID); ok {
 		o.Ahead, o.Since = &n, &since
-		say = fmt.Sprintf("; %s before it in lane %s, where it waits for %s", are(n, "run"), a.Lane, span(now.Sub(since)))
+		say = fmt.Sprintf("; %s before it in queue %s, where it waits for %s", are(n, "run"), a.Lane, span(now.Sub(since)))
 	}
 	full := fmt.Sprintf("%d of %d slots of %s are taken", all.taken, all.slots, count(all.matching, "matching runner"))
 	if all.taken < all.slots {

@@ -145,13 +145,13 @@ func (o *Scrapes) seeRuns() func(*metric.Scrape) {
 	r := o.Metrics
 	runs := r.Gauge("ao_runs", "Runs that are kept, by state; ended ones are history."+same, "state")
 	limit := r.Gauge("ao_runs_pending_limit", "How many runs may wait (AO_MAX_PENDING); beyond it new ones get 429.")
-	depth := r.Gauge("ao_lane_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+same, "lane")
-	oldest := r.Gauge("ao_lane_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 where none does."+same, "lane")
-	served := r.Gauge("ao_lane_served", "1: an online runner takes from this queue; 0: none does."+same, "lane")
+	depth := r.Gauge("ao_queue_waiting_runs", "Runs that wait in a queue for a free slot of a runner."+same, "queue")
+	oldest := r.Gauge("ao_queue_oldest_wait_seconds", "How long the run that is first in a queue waits there; 0 where none does."+same, "queue")
+	served := r.Gauge("ao_queue_served", "1: an online runner takes from this queue; 0: none does."+same, "queue")
 	unqueued := r.Gauge("ao_unqueued_runs", "Accepted runs in no queue yet: it is not their session's turn, or no runner matches."+same)
 	apart := r.Gauge("ao_unqueued_oldest_wait_seconds", "How long the oldest of the runs in no queue waits; 0 where there is none."+same)
-	lanes := r.Gauge("ao_lanes", "Queues for special demands that are in use."+same)
-	most := r.Gauge("ao_lanes_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are free, and runners' agents have as many beside them.")
+	lanes := r.Gauge("ao_queues", "Queues for special demands that are in use."+same)
+	most := r.Gauge("ao_queues_limit", "How many there may be (AO_MAX_QUEUES); a caller may have as many as are free, and runners' agents have as many beside them.")
 	runners := r.Gauge("ao_runners", "Registered runners, by status: online, stale or draining."+same, "status")
 	sessions := r.Gauge("ao_sessions", "Sessions that are kept."+same)
 	at, cancel := context.WithCancel(context.Background())
@@ -162,10 +162,10 @@ func (o *Scrapes) seeRuns() func(*metric.Scrape) {
 			s.Set(runs, float64(n), state)
 		}
 		s.Set(limit, float64(o.Pending))
-		for _, l := range now.Lanes {
-			s.Set(depth, float64(l.Runs), l.Lane)
-			s.Set(oldest, secondsSince(l.Oldest), l.Lane)
-			s.Set(served, number(l.Served), l.Lane)
+		for _, l := range now.Queues {
+			s.Set(depth, float64(l.Runs), l.Queue)
+			s.Set(oldest, secondsSince(l.Oldest), l.Queue)
+			s.Set(served, number(l.Served), l.Queue)
 		}
 		s.Set(unqueued, float64(now.Unqueued.Runs))
 		s.Set(apart, secondsSince(now.Unqueued.Oldest))

@@ -15,7 +15,7 @@ import (
 	"ao/shared/run"
 )
 
-// Status is how everything stands, in little: what a look once a second can afford. It costs what there are of lanes, of runners and of
+// Status is how everything stands, in little: what a look once a second can afford. It costs what there are of queues, of runners and of
 // runs under way, however many wait or have ended.
 type Status struct {
 	At       time.Time         `json:"at"`
@@ -23,7 +23,7 @@ type Status struct {
 	Sequence uint64            `json:"sequence"`
 	Runs     RunCounts         `json:"runs"`
 	Totals   projection.Totals `json:"totals"` // seen by this coordinator
-	Lanes    []LaneStatus      `json:"lanes"`  // the longest first
+	Queues   []QueueStatus     `json:"queues"` // the longest first
 	Unqueued Waiting           `json:"not_queued"`
 	Runners  map[string]int    `json:"runners"` // by status
 	Slots    explain.Slots     `json:"slots"`   // of runners that are online
@@ -52,9 +52,9 @@ func waitingIn(l projection.Line) Waiting {
 	return Waiting{l.Waiting, &l.Since}
 }
 
-// LaneStatus is a queue.
-type LaneStatus struct {
-	Lane string `json:"lane"`
+// QueueStatus is a queue.
+type QueueStatus struct {
+	Queue string `json:"queue"`
 	Waiting
 	Wants  *explain.Wanted `json:"wants"`
 	Served bool            `json:"served"` // an online runner takes from it
@@ -106,7 +106,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 	s.Unqueued = waitingIn(unqueued)
 	wants := o.Queues.Wants() // in use, or that a runner takes from
 	maps.Copy(wants, o.Runners.Base())
-	s.Lanes = make([]LaneStatus, 0, len(lanes)+len(wants))
+	s.Queues = make([]QueueStatus, 0, len(lanes)+len(wants))
 	for _, l := range lanes {
 		w, ok := wants[l.Lane]
 		if !ok {
@@ -114,12 +114,12 @@ func (o *Overview) Status(ctx context.Context) Status {
 		}
 		delete(wants, l.Lane)
 		served := w.Lane() == l.Lane && o.Runners.LaneMatches(l.Lane, w) // whose entry is gone nobody takes from; and what matches a lane is remembered
-		s.Lanes = append(s.Lanes, LaneStatus{l.Lane, waitingIn(l), explain.WantedOf(w), served})
+		s.Queues = append(s.Queues, QueueStatus{l.Lane, waitingIn(l), explain.WantedOf(w), served})
 	}
 	for lane, w := range wants {
-		s.Lanes = append(s.Lanes, LaneStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.LaneMatches(lane, w)})
+		s.Queues = append(s.Queues, QueueStatus{lane, Waiting{}, explain.WantedOf(w), o.Runners.LaneMatches(lane, w)})
 	}
-	slices.SortFunc(s.Lanes, func(a, b LaneStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Lane, b.Lane)) })
+	slices.SortFunc(s.Queues, func(a, b QueueStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Queue, b.Queue)) })
 	for _, m := range o.Members() {
 		if m.Status == fleet.Left {
 			continue
@@ -132,7 +132,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 	return s
 }
 
-// baseWant is what a lane stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as much as the name does.
+// baseWant is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as much as the name does.
 func baseWant(lane string) fleet.Want {
 	kind, rest, _ := strings.Cut(lane, ".")
 	profile, _, _ := strings.Cut(rest, ".")

@@ -183,7 +183,7 @@ func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 	}
 }
 
-// TestExplainAMovedRun: its lane is no longer served, and another is.
+// TestExplainAMovedRun: its queue is no longer served, and another is.
 func TestExplainAMovedRun(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -193,7 +193,7 @@ func TestExplainAMovedRun(t *testing.T) {
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
 	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
 	words, last := story(explained(t, c, acc.RunID))
-	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[explain.StepMoved], "in lane autonomous.") {
+	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[explain.StepMoved], "in queue autonomous.") {
 		t.Errorf("%s: %v", words, last)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"ao/shared/run"
 )
 
-// TestALookDecidesNothing: a run waits in a lane whose entry is gone, so that its name is all that is known of it. Who looks at how
+// TestALookDecidesNothing: a run waits in a queue whose entry is gone, so that its name is all that is known of it. Who looks at how
 // everything stands does not make the coordinators believe that a runner matches.
 func TestALookDecidesNothing(t *testing.T) {
 	t.Parallel()
@@ -25,9 +25,9 @@ func TestALookDecidesNothing(t *testing.T) {
 	active(t, c, acc.RunID, "is queued", isQueued)
 	for range 20 { // between two looks at what is silent
 		s := c.Overview.Status(t.Context())
-		i := slices.IndexFunc(s.Lanes, func(l status.LaneStatus) bool { return l.Lane == gone.Lane() && l.Runs == 1 })
-		if i < 0 || s.Lanes[i].Served || c.Registry.Matches(gone) {
-			t.Fatalf("%+v; a runner matches: %t", s.Lanes, c.Registry.Matches(gone))
+		i := slices.IndexFunc(s.Queues, func(l status.QueueStatus) bool { return l.Queue == gone.Lane() && l.Runs == 1 })
+		if i < 0 || s.Queues[i].Served || c.Registry.Matches(gone) {
+			t.Fatalf("%+v; a runner matches: %t", s.Queues, c.Registry.Matches(gone))
 		}
 	}
 }

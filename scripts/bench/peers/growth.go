@@ -14,11 +14,11 @@ import (
 
 // growing gives the parts that measure what ours costs as it grows, one thing at a time.
 func (b *bench) growing(parts []string, sizes map[string]string) (todo []func(context.Context) error, err error) {
-	all := map[string]func(context.Context, []int) error{"queued": b.queued, "lanes": b.lanes, "workers": b.workers, "payload": b.payload, "history": b.history}
+	all := map[string]func(context.Context, []int) error{"queued": b.queued, "queues": b.queues, "workers": b.workers, "payload": b.payload, "history": b.history}
 	for _, part := range parts {
 		measure, ok := all[part]
 		if !ok {
-			return nil, fmt.Errorf("-parts %q: there are queued, lanes, workers, payload, history", part)
+			return nil, fmt.Errorf("-parts %q: there are queued, queues, workers, payload, history", part)
 		}
 		list, err := numbers(sizes[part])
 		if err != nil {
@@ -225,12 +225,12 @@ func timed(n int, once func() error) (string, error) {
 	return pair(took), nil
 }
 
-// lanes: runs that ask for different things, one worker that has all of them.
-func (b *bench) lanes(ctx context.Context, counts []int) error {
-	b.head("Lanes", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+".", "lanes", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
+// queues: runs that ask for different things, one worker that has all of them.
+func (b *bench) queues(ctx context.Context, counts []int) error {
+	b.head("Queues", "Runs demand one of so many sets of tags in turn; one worker has them all. fsync "+b.fsync+".", "queues", "accepted/s", "completed/s", "CPU per run", "one caller who waits: p50 / p99")
 	for _, n := range counts {
-		b.say("lanes: %d", n)
-		tags := []string{} // a worker may have 64: two of 16 and 16 make 256 lanes
+		b.say("queues: %d", n)
+		tags := []string{} // a worker may have 64: two of 16 and 16 make 256 queues
 		for i := range 16 {
 			tags = append(tags, "a"+whole(i), "b"+whole(i))
 		}

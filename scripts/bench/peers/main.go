@@ -79,11 +79,11 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	only := flags.String("only", "jobs,recovery", "which parts, a comma list")
 	systems := flags.String("systems", "", "which systems, a comma list of the beginnings of their names; default all: floor,ours,asynq,river,asyncjobs,jetstream")
 	growth := flags.Bool("growth", false, "measure instead what ours costs as it grows: -parts")
-	parts := flags.String("parts", "queued,lanes,workers,payload,history", "with -growth: which parts, a comma list")
+	parts := flags.String("parts", "queued,queues,workers,payload,history", "with -growth: which parts, a comma list")
 	flags.DurationVar(&b.fill, "fill", 200*time.Second, "with -growth: how long a queue is filled at most")
-	flags.StringVar(&b.fsync, "fsync", "always", "with -growth: AO_NATS_SYNC of the parts lanes, workers and payload")
+	flags.StringVar(&b.fsync, "fsync", "always", "with -growth: AO_NATS_SYNC of the parts queues, workers and payload")
 	queued := flags.String("queued", "1000,100000,1000000", "with -growth: lengths of the queue")
-	lanes := flags.String("lanes", "1,10,100", "with -growth: numbers of lanes")
+	queues := flags.String("queues", "1,10,100", "with -growth: numbers of queues")
 	workers := flags.String("workers", "1,4,16,64", "with -growth: numbers of worker processes")
 	payloads := flags.String("payloads", "256,4096,65536,262144,1048576", "with -growth: bytes of a run's parameters")
 	history := flags.String("history", "0,1000000", "with -growth: ended runs in the history")
@@ -101,7 +101,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 		}
 	}
 	if *growth {
-		todo, err := b.growing(words(*parts), map[string]string{"queued": *queued, "lanes": *lanes, "workers": *workers, "payload": *payloads, "history": *history})
+		todo, err := b.growing(words(*parts), map[string]string{"queued": *queued, "queues": *queues, "workers": *workers, "payload": *payloads, "history": *history})
 		if err != nil {
 			return err
 		}

@@ -127,8 +127,8 @@ func small(t *testing.T) *bench {
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	out := measure(t, "-growth", "-seconds", "0.2", "-jobs", "100", "-producers", "4", "-fill", "5s",
-		"-queued", "20,50", "-lanes", "1,3", "-workers", "1,2", "-payloads", "256,300000", "-history", "0,700")
-	for _, title := range []string{"Runs that wait", "Lanes", "Workers", "Size of the parameters", "Ended runs in the history"} {
+		"-queued", "20,50", "-queues", "1,3", "-workers", "1,2", "-payloads", "256,300000", "-history", "0,700")
+	for _, title := range []string{"Runs that wait", "Queues", "Workers", "Size of the parameters", "Ended runs in the history"} {
 		if !strings.Contains(out, "### "+title) {
 			t.Errorf("no table %q:\n%s", title, out)
 		}
@@ -141,7 +141,7 @@ func TestFlagsThatCannotBe(t *testing.T) {
 		{"-systems kafka", `there is no "kafka"`},
 		{"-only sleep", "there are jobs and recovery"},
 		{"-growth -parts width", "there are queued"},
-		{"-growth -parts lanes -lanes x", "use numbers"},
+		{"-growth -parts queues -queues x", "use numbers"},
 		{"here", "unexpected argument"},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

@@ -23,8 +23,8 @@ type standing struct {
 	Since    time.Time      `json:"since"`
 	Runs     map[string]int `json:"runs"`
 	Totals   totals         `json:"totals"`
-	Lanes    []lane         `json:"lanes"`
-	Unqueued lane           `json:"not_queued"`
+	Queues   []queue        `json:"queues"`
+	Unqueued queue          `json:"not_queued"`
 	Runners  map[string]int `json:"runners"`
 	Slots    struct {
 		All   int `json:"all"`
@@ -42,8 +42,8 @@ type totals struct {
 	Stopped   float64 `json:"stopped"`
 }
 
-type lane struct {
-	Lane    string     `json:"lane"`
+type queue struct {
+	Queue   string     `json:"queue"`
 	Waiting int        `json:"waiting"`
 	Oldest  *time.Time `json:"oldest_since"`
 	Served  bool       `json:"served"`
@@ -184,7 +184,7 @@ func (t *top) picture(height int) []string {
 	if t.trouble != "" {
 		head = append(head, "trouble  "+screen.Line(t.trouble)+"; what follows is of "+s.At.Local().Format(time.TimeOnly))
 	}
-	tables := [][]string{t.lanes(), t.runnerRows(), t.runRows()}
+	tables := [][]string{t.queues(), t.runnerRows(), t.runRows()}
 	if height > 0 {
 		fit(tables, height-len(head)-len(tables))
 	}
@@ -230,12 +230,12 @@ func (t *top) age(at *time.Time) string {
 	return screen.Took(t.now.status.At.Sub(*at))
 }
 
-func (t *top) lanes() []string {
-	table := screen.NewTable("LANE", "WAITING", "OLDEST", "TAKEN BY", "WANTS")
+func (t *top) queues() []string {
+	table := screen.NewTable("QUEUE", "WAITING", "OLDEST", "TAKEN BY", "WANTS")
 	if l := t.now.status.Unqueued; l.Waiting > 0 {
 		table.Row("(not queued)", strconv.Itoa(l.Waiting), t.age(l.Oldest), "", "a turn, a pause or a runner")
 	}
-	for _, l := range t.now.status.Lanes[:min(len(t.now.status.Lanes), topRows)] {
+	for _, l := range t.now.status.Queues[:min(len(t.now.status.Queues), topRows)] {
 		served := "nobody online"
 		if l.Served {
 			served = "a runner"
@@ -245,7 +245,7 @@ func (t *top) lanes() []string {
 		if len(l.Wants.Agents) > 0 {
 			wants = strings.TrimSpace(wants + " agents=" + screen.Cut(strings.Join(l.Wants.Agents, ","), 40))
 		}
-		table.Row(l.Lane, strconv.Itoa(l.Waiting), t.age(l.Oldest), served, wants)
+		table.Row(l.Queue, strconv.Itoa(l.Waiting), t.age(l.Oldest), served, wants)
 	}
 	return rows(table)
 }

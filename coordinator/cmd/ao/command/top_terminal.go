@@ -129,11 +129,11 @@ func (t *top) keys(quit func()) (restore func(), err error) {
 func topCommand(a *app) *cobra.Command {
 	var once bool
 	c := &cobra.Command{
-		Use: "top", Short: "Watch lanes, runners, runs and rates, live", Args: cobra.NoArgs,
-		Long: `Watch how everything stands, once a second: lanes with what waits in them, runners with their slots and when they were heard, runs by
+		Use: "top", Short: "Watch queues, runners, runs and rates, live", Args: cobra.NoArgs,
+		Long: `Watch how everything stands, once a second: queues with what waits in them, runners with their slots and when they were heard, runs by
 status, rates, the newest runs. q or Ctrl-C ends it. Where the output is no terminal, or a dumb one, one picture follows the other;
 with --json each is a document on a line: {"status":…,"runners":[…],"runs":[…]}.`,
-		Example: "  ao top\n  ao top --once --json | jq .status.lanes",
+		Example: "  ao top\n  ao top --once --json | jq .status.queues",
 	}
 	c.Flags().BoolVar(&once, "once", false, "one picture, then end (rates need two: there are none)")
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {

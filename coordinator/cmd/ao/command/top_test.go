@@ -32,7 +32,7 @@ func (s *stand) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		at := standAt.Add(time.Duration(n) * time.Second)
 		since := func(ago time.Duration) string { return at.Add(-ago).UTC().Format(time.RFC3339Nano) }
 		_, _ = fmt.Fprintf(w, `{"at":%q,"since":%q,"sequence":%d,"runs":{"pending":3,"claimed":1,"running":2,"stopping":0,"ended":40},"totals":{"accepted":%d,"retried":0,"completed":%d,"failed":1,"stopped":0},
-			"lanes":[{"lane":"procedural._._","waiting":2,"oldest_since":%q,"wants":{"executor_type":"procedural"},"served":true},{"lane":"autonomous.p.00ff","waiting":0,"wants":{"executor_type":"autonomous","executor_profile":"p","tags":["gpu"],"agents":["x","y"]},"served":false}],
+			"queues":[{"queue":"procedural._._","waiting":2,"oldest_since":%q,"wants":{"executor_type":"procedural"},"served":true},{"queue":"autonomous.p.00ff","waiting":0,"wants":{"executor_type":"autonomous","executor_profile":"p","tags":["gpu"],"agents":["x","y"]},"served":false}],
 			"not_queued":{"waiting":1,"oldest_since":%q},"runners":{"online":1,"stale":2},"slots":{"all":8,"taken":3},"max_pending":100}`,
 			since(0), standAt.Add(-time.Hour).UTC().Format(time.RFC3339Nano), n, 10*n, 4*n, since(90*time.Second), since(3*time.Second))
 	case "/runners":
@@ -54,7 +54,7 @@ runs     3 pending (of 100)  1 claimed  2 running  0 stopping  40 ended
 since up 10 accepted  4 completed  1 failed  0 stopped  0 retried
 slots    3 of 8 taken; runners: 1 online 2 stale
 
-LANE               WAITING  OLDEST  TAKEN BY       WANTS
+QUEUE              WAITING  OLDEST  TAKEN BY       WANTS
 (not queued)       1        3.0s    -              a turn, a pause or a runner
 procedural._._     2        1m30s   a runner       -
 autonomous.p.00ff  0        -       nobody online  tags=gpu agents=x,y
