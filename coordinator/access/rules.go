@@ -37,6 +37,7 @@ var Rules = map[string]Rule{
 	"POST /runs":            {Run, Submits},
 	"POST /runs/validate":   {Read, Submits},
 	"GET /runs":             {Read, Lists},
+	"GET /runs/count":       {Read, Lists},
 	"GET /runs/:id":         {Read, Reads},
 	"GET /runs/:id/explain": {Read, Reads},
 	"GET /runs/:id/result":  {Read, Reads},

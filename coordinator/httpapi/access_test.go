@@ -25,6 +25,7 @@ GET /ui/*path                 open  shared
 POST /runs                    run   submits
 POST /runs/validate           read  submits
 GET /runs                     read  lists
+GET /runs/count               read  lists
 GET /runs/:id                 read  reads
 GET /runs/:id/explain         read  reads
 GET /runs/:id/result          read  reads

@@ -21,6 +21,7 @@ type Runs interface {
 	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
 	Validate(ctx context.Context, body []byte) (runs.Validation, error)
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
+	Count(ctx context.Context, q projection.Query) (projection.Count, error)
 	Show(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)

@@ -94,6 +94,7 @@ var bodies = map[string]body{
 	"POST /runs":            {in: run.Request{}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.Late{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/validate":   {in: run.Request{}, out: runs.Validation{}},
 	"GET /runs":             {out: projection.Page{}},
+	"GET /runs/count":       {out: projection.Count{}},
 	"GET /runs/:id":         {out: run.Run{}},
 	"GET /runs/:id/explain": {out: explain.Explanation{}},
 	"GET /runs/:id/result":  {out: run.Result{}},

@@ -32,7 +32,8 @@ func (h handlers) routes() []route {
 
 		{post, "/runs", nil, "start a session or resume one; mode sync waits for the result", created, h.runs.create, false},
 		{post, "/runs/validate", nil, "the checks of POST /runs; nothing is stored", ok, h.runs.validate, false},
-		{get, "/runs", filters, "runs, newest first", ok, h.runs.list, false},
+		{get, "/runs", runFilters, "runs, newest first", ok, h.runs.list, false},
+		{get, "/runs/count", countFilters, "how many runs match", ok, h.runs.count, false},
 		{get, "/runs/:id", nil, "one run", ok, h.runs.show, false},
 		{get, "/runs/:id/explain", nil, "why it waits, or why it ended so, as a story with times", ok, h.insight.explain, false},
 		{get, "/runs/:id/result", nil, "the result of a run that has ended", ok, h.runs.result, false},

@@ -87,7 +87,7 @@ func TestTokensAtTheDoor(t *testing.T) {
 	}{
 		{"GET", "/health", "", "none"}, {"GET", "/ready", "", "none"}, {"HEAD", "/ready", "", "none"},
 		{"GET", "/", "", "read"}, {"HEAD", "/", "", "read"}, {"GET", "/nothing", "", "read"}, {"PUT", "/runs", "", "read"},
-		{"GET", "/runs", "", "read"}, {"GET", "/runs/" + acc.RunID, "", "read"}, {"GET", "/ledger", "", "read"}, {"GET", "/runners", "", "read"}, {"GET", "/callbacks", "", "read"},
+		{"GET", "/runs", "", "read"}, {"GET", "/runs/" + acc.RunID, "", "read"}, {"GET", "/runs/count", "", "read"}, {"GET", "/ledger", "", "read"}, {"GET", "/runners", "", "read"}, {"GET", "/callbacks", "", "read"},
 		{"POST", "/runs/validate", body, "read"}, {"GET", "/agents/plain", "", "read"}, {"GET", "/schemas", "", "read"},
 		{"POST", "/runs", body, "run"}, {"POST", "/runs/" + acc.RunID + "/stop", "", "run"}, {"POST", "/sessions/" + acc.SessionID + "/stop", "", "run"}, {"POST", "/callbacks/" + acc.RunID + "/redeliver", "", "run"},
 		{"DELETE", "/sessions/" + acc.SessionID, "", "admin"}, {"PATCH", "/agents/plain", "{}", "admin"}, {"POST", "/schemas", "{}", "admin"}, {"DELETE", "/schemas/x", "", "admin"},
@@ -405,6 +405,9 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 		{"agents", mine, "GET", "/agents", "", 200, ""},
 		{"schemas", mine, "GET", "/schemas", "", 200, ""},
 		{"its child's runs", mine, "GET", "/runs?session_id=" + child.SessionID, "", 200, ""},
+		{"how many runs a stranger has", mine, "GET", "/runs/count?session_id=" + stranger.SessionID, "", 403, "was not started by"},
+		{"how many runs its child has", mine, "GET", "/runs/count?session_id=" + child.SessionID, "", 200, `{"count":1,"exact":true}`},
+		{"how many children it has", theirs, "GET", "/runs/count", "", 200, `{"count":1,"exact":true}`},
 		{"a stranger's runs", mine, "GET", "/runs?session_id=" + stranger.SessionID, "", 403, "was not started by"},
 		{"a stranger's children", mine, "GET", "/sessions?parent_session_id=" + stranger.SessionID, "", 403, "was not started by"},
 		{"a stream of all", mine, "GET", "/sse/sessions", "", 403, "name it with session_id"},

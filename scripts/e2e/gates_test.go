@@ -26,6 +26,7 @@ var gates = []struct{ route, scope, session, names string }{
 	{"POST /runs", "run", "own", ""},
 	{"POST /runs/validate", "read", "own", ""},
 	{"GET /runs", "read", "own", ""},
+	{"GET /runs/count", "read", "own", ""},
 	{"GET /runs/{id}", "read", "own", "run"},
 	{"GET /runs/{id}/explain", "read", "own", "run"},
 	{"GET /runs/{id}/result", "read", "own", "run"},
