@@ -43,11 +43,13 @@ GET /callbacks                read  nothing
 POST /callbacks/:id/redeliver run   nothing
 GET /agents                   read  shared
 POST /agents                  admin nothing
+POST /agents/preview          read  nothing
 GET /agents/:name             read  shared
 PATCH /agents/:name           admin nothing
 DELETE /agents/:name          admin nothing
 GET /schemas                  read  shared
 POST /schemas                 admin nothing
+POST /schemas/validate        read  nothing
 GET /schemas/:name            read  shared
 DELETE /schemas/:name         admin nothing
 GET /runners                  read  nothing

@@ -6,6 +6,7 @@ import (
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
+	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -57,6 +58,12 @@ type Agents interface {
 	CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error)
 	ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error)
 	DeleteAgent(ctx context.Context, name string) error
+}
+
+// Previews shows what definitions would do, before they are stored.
+type Previews interface {
+	Schema(raw []byte) (preview.SchemaVerdict, error)
+	Preview(ctx context.Context, raw []byte) (preview.AgentPreview, error)
 }
 
 // Schemas keeps output schemas by name.

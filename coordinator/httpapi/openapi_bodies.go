@@ -9,6 +9,7 @@ import (
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
+	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -114,14 +115,16 @@ var bodies = map[string]body{
 
 	"GET /agents":          {out: agentList{}},
 	"POST /agents":         {in: agent.Blueprint{}, out: agent.Blueprint{}, must: []string{"name"}, not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"POST /agents/preview": {in: preview.AgentRequest{}, out: preview.AgentPreview{}},
 	"GET /agents/:name":    {out: agent.Blueprint{}},
 	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agent.Blueprint{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"DELETE /agents/:name": {},
 
-	"GET /schemas":          {out: schemaList{}},
-	"POST /schemas":         {in: schemas.Schema{}, out: schemas.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
-	"GET /schemas/:name":    {out: schemas.Schema{}},
-	"DELETE /schemas/:name": {},
+	"GET /schemas":           {out: schemaList{}},
+	"POST /schemas":          {in: schemas.Schema{}, out: schemas.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
+	"POST /schemas/validate": {in: preview.SchemaRequest{}, out: preview.SchemaVerdict{}},
+	"GET /schemas/:name":     {out: schemas.Schema{}},
+	"DELETE /schemas/:name":  {},
 
 	"GET /runners":          {out: runnerList{}},
 	"DELETE /runners/:id":   {out: drained{}},

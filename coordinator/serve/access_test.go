@@ -89,6 +89,7 @@ func TestTokensAtTheDoor(t *testing.T) {
 		{"GET", "/", "", "read"}, {"HEAD", "/", "", "read"}, {"GET", "/nothing", "", "read"}, {"PUT", "/runs", "", "read"},
 		{"GET", "/runs", "", "read"}, {"GET", "/runs/" + acc.RunID, "", "read"}, {"GET", "/runs/count", "", "read"}, {"GET", "/ledger", "", "read"}, {"GET", "/runners", "", "read"}, {"GET", "/callbacks", "", "read"},
 		{"POST", "/runs/validate", body, "read"}, {"GET", "/agents/plain", "", "read"}, {"GET", "/schemas", "", "read"},
+		{"POST", "/schemas/validate", "{}", "read"}, {"POST", "/agents/preview", "{}", "read"},
 		{"POST", "/runs", body, "run"}, {"POST", "/runs/" + acc.RunID + "/stop", "", "run"}, {"POST", "/sessions/" + acc.SessionID + "/stop", "", "run"}, {"POST", "/callbacks/" + acc.RunID + "/redeliver", "", "run"},
 		{"DELETE", "/sessions/" + acc.SessionID, "", "admin"}, {"PATCH", "/agents/plain", "{}", "admin"}, {"POST", "/schemas", "{}", "admin"}, {"DELETE", "/schemas/x", "", "admin"},
 		{"DELETE", "/runners/rnr_1", "", "admin"}, {"POST", "/runner/register", "{}", "admin"}, {"DELETE", "/agents/plain", "", "admin"},

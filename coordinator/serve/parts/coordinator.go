@@ -28,6 +28,7 @@ import (
 	"ao/coordinator/insight/metrics"
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
+	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -107,6 +108,7 @@ type Coordinator struct {
 	*runsService
 	*sessionsService
 	Explainer  *explain.Explainer
+	Preview    *preview.Previewer
 	Overview   *status.Overview
 	Doctor     *doctor.Doctor
 	Auditor    *ledger.Auditor
