@@ -29,7 +29,6 @@ var sayings = map[string]string{
 	"demands":                     "what a runner must be or have to take the run",
 	"parent_session_id":           "the session whose child this is",
 	"depth":                       "how many sessions are above its own; not there: none",
-	"Run.children":                "lists with roots=true: how many runs the sessions right below its own have; not there: none",
 	"parent_gone":                 "the parent session does not exist any more",
 	"next_cursor":                 "cursor of the next page; none: this was the last",
 	"timeout_seconds":             "limit of an execution, in seconds",

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"ao/coordinator/runs"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
@@ -145,24 +143,8 @@ func listing(q query) (projection.Query, error) {
 	return f, q.err
 }
 
-// listingRuns reads the parameters of a list of runs.
-func listingRuns(q query) (projection.Query, error) {
-	f, err := listing(q)
-	f.Runner, f.Roots = q.check("runner_id", fleet.CheckID), q.flag("roots")
-	return f, cmp.Or(err, q.err)
-}
-
-// count is GET /runs/count.
-func (a *runsAPI) count(g *gin.Context, q query) (any, error) {
-	f, err := listingRuns(q)
-	if err != nil {
-		return nil, err
-	}
-	return a.runs.Count(g.Request.Context(), f)
-}
-
 func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
-	f, err := listingRuns(q)
+	f, err := listing(q)
 	if err != nil {
 		return nil, err
 	}

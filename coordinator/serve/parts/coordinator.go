@@ -28,7 +28,6 @@ import (
 	"ao/coordinator/insight/metrics"
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
-	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -108,7 +107,6 @@ type Coordinator struct {
 	*runsService
 	*sessionsService
 	Explainer  *explain.Explainer
-	Preview    *preview.Previewer
 	Overview   *status.Overview
 	Doctor     *doctor.Doctor
 	Auditor    *ledger.Auditor
