@@ -132,7 +132,7 @@ func (p persistent) Run(ctx context.Context, inv executor.Invocation, host execu
 
 // poolOf is the pool that a profile asks for.
 func poolOf(p profile.Profile, log *slog.Logger) *external.Pool {
-	slots := cmp.Or(p.MaxConcurrentRuns, DefaultSlots())
+	slots := cmp.Or(p.MaxConcurrentRuns, defaultSlots())
 	return external.NewPool(external.PoolConfig{
 		Idle: time.Duration(p.IdleSeconds) * time.Second, Most: max(cmp.Or(p.MaxSessions, 8*slots), slots), Log: log.With("profile", p.Name),
 	})

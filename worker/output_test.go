@@ -137,8 +137,8 @@ func TestALargeOffer(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	start(t, b, answers(`{"summary":"`+strings.Repeat("x", MaxInline)+`"}`))
-	if e := s.offered(s.queue(held(0))); e.Status != run.Completed || e.Result != nil || e.Body == nil || e.Body.Size < MaxInline {
+	start(t, b, answers(`{"summary":"`+strings.Repeat("x", maxInline)+`"}`))
+	if e := s.offered(s.queue(held(0))); e.Status != run.Completed || e.Result != nil || e.Body == nil || e.Body.Size < maxInline {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"ao/worker/profile"
 )
 
-// MaxInline is the largest result that a record carries itself, in bytes; larger ones go as parts.
-const MaxInline = 256 << 10
+// maxInline is the largest result that a record carries itself, in bytes; larger ones go as parts.
+const maxInline = 256 << 10
 
 // maxMessage is the longest message of an error that a record carries, in bytes.
 const maxMessage = 32 << 10
@@ -103,7 +103,7 @@ func (s *records) ended(a *attempt, o run.Outcome, events uint64, started *time.
 		short.Message = string(process.Cut([]byte(short.Message), maxMessage))
 		r.Error = &short
 	}
-	if r.Result != nil && size(r.Result) > MaxInline/6 { // with its escapes it may be too large: look
+	if r.Result != nil && size(r.Result) > maxInline/6 { // with its escapes it may be too large: look
 		s.outsource(a, &r)
 	}
 	body, err := r.Encode()
@@ -141,7 +141,7 @@ func size(r *run.Result) int {
 // refused: a run fails by that, one that failed anyhow says it beside its own error.
 func (s *records) outsource(a *attempt, r *run.Ended) {
 	raw, err := wire.Encode(r.Result)
-	if err != nil || len(raw) <= MaxInline {
+	if err != nil || len(raw) <= maxInline {
 		return
 	}
 	var no *fault.Fault

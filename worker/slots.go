@@ -22,8 +22,8 @@ type slots struct {
 	used atomic.Int64      // likewise
 }
 
-// DefaultSlots is how many runs a worker has at once where its profile does not say.
-func DefaultSlots() int { return max(8, 2*runtime.NumCPU()) }
+// defaultSlots is how many runs a worker has at once where its profile does not say.
+func defaultSlots() int { return max(8, 2*runtime.NumCPU()) }
 
 // free is how many slots are.
 func (s *slots) free() int {

@@ -135,7 +135,7 @@ func runnerOf(cfg Config) fleet.Runner {
 	return fleet.Runner{
 		Identity: fleet.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
 		Version:  version.Of(), Instance: rand.Text(), Door: cfg.Bus.Door(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
-		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, DefaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Models: p.AllowedModels(), Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
+		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, defaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Models: p.AllowedModels(), Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
 	}
 }
 

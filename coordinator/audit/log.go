@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// ToLog as AO_AUDIT_LOG: the entries go into the program's own log, as msg=audit.
-const ToLog = "log"
+// toLog as AO_AUDIT_LOG: the entries go into the program's own log, as msg=audit.
+const toLog = "log"
 
 // Limits that nobody needs to change.
 const (
@@ -48,7 +48,7 @@ type Log struct {
 	why     error // of the last write that failed
 }
 
-// Open begins a record: where is ToLog or a file, which is appended to and made readable by its owner alone. Empty: none, and nil is
+// Open begins a record: where is toLog or a file, which is appended to and made readable by its owner alone. Empty: none, and nil is
 // given.
 func Open(where string, log *slog.Logger) (*Log, error) {
 	if where == "" {
@@ -58,7 +58,7 @@ func Open(where string, log *slog.Logger) (*Log, error) {
 		log: cmp.Or(log, slog.Default()), in: make(chan Entry, queue),
 		again: make(chan chan error), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
-	if where != ToLog {
+	if where != toLog {
 		var err error
 		if l.file, err = open(where); err != nil {
 			return nil, err
@@ -73,11 +73,11 @@ func Open(where string, log *slog.Logger) (*Log, error) {
 
 func open(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && info.Mode()&os.ModeCharDevice == 0 {
-		return nil, fmt.Errorf("AO_AUDIT_LOG %q is no file; name one, or %q for the program's own log", path, ToLog)
+		return nil, fmt.Errorf("AO_AUDIT_LOG %q is no file; name one, or %q for the program's own log", path, toLog)
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("AO_AUDIT_LOG %q cannot be opened: %w; name a file in a folder that this user may write to, or %q", path, err, ToLog)
+		return nil, fmt.Errorf("AO_AUDIT_LOG %q cannot be opened: %w; name a file in a folder that this user may write to, or %q", path, err, toLog)
 	}
 	return f, nil
 }

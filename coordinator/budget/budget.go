@@ -25,8 +25,8 @@ type Memory struct {
 	Answers  *Budget // what is read to be answered
 }
 
-// Default is how many bytes Memory has where nobody says: an eighth of GOMEMLIMIT, else 256 MiB.
-func Default() int64 {
+// defaultMost is how many bytes Memory has where nobody says: an eighth of GOMEMLIMIT, else 256 MiB.
+func defaultMost() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		return limit / 8
 	}
@@ -35,7 +35,7 @@ func Default() int64 {
 
 // For divides so many bytes (0: Default), for bodies of at most largest bytes. A caller's share always has room for one.
 func For(bytes, largest int64) *Memory {
-	bytes = cmp.Or(bytes, Default())
+	bytes = cmp.Or(bytes, defaultMost())
 	largest++ // a body of no known length has room for a byte more, to see that it is no larger
 	return &Memory{
 		Requests: New(max(bytes, 2*largest)),

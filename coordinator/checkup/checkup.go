@@ -127,7 +127,7 @@ func Disk(setting, dir string) Finding {
 		var s syscall.Statfs_t
 		err := syscall.Statfs(at, &s)
 		if err == nil {
-			return Room(fmt.Sprintf("%s %s", setting, dir), uint64(s.Bavail)*uint64(s.Bsize), uint64(s.Blocks)*uint64(s.Bsize))
+			return room(fmt.Sprintf("%s %s", setting, dir), uint64(s.Bavail)*uint64(s.Bsize), uint64(s.Blocks)*uint64(s.Bsize))
 		}
 		if at == filepath.Dir(at) || at == "." {
 			return Not("disk", "look with df", "%s %s: %v", setting, dir, err)
@@ -135,8 +135,8 @@ func Disk(setting, dir string) Finding {
 	}
 }
 
-// Room judges a disk: what writes every record must never find it full.
-func Room(what string, free, all uint64) Finding {
+// room judges a disk: what writes every record must never find it full.
+func room(what string, free, all uint64) Finding {
 	const advice = "make room, or move the folder: when the disk is full nothing is accepted any more (RUN_RETENTION, RUN_KEEP and the streams' sizes say how much is kept)"
 	say := fmt.Sprintf("%s: %s free of %s", what, Size(free), Size(all))
 	switch {

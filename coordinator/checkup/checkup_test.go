@@ -26,17 +26,17 @@ func TestJudges(t *testing.T) {
 		{"a slow answer", Clock("x", 3*time.Second, 2*time.Second), OK, "x agrees"},
 		{"ahead", Clock("x", 5*time.Second, 0), Warn, "x is 5s ahead"},
 		{"behind", Clock("x", -2*time.Minute, 0), Fail, "x is 2m0s behind"},
-		{"room", Room("d", 50*gib, 100*gib), OK, "50.0 GiB free of 100.0 GiB"},
-		{"little room", Room("d", 9*gib, 100*gib), Warn, ""},
-		{"a small disk", Room("d", gib, 3*gib), OK, ""},
-		{"none", Room("d", gib, 100*gib), Fail, ""},
-		{"hardly any", Room("d", 200<<20, 500<<20), Fail, "200.0 MiB free"},
+		{"room", room("d", 50*gib, 100*gib), OK, "50.0 GiB free of 100.0 GiB"},
+		{"little room", room("d", 9*gib, 100*gib), Warn, ""},
+		{"a small disk", room("d", gib, 3*gib), OK, ""},
+		{"none", room("d", gib, 100*gib), Fail, ""},
+		{"hardly any", room("d", 200<<20, 500<<20), Fail, "200.0 MiB free"},
 		{"streams that fit", Store(9*gib, 10*gib, 20*gib), OK, "9.0 GiB in all, NATS stores 10.0 GiB at most, its disk has 20.0 GiB"},
 		{"streams that fit, as far as is known", Store(9*gib, 0, 0), OK, "9.0 GiB in all"},
 		{"streams larger than the store", Store(9*gib, 8*gib, 20*gib), Warn, ""},
 		{"streams larger than the disk", Store(9*gib, 10*gib, 8*gib), Warn, ""},
 		{"a store larger than the disk", Store(7*gib, 10*gib, 8*gib), Warn, ""},
-		{"who knows", Room("d", 0, 0), Skip, "does not say"},
+		{"who knows", room("d", 0, 0), Skip, "does not say"},
 	} {
 		if tt.got.Verdict != tt.want || !strings.Contains(tt.got.Say, tt.say) || (tt.want == OK) != (tt.got.Advice == "") {
 			t.Errorf("%s: %+v, want %s %s", tt.name, tt.got, tt.want, tt.say)

@@ -13,7 +13,7 @@ import (
 	"ao/shared/run"
 )
 
-// Book reads records one after the other; Close says what they add up to. It is for one goroutine.
+// book reads records one after the other; Close says what they add up to. It is for one goroutine.
 //
 // Not everything that is absent is wrong. Two things take records away, and leave a trace by which the book knows them:
 //
@@ -26,7 +26,7 @@ import (
 //     ended: an open one is never cut.
 //
 // What contradicts itself, such as two claims of one attempt, is wrong in any case.
-type Book struct {
+type book struct {
 	Rules
 
 	*memory
@@ -40,12 +40,12 @@ type Book struct {
 	enter map[subject.Kind]func(subject.Record, fields)
 }
 
-// NewBook is an empty book.
-func NewBook() *Book {
+// newBook is an empty book.
+func newBook() *book {
 	m := &memory{byRun: index{}, bySession: index{}}
 	m.entries.add(entry{}) // 0 is none
 	m.places.add(place{})
-	b := &Book{memory: m}
+	b := &book{memory: m}
 	runs, calls := &b.runs, &b.calls
 	*runs = runsBook{
 		memory: m, rules: &b.Rules, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{}, over: map[uint32]string{},
@@ -70,12 +70,12 @@ func NewBook() *Book {
 }
 
 // Enter reads the next record.
-func (b *Book) Enter(m bus.Message) {
+func (b *book) Enter(m bus.Message) {
 	if b.records++; b.records == 1 {
 		b.first, b.cut = m.Seq, m.Time
 	}
 	if m.Seq <= b.seq {
-		b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d comes after record %d", m.Seq, b.seq))
+		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d comes after record %d", m.Seq, b.seq))
 		return
 	}
 	b.seq, b.at, b.about = m.Seq, m.Time, 0
@@ -85,7 +85,7 @@ func (b *Book) Enter(m bus.Message) {
 	}
 	s := session(rec, f)
 	if b.about = b.place(s); s != "" && subject.Partition(s) != rec.Partition {
-		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s, rec.Partition, subject.Partition(s)))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s, rec.Partition, subject.Partition(s)))
 	}
 	if enter := b.enter[rec.Kind]; enter != nil {
 		enter(rec, f)
@@ -93,11 +93,11 @@ func (b *Book) Enter(m bus.Message) {
 }
 
 // read reads a record. false: it says nothing to the book, and what is wrong with that is noted.
-func (b *Book) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
+func (b *book) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	rec, err := subject.Parse(m.Subject)
 	switch {
 	case err != nil:
-		b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d: %v", m.Seq, err))
+		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d: %v", m.Seq, err))
 		return rec, f, false
 	case rec.Kind == subject.Unknown:
 		b.unknown++
@@ -114,9 +114,9 @@ func (b *Book) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	}
 	switch most := cmp.Or(b.Version, run.Version); {
 	case err != nil:
-		b.wrong(KindUnreadable, rec.Run, fmt.Sprintf("Record %d (%s) cannot be read: %v", m.Seq, rec.Kind, err))
+		b.wrong(kindUnreadable, rec.Run, fmt.Sprintf("Record %d (%s) cannot be read: %v", m.Seq, rec.Kind, err))
 	case f.v < 1 || f.v > most:
-		b.wrong(KindVersion, rec.Run, fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, most))
+		b.wrong(kindVersion, rec.Run, fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, most))
 	default:
 		return rec, f, true
 	}
@@ -124,17 +124,17 @@ func (b *Book) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 }
 
 // named takes a record's names apart. false: one of them is none that a coordinator makes, which is noted.
-func (b *Book) named(rec *subject.Record, f fields) bool {
+func (b *book) named(rec *subject.Record, f fields) bool {
 	if rec.Kind == subject.CallbackKind {
 		var err error
 		if rec.Run, rec.N, err = turnName(rec.Run); err != nil {
-			b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (callback): %v", b.seq, err))
+			b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (callback): %v", b.seq, err))
 			return false
 		}
 	}
 	for _, id := range []string{rec.Run, f.run} {
 		if _, ok := runIdent(id); id != "" && !ok {
-			b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (%s) is of run %.80q, which is no id that a coordinator makes", b.seq, rec.Kind, id))
+			b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (%s) is of run %.80q, which is no id that a coordinator makes", b.seq, rec.Kind, id))
 			return false
 		}
 	}

@@ -429,7 +429,7 @@ func TestACallbackIsOverdue(t *testing.T) {
 		want  string
 	}{
 		{"not yet", func(s *story) { family(s) }, overdue, ""},
-		{"now", func(s *story) { family(s) }, overdue + time.Second, KindOverdue},
+		{"now", func(s *story) { family(s) }, overdue + time.Second, kindOverdue},
 		{"the parent became idle later", func(s *story) {
 			p, _ := family(s)
 			s.run(p.spec.SessionID).done()
@@ -449,7 +449,7 @@ func TestACallbackIsOverdue(t *testing.T) {
 		{"but comes", func(s *story) {
 			p, k := family(s)
 			s.run(p.spec.SessionID).reports(p, k).cancelled(1)
-		}, overdueMissed + time.Second, KindOverdue},
+		}, overdueMissed + time.Second, kindOverdue},
 		{"the child waits for its next attempt", func(s *story) {
 			p := s.run(s.session()).done()
 			s.run(s.session(), child(p.spec.SessionID), attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
@@ -619,7 +619,7 @@ func TestAnOfferMayWaitAMoment(t *testing.T) {
 		t.Errorf("got %v", r.Wrong)
 	}
 	r := s.close(overdueOffer + time.Second)
-	if len(r.Wrong) != 1 || r.Wrong[0].Kind != KindUnchecked || r.Wrong[0].RunID != a.spec.ID || r.Wrong[0].Sequence != 3 {
+	if len(r.Wrong) != 1 || r.Wrong[0].Kind != kindUnchecked || r.Wrong[0].RunID != a.spec.ID || r.Wrong[0].Sequence != 3 {
 		t.Errorf("got %+v", r.Wrong)
 	}
 }

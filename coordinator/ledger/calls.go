@@ -34,16 +34,16 @@ func (b *callsBook) report(rec subject.Record, f fields) {
 	delete(b.runs.unlisted, turn)
 	switch {
 	case f.run == "" || len(f.children) == 0:
-		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
+		b.wrong(kindCallback, f.run, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
 		return
 	case t == nil || !t.is(known) && b.runs.promised[turn] == 0:
 		b.missing(f.run, f.run, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted", b.seq, f.run))
 	case t.session != parent:
-		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, f.run, rec.Session))
+		b.wrong(kindCallback, f.run, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, f.run, rec.Session))
 	}
 	// Or two turns could tell of one child (decision 0014).
 	if first, e := b.find(f.children[0]); rec.Run != f.children[0] {
-		b.wrong(KindCallback, f.run, fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run, f.children[0]))
+		b.wrong(kindCallback, f.run, fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run, f.children[0]))
 	} else if first != 0 {
 		vain := int(e.vain)
 		if e.turn != 0 && !b.told(e) {
@@ -80,12 +80,12 @@ func (b *callsBook) tell(turnID string, turn, parent uint32, id string) {
 		b.missing(id, id, unknown, fmt.Sprintf("Turn %s reports run %.80q, which nobody had accepted", turnID, id))
 		return
 	case !e.is(calls) || e.parent != parent:
-		b.wrong(KindCallback, id, fmt.Sprintf("Turn %s reports the run to a session that is not to be told of it", turnID))
+		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run to a session that is not to be told of it", turnID))
 		return
 	case !e.is(final):
-		b.wrong(KindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
+		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
 	case b.told(e):
-		b.wrong(KindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s", b.entries.at(e.turn).id.runID(), turnID))
+		b.wrong(kindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s", b.entries.at(e.turn).id.runID(), turnID))
 		return
 	}
 	if e.turn != 0 {
@@ -108,7 +108,7 @@ func (b *callsBook) told(e *entry) bool {
 
 // missing notes that a callback record names a run that is not known.
 func (b *callsBook) missing(id, missing string, x excuse, message string) {
-	f := finding{Wrong: Wrong{Kind: KindCallback, RunID: id, Sequence: b.seq, Message: message}, session: b.about, excuse: x}
+	f := finding{Wrong: Wrong{Kind: kindCallback, RunID: id, Sequence: b.seq, Message: message}, session: b.about, excuse: x}
 	if i, ok := runIdent(missing); ok {
 		f.born = i.born()
 	} else {
@@ -121,7 +121,7 @@ func (b *callsBook) missing(id, missing string, x excuse, message string) {
 func (b *callsBook) notify(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (notified) is of a run that nobody accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (notified) is of a run that nobody accepted", b.seq))
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -130,23 +130,23 @@ func (b *callsBook) notify(rec subject.Record, f fields) {
 	h := b.hooks[at]
 	switch {
 	case f.n != rec.N:
-		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N))
 	case e.is(known) && !e.is(hooked):
-		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): nobody asked for an HTTP callback of the run", b.seq))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): nobody asked for an HTTP callback of the run", b.seq))
 	case e.is(known) && !e.is(final):
-		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): the run had not ended", b.seq))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): the run had not ended", b.seq))
 	case f.n != h.n+1:
-		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback follows step %d", f.n, h.n))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback follows step %d", f.n, h.n))
 	case h.status == run.NotifyDelivered:
-		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it had been delivered", f.n, f.status))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it had been delivered", f.n, f.status))
 	case h.status == run.NotifyDead && f.status != run.NotifyAgain:
-		b.wrong(KindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it was given up", f.n, f.status))
+		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the HTTP callback is %q although it was given up", f.n, f.status))
 	}
 	switch f.status {
 	case run.NotifyDelivered, run.NotifyFailed, run.NotifyDead, run.NotifyAgain:
 		b.hooks[at] = hook{f.n, f.status}
 	default:
-		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Step %d of the HTTP callback has the status %.20q", f.n, f.status))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Step %d of the HTTP callback has the status %.20q", f.n, f.status))
 	}
 }
 

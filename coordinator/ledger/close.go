@@ -10,7 +10,7 @@ import (
 )
 
 // Close adds up: now is the time, last the sequence that was the stream's last when the reading began.
-func (b *Book) Close(now time.Time, last uint64) Report {
+func (b *book) Close(now time.Time, last uint64) Report {
 	r := Report{Sequence: last, Before: b.first, Records: b.records, Unknown: b.unknown, Foreign: b.nobodys, Strays: append([]uint64{}, b.foreign...)}
 	b.entries.all(func(at uint32, e *entry) {
 		switch {
@@ -23,7 +23,7 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 			if b.explained(finding{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, excuse: cutOff, born: e.id.born()}) {
 				return
 			}
-			b.finding(KindUnknownRun, e, fmt.Sprintf("Record %d is of a run that nobody accepted", e.first))
+			b.finding(kindUnknownRun, e, fmt.Sprintf("Record %d is of a run that nobody accepted", e.first))
 		default:
 			r.Runs.Accepted++
 		}
@@ -36,7 +36,7 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 		}
 	})
 	if c := r.Runs; c.Accepted != c.Waiting+c.Running+c.Ended {
-		b.keep(finding{Wrong: Wrong{Kind: KindSum, Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d",
+		b.keep(finding{Wrong: Wrong{Kind: kindSum, Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d",
 			c.Accepted, c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended)}})
 	}
 	r.Wrong = []Wrong{}
@@ -53,7 +53,7 @@ func (b *Book) Close(now time.Time, last uint64) Report {
 }
 
 // explained tells whether the absence of records that were taken away explains a finding.
-func (b *Book) explained(f finding) bool {
+func (b *book) explained(f finding) bool {
 	deleted := b.places.at(f.session).deleted
 	switch {
 	case deleted > f.Sequence:
@@ -89,7 +89,7 @@ func (b *callsBook) callback(c *Callbacks, at uint32, e *entry, now time.Time) {
 	}
 	idle := now.Sub(time.Unix(0, max(p.idle, b.runs.ends[at])))
 	if len(b.runs.open[e.parent]) == 0 && idle > patience {
-		b.finding(KindOverdue, e, fmt.Sprintf("Its parent has been idle for %s and was not told of it", idle.Round(time.Second)))
+		b.finding(kindOverdue, e, fmt.Sprintf("Its parent has been idle for %s and was not told of it", idle.Round(time.Second)))
 	}
 }
 
@@ -128,12 +128,12 @@ func (b *runsBook) count(r *Report, at uint32, e *entry, now time.Time) {
 	r.Attempts.Ended += int(e.words)
 	r.Attempts.Retried += max(int(e.begins)-1, 0)
 	if e.is(held) && now.Sub(time.Unix(0, b.live[at].carried)) > overdue {
-		b.finding(KindUnfinished, e, fmt.Sprintf("A coordinator claimed attempt %d, to end it, and it has no last word", e.claimed))
+		b.finding(kindUnfinished, e, fmt.Sprintf("A coordinator claimed attempt %d, to end it, and it has no last word", e.claimed))
 	}
 	if since := b.unlisted[at]; since != 0 && now.Sub(time.Unix(0, since)) > overdue {
-		b.finding(KindCallback, e, "The run is to tell its session of runs, and no callback record says so")
+		b.finding(kindCallback, e, "The run is to tell its session of runs, and no callback record says so")
 	}
 	if l := b.live[at]; l.offered != 0 && now.Sub(time.Unix(0, l.offered)) > overdueOffer {
-		b.keep(finding{Wrong: Wrong{Kind: KindUnchecked, RunID: e.id.runID(), Sequence: l.offer, Message: fmt.Sprintf("The result of attempt %d was offered %s ago, and no coordinator has said the last word", l.n, now.Sub(time.Unix(0, l.offered)).Round(time.Second))}})
+		b.keep(finding{Wrong: Wrong{Kind: kindUnchecked, RunID: e.id.runID(), Sequence: l.offer, Message: fmt.Sprintf("The result of attempt %d was offered %s ago, and no coordinator has said the last word", l.n, now.Sub(time.Unix(0, l.offered)).Round(time.Second))}})
 	}
 }

@@ -165,7 +165,7 @@ func (m *memory) place(id string) uint32 {
 // same checks that a run's record names the session that the run is of.
 func (m *memory) same(rec subject.Record, e *entry, session string) bool {
 	if session == "" || e.session != m.place(session) {
-		m.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) names session %.80q, which is not the run's", m.seq, rec.Kind, session))
+		m.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) names session %.80q, which is not the run's", m.seq, rec.Kind, session))
 		return false
 	}
 	return true

@@ -24,17 +24,19 @@ type Auditor struct {
 }
 
 // Ledger audits the stream (GET /ledger).
-func (a *Auditor) Ledger(ctx context.Context) (Report, error) { return Read(ctx, a.Stream, a.Rules) }
+func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
+	return auditStream(ctx, a.Stream, a.Rules)
+}
 
-// Read audits RUNS by these rules: from its first record to the one that is its last now. What is written meanwhile does not count; what is
+// auditStream audits RUNS by these rules: from its first record to the one that is its last now. What is written meanwhile does not count; what is
 // taken away meanwhile (sessions that are deleted, history that is truncated) would seem missing, so then it reads again.
-func Read(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
+func auditStream(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 	for n := 1; ; n++ {
 		before, err := b.State(ctx)
 		if err != nil {
 			return Report{}, err
 		}
-		book := NewBook()
+		book := newBook()
 		book.Rules = rules
 		if before.Msgs > 0 {
 			if err := enter(ctx, b, book, before.Last); err != nil {
@@ -59,7 +61,7 @@ func Read(ctx context.Context, b *bus.Bus, rules Rules) (Report, error) {
 }
 
 // enter reads into a book the records up to a sequence.
-func enter(ctx context.Context, b *bus.Bus, book *Book, last uint64) error {
+func enter(ctx context.Context, b *bus.Bus, book *book, last uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var at atomic.Uint64

@@ -24,7 +24,7 @@ func stream(t testing.TB, b *bus.Bus, s *story) {
 
 func read1(t testing.TB, b *bus.Bus) Report {
 	t.Helper()
-	r, err := Read(t.Context(), b, Rules{})
+	r, err := auditStream(t.Context(), b, Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestWritersDoNotDisturb(t *testing.T) {
 		}
 	}()
 	for range 12 {
-		r, err := Read(t.Context(), b, Rules{})
+		r, err := auditStream(t.Context(), b, Rules{})
 		if err == nil && (!r.OK || r.Runs.Completed < 300) {
 			t.Errorf("%+v", r)
 		}
@@ -113,7 +113,7 @@ func TestWritersDoNotDisturb(t *testing.T) {
 	if err := b.Purge(t.Context(), subject.Runs, lost, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r := read1(t, b); kinds(r) != KindUnclaimed {
+	if r := read1(t, b); kinds(r) != kindUnclaimed {
 		t.Errorf("without %s: %v", lost, r.Wrong)
 	}
 }

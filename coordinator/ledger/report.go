@@ -67,27 +67,27 @@ type Wrong struct {
 
 // What can be wrong.
 const (
-	KindUnreadable   = "unreadable_record"
-	KindVersion      = "unknown_version"
-	KindMismatch     = "record_mismatch" // a record contradicts its subject, or the run it is of
-	KindUnknownRun   = "unknown_run"     // records of a run that nobody accepted
-	KindUnclaimed    = "ended_unclaimed"
-	KindBegunTwice   = "begun_twice"
-	KindTwoLastWords = "two_last_words"
-	KindAfterEnd     = "begun_after_end"
-	KindAttempt      = "attempt_out_of_turn" // unqueued, before the one before it failed, or beyond max_attempts
-	KindKey          = "wrong_key"
-	KindStranger     = "wrong_runner"
-	KindTwoAtOnce    = "two_at_once" // a session that ran two runs
-	KindOrder        = "out_of_order"
-	KindUnoffered    = "completed_unoffered" // with an output schema, and without an offer
-	KindUnchecked    = "offer_overdue"       // a result was offered, and no coordinator said the last word
-	KindUnfinished   = "claimed_to_end"      // by a coordinator, and not ended
-	KindCallback     = "callback_wrong"
-	KindTwice        = "callback_twice"
-	KindOverdue      = "callback_overdue"
-	KindWebhook      = "webhook_wrong"
-	KindSum          = "sum"
+	kindUnreadable   = "unreadable_record"
+	kindVersion      = "unknown_version"
+	kindMismatch     = "record_mismatch" // a record contradicts its subject, or the run it is of
+	kindUnknownRun   = "unknown_run"     // records of a run that nobody accepted
+	kindUnclaimed    = "ended_unclaimed"
+	kindBegunTwice   = "begun_twice"
+	kindTwoLastWords = "two_last_words"
+	kindAfterEnd     = "begun_after_end"
+	kindAttempt      = "attempt_out_of_turn" // unqueued, before the one before it failed, or beyond max_attempts
+	kindKey          = "wrong_key"
+	kindStranger     = "wrong_runner"
+	kindTwoAtOnce    = "two_at_once" // a session that ran two runs
+	kindOrder        = "out_of_order"
+	kindUnoffered    = "completed_unoffered" // with an output schema, and without an offer
+	kindUnchecked    = "offer_overdue"       // a result was offered, and no coordinator said the last word
+	kindUnfinished   = "claimed_to_end"      // by a coordinator, and not ended
+	kindCallback     = "callback_wrong"
+	kindTwice        = "callback_twice"
+	kindOverdue      = "callback_overdue"
+	kindWebhook      = "webhook_wrong"
+	kindSum          = "sum"
 )
 
 const (

@@ -37,12 +37,12 @@ type attempt struct {
 // That there is one is seen at the end.
 func (b *runsBook) begunSession(rec subject.Record, f fields) {
 	if f.run == "" {
-		b.wrong(KindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
+		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
 		return
 	}
 	at, e := b.run(f.run, rec.Session)
 	if e.session != b.about {
-		b.wrong(KindMismatch, f.run, fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run))
+		b.wrong(kindMismatch, f.run, fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run))
 	}
 	b.promise(at, e, f)
 }
@@ -50,7 +50,7 @@ func (b *runsBook) begunSession(rec subject.Record, f fields) {
 // accept is the first record of a run, or one that queues it.
 func (b *runsBook) accept(rec subject.Record, f fields) {
 	if f.run != rec.Run || f.session == "" || rec.Session != "" && rec.Session != f.session {
-		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which is not what its subject says", b.seq, rec.Kind, f.run, f.session))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which is not what its subject says", b.seq, rec.Kind, f.run, f.session))
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -79,7 +79,7 @@ func (b *runsBook) begin(at uint32, e *entry, f fields) {
 		b.unlisted[at] = b.at.UnixNano()
 	}
 	if e.claimed > 0 || e.ended > 0 {
-		b.note(KindOrder, f.run, cutOff, fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
+		b.note(kindOrder, f.run, cutOff, fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
 		if f.attempt == int(e.ended)+1 { // then it had not ended with that attempt
 			e.flags &^= final | completed | failed | stopped
 		}
@@ -119,20 +119,20 @@ func (b *runsBook) queue(at uint32, e *entry, rec subject.Record, f fields) {
 	n := f.attempt
 	switch {
 	case n != rec.N || n < 1 || f.key == "":
-		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n, rec.N))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n, rec.N))
 		return
 	case n > int(e.most):
-		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued; the run may have %d", n, e.most))
+		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued; the run may have %d", n, e.most))
 	case n <= int(max(e.queued, e.claimed)):
 	case e.is(final) && e.ended > 0 && int(e.ended) < n:
-		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
+		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
 	case n != int(e.ended)+1:
-		b.note(KindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although attempt %d has no last word", n, n-1))
+		b.note(kindAttempt, rec.Run, cutOff, fmt.Sprintf("Attempt %d was queued although attempt %d has no last word", n, n-1))
 		e.ended, e.claimed = uint16(n-1), uint16(n-1) // as if, and from here on
 	}
 	l, ok := b.live[at]
 	if ok && l.n == n && l.key != f.key {
-		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d has two keys", n))
+		b.wrong(kindKey, rec.Run, fmt.Sprintf("Attempt %d has two keys", n))
 		return
 	}
 	e.queued = max(e.queued, uint16(min(n, 1<<16-1)))
@@ -149,7 +149,7 @@ func (b *runsBook) queue(at uint32, e *entry, rec subject.Record, f fields) {
 func (b *runsBook) claim(rec subject.Record, f fields) {
 	n := f.attempt
 	if n < 1 || n >= 1<<16 {
-		b.wrong(KindMismatch, rec.Run, fmt.Sprintf("Record %d claims attempt %d", b.seq, n))
+		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d claims attempt %d", b.seq, n))
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -159,16 +159,16 @@ func (b *runsBook) claim(rec subject.Record, f fields) {
 	l := b.live[at]
 	switch {
 	case n <= int(e.claimed):
-		b.wrong(KindBegunTwice, rec.Run, fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)))
+		b.wrong(kindBegunTwice, rec.Run, fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)))
 		return
 	case e.is(known) && e.is(final):
-		b.wrong(KindAfterEnd, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
+		b.wrong(kindAfterEnd, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
 	case e.is(known) && n != int(e.ended)+1:
-		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n, n-1))
+		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed although attempt %d has no last word", n, n-1))
 	case e.is(known) && f.runner != "" && n > int(e.queued):
-		b.wrong(KindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n, who(f.runner)))
+		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s although nobody had queued it", n, who(f.runner)))
 	case l.n == n && l.key != rec.Key:
-		b.wrong(KindKey, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
+		b.wrong(kindKey, rec.Run, fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
 	}
 	e.claimed = uint16(n)
 	most := 1
@@ -198,12 +198,12 @@ func (b *runsBook) turn(at uint32, e *entry, rec subject.Record) {
 	}
 	for _, o := range open {
 		if before := b.entries.at(o); o != at && before.is(running) {
-			b.wrong(KindTwoAtOnce, rec.Run, fmt.Sprintf("The run was begun while run %s of its session ran", before.id.runID()))
+			b.wrong(kindTwoAtOnce, rec.Run, fmt.Sprintf("The run was begun while run %s of its session ran", before.id.runID()))
 			return
 		}
 	}
 	if before := b.entries.at(open[0]); open[0] != at {
-		b.wrong(KindOrder, rec.Run, fmt.Sprintf("The run was begun although run %s of its session came before it, and had not ended", before.id.runID()))
+		b.wrong(kindOrder, rec.Run, fmt.Sprintf("The run was begun although run %s of its session came before it, and had not ended", before.id.runID()))
 	}
 }
 
@@ -241,7 +241,7 @@ func (b *runsBook) finish(at uint32, e *entry, s run.Status) {
 func (b *runsBook) stop(rec subject.Record, f fields) {
 	_, e := b.find(rec.Run)
 	if e == nil {
-		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops a run that nobody accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops a run that nobody accepted", b.seq))
 		return
 	}
 	if b.same(rec, e, f.session) && !e.is(final) {
@@ -252,7 +252,7 @@ func (b *runsBook) stop(rec subject.Record, f fields) {
 // tree is the wish to stop what is below a session; it names the session's run that was begun last.
 func (b *runsBook) tree(rec subject.Record, _ fields) {
 	if _, e := b.find(rec.Run); e == nil {
-		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops the tree of a run that nobody accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops the tree of a run that nobody accepted", b.seq))
 	} else {
 		b.same(rec, e, rec.Session)
 	}
@@ -262,7 +262,7 @@ func (b *runsBook) tree(rec subject.Record, _ fields) {
 func (b *runsBook) speak(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(KindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (%s) is of a run that nobody accepted", b.seq, rec.Kind))
+		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d (%s) is of a run that nobody accepted", b.seq, rec.Kind))
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -270,9 +270,9 @@ func (b *runsBook) speak(rec subject.Record, f fields) {
 	}
 	switch l := b.live[at]; {
 	case f.attempt > int(e.claimed):
-		b.note(KindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Record %d (%s) is of attempt %d, which nobody had claimed", b.seq, rec.Kind, f.attempt))
+		b.note(kindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Record %d (%s) is of attempt %d, which nobody had claimed", b.seq, rec.Kind, f.attempt))
 	case e.is(running) && l.n == f.attempt && (l.runner != f.runner || l.key != rec.Key):
-		b.wrong(KindStranger, rec.Run, fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind, who(f.runner)))
+		b.wrong(kindStranger, rec.Run, fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind, who(f.runner)))
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *stack) explain(id string, secret *secrets, headers ...string) explain.E
 			s.t.Errorf("the explanation of %s shows an attempt's key: %s", id, g.body)
 		}
 	}
-	if e.RunID != id || e.Summary == "" || (e.WaitsFor == nil) != e.Status.Final() || e.Incomplete != "" || len(e.Story) == 0 || e.Story[0].What != explain.StepAccepted {
+	if e.RunID != id || e.Summary == "" || (e.WaitsFor == nil) != e.Status.Final() || e.Incomplete != "" || len(e.Story) == 0 || e.Story[0].What != "accepted" {
 		s.t.Errorf("%s", g.body)
 	}
 	for i, step := range e.Story {
@@ -125,7 +125,7 @@ func TestExplainTheEnd(t *testing.T) {
 	lost := s.submit(`{"agent_name":"tool","parameters":{"p":"hold"}}`)
 	s.until(lost.RunID, run.Running)
 	e = s.explain(lost.RunID, &secret)
-	if o := e.WaitsFor; o.Reason != explain.WaitsForRunner || o.Runner != w.id || o.Until == nil || o.Heard == nil || !o.Lease.After(*o.Heard) || !strings.HasPrefix(e.Summary, "It runs on runner "+w.id+", for ") {
+	if o := e.WaitsFor; o.Reason != "runner" || o.Runner != w.id || o.Until == nil || o.Heard == nil || !o.Lease.After(*o.Heard) || !strings.HasPrefix(e.Summary, "It runs on runner "+w.id+", for ") {
 		t.Errorf("running: %+v %q", o, e.Summary)
 	}
 	w.silence()
@@ -173,7 +173,7 @@ func TestExplainTheWait(t *testing.T) {
 	natstest.Until(t, "it waits for its next attempt", func() bool {
 		e := s.explain(retried.RunID, &secret)
 		o := e.WaitsFor
-		return o.Reason == explain.WaitsForRetry && o.Until.After(time.Now().Add(-time.Minute)) && strings.Contains(e.Summary, "of 9 failed; the next one is queued in ")
+		return o.Reason == "retry_pause" && o.Until.After(time.Now().Add(-time.Minute)) && strings.Contains(e.Summary, "of 9 failed; the next one is queued in ")
 	})
 	s.post("/runs/"+retried.RunID+"/stop", "").want(200)
 	natstest.Until(t, "it has ended", func() bool { return into[run.Run](s.get("/runs/"+retried.RunID), 200).Status.Final() }) // stopped; or failed, where its next attempt was faster
@@ -182,7 +182,7 @@ func TestExplainTheWait(t *testing.T) {
 	s.until(busy.RunID, run.Running)
 	turn := s.submit(`{"session_id":"` + busy.SessionID + `","prompt":"next"}`)
 	e := s.explain(turn.RunID, &secret)
-	if o := e.WaitsFor; o.Reason != explain.WaitsForTurn || o.RunID != busy.RunID || *o.Ahead != 1 || e.Summary != "It waits for its turn: 1 run of its session comes first, now "+busy.RunID+", which is running." {
+	if o := e.WaitsFor; o.Reason != "session_turn" || o.RunID != busy.RunID || *o.Ahead != 1 || e.Summary != "It waits for its turn: 1 run of its session comes first, now "+busy.RunID+", which is running." {
 		t.Errorf("turn: %+v %q", o, e.Summary)
 	}
 	if got := steps(e); got != "accepted" || !strings.Contains(e.Story[0].Detail, "a further turn of its session; not queued at once") {
@@ -190,10 +190,10 @@ func TestExplainTheWait(t *testing.T) {
 	}
 
 	first, second := s.submit(`{"agent_name":"plain","prompt":"x"}`), s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	natstest.Until(t, "it waits in the queue", func() bool { return s.explain(first.RunID, &secret).WaitsFor.Reason == explain.WaitsForSlot })
+	natstest.Until(t, "it waits in the queue", func() bool { return s.explain(first.RunID, &secret).WaitsFor.Reason == "no_free_slot" })
 	e = s.explain(second.RunID, &secret)
 	o := e.WaitsFor
-	if o.Reason != explain.WaitsForSlot || *o.Ahead != 1 || o.Queue != "autonomous._._" || *o.Slots != (explain.Slots{All: 1, Taken: 1}) || o.Wants.ExecutorType != run.Autonomous {
+	if o.Reason != "no_free_slot" || *o.Ahead != 1 || o.Queue != "autonomous._._" || *o.Slots != (explain.Slots{All: 1, Taken: 1}) || o.Wants.ExecutorType != run.Autonomous {
 		t.Errorf("slot: %+v", o)
 	}
 	if len(o.Runners) != 1 || o.Runners[0].ID != w.id || len(o.Runners[0].Holds) != 1 || o.Runners[0].Holds[0].RunID != busy.RunID || o.Runners[0].Holds[0].Agent != "plain" {
@@ -207,7 +207,7 @@ func TestExplainTheWait(t *testing.T) {
 	natstest.Until(t, "the coordinator has looked", func() bool { return s.explain(alone.RunID, &secret).WaitsFor.Until != nil })
 	e = s.explain(alone.RunID, &secret)
 	o = e.WaitsFor
-	if o.Reason != explain.WaitsForMatch || o.Wants.Hostname != "mars" || !slices.Equal(o.Wants.Tags, []string{"gpu", "moon"}) || !o.Until.After(*o.Since) {
+	if o.Reason != "no_matching_runner" || o.Wants.Hostname != "mars" || !slices.Equal(o.Wants.Tags, []string{"gpu", "moon"}) || !o.Until.After(*o.Since) {
 		t.Errorf("match: %+v", o)
 	}
 	var wrong []string
@@ -257,7 +257,7 @@ func TestExplainToASession(t *testing.T) {
 	child := m.submit(`{"agent_name":"mind","prompt":"x","additional_demands":{"hostname":"mars"}}`, mine)
 	other := m.submit(`{"agent_name":"mind","prompt":"hold"}`, s.admin)
 	e := s.explain(child.RunID, &none, mine)
-	if o := e.WaitsFor; o.Reason != explain.WaitsForMatch || o.Wants.Hostname != "mars" || o.Runners != nil || strings.Contains(e.Summary, "rnr_") {
+	if o := e.WaitsFor; o.Reason != "no_matching_runner" || o.Wants.Hostname != "mars" || o.Runners != nil || strings.Contains(e.Summary, "rnr_") {
 		t.Errorf("%+v %q", o, e.Summary)
 	}
 	if e := s.explain(child.RunID, &none, s.admin); len(e.WaitsFor.Runners) != 1 || !strings.Contains(e.Summary, "rnr_") {
@@ -290,7 +290,7 @@ func explainedMind(t *testing.T, do func(*worker, run.Queued) run.Outcome) expla
 // rejectedIn are the answers of a story that did not fit.
 func rejectedIn(e explain.Explanation) (details []string) {
 	for _, step := range e.Story {
-		if step.What == explain.StepRejected {
+		if step.What == "rejected" {
 			details = append(details, step.Detail)
 		}
 	}

@@ -65,18 +65,18 @@ const (
 // partitions is fixed for ever: records of a session are found under its partition.
 const partitions = 64
 
-// Longest is the longest token, in characters.
-const Longest = 128
+// longest is the longest token, in characters.
+const longest = 128
 
 // Check says whether a token may stand in a subject: 1 to 128 letters, digits, '-' or '_'.
 func Check(token string) error {
-	ok := len(token) > 0 && len(token) <= Longest
+	ok := len(token) > 0 && len(token) <= longest
 	for i := 0; ok && i < len(token); i++ {
 		c := token[i]
 		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 	}
 	if !ok {
-		return fmt.Errorf("name %.140q: use 1 to %d letters, digits, '-' or '_'", token, Longest)
+		return fmt.Errorf("name %.140q: use 1 to %d letters, digits, '-' or '_'", token, longest)
 	}
 	return nil
 }

@@ -136,31 +136,6 @@ func (c code) methods() {
 	c.show(all, func(f function) string { return fmt.Sprintf("%4d  %s", f.lines, f.name) })
 }
 
-// exported counts exported names at package level that no other package uses. Tests are not looked at, and packages for tests not counted.
-func (c code) exported() {
-	used := map[string]bool{}
-	for _, p := range c.all {
-		for _, o := range p.TypesInfo.Uses {
-			if o.Pkg() != nil && o.Pkg().Path() != p.PkgPath {
-				used[o.Pkg().Path()+"."+o.Name()] = true
-			}
-		}
-	}
-	var lonely []function
-	for _, p := range c.all {
-		if p.Name == "main" || strings.HasSuffix(p.PkgPath, "test") {
-			continue
-		}
-		for _, name := range p.Types.Scope().Names() {
-			if token.IsExported(name) && !used[p.PkgPath+"."+name] {
-				lonely = append(lonely, function{name: p.PkgPath + "." + name})
-			}
-		}
-	}
-	fmt.Printf("exported names that no other package uses: %d\n", len(lonely))
-	c.show(lonely, func(f function) string { return f.name })
-}
-
 // arrows counts, for each folder, the arrows between its files: one file uses what another declares. They are put in the order in which the
 // fewest arrows run back up.
 func (c code) arrows() {

@@ -12,8 +12,8 @@ import (
 	"ao/shared/fault"
 )
 
-// MaxFile is the largest agent file, in bytes.
-const MaxFile = 1 << 20
+// maxFile is the largest agent file, in bytes.
+const maxFile = 1 << 20
 
 // File is a definition and where it was read.
 type File struct {
@@ -119,8 +119,8 @@ func readLimited(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || info.Size() > MaxFile {
-		return nil, fmt.Errorf("%s must be a file of at most %d bytes", filepath.Base(path), MaxFile)
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return nil, fmt.Errorf("%s must be a file of at most %d bytes", filepath.Base(path), maxFile)
 	}
 	return os.ReadFile(path)
 }

@@ -10,7 +10,7 @@ import (
 // The bounds of one heartbeat. A worker that has more attempts sends several; of its idle sessions it names so many. The largest one
 // of a worker stays below a message of NATS.
 const (
-	MaxBeatBytes    = 1 << 20
+	maxBeatBytes    = 1 << 20
 	MaxBeatAttempts = 1000
 	MaxBeatIdle     = 10_000
 )
@@ -21,7 +21,7 @@ const beatElements = 32 << 10
 
 // ReadBeat reads a heartbeat, if it is within its bounds. What is not is a TooLarge fault, and costs next to nothing.
 func ReadBeat(body []byte) (b Beat, err error) {
-	if len(body) > MaxBeatBytes || bytes.Count(body, []byte{','}) > beatElements {
+	if len(body) > maxBeatBytes || bytes.Count(body, []byte{','}) > beatElements {
 		return b, errBeat
 	}
 	if err := json.Unmarshal(body, &b); err != nil {
@@ -34,4 +34,4 @@ func ReadBeat(body []byte) (b Beat, err error) {
 }
 
 var errBeat = fault.Newf(fault.TooLarge, "a heartbeat may have %d bytes, %d attempts and %d idle sessions: "+
-	"name the attempts in several heartbeats, and list fewer idle sessions", MaxBeatBytes, MaxBeatAttempts, MaxBeatIdle)
+	"name the attempts in several heartbeats, and list fewer idle sessions", maxBeatBytes, MaxBeatAttempts, MaxBeatIdle)

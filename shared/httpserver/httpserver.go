@@ -15,7 +15,7 @@ import (
 
 // Config is how a server behaves; its zero value works.
 type Config struct {
-	Connections int          // open at once; default DefaultConnections
+	Connections int          // open at once; default defaultConnections
 	Always      string       // a path that is answered also while too many requests are under way; empty: none
 	TLS         *tls.Config  // nil: plain HTTP
 	Log         *slog.Logger // default slog.Default()
@@ -26,7 +26,7 @@ const headerBytes = 64 << 10
 
 // New makes a server. Its Serve takes connections from Listen, which says more about them than net/http does.
 func New(h http.Handler, c Config) *http.Server {
-	l := newLimiter(h, cmp.Or(c.Connections, DefaultConnections()), c.Always)
+	l := newLimiter(h, cmp.Or(c.Connections, defaultConnections()), c.Always)
 	return &http.Server{
 		Handler: l, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes,
 		DisableGeneralOptionsHandler: true,
@@ -39,8 +39,8 @@ func New(h http.Handler, c Config) *http.Server {
 // mostConnections is more than a coordinator is known to need, and takes about 200 MiB where all of them are idle.
 const mostConnections = 10_000
 
-// DefaultConnections is half of the files that this process may open, at most mostConnections.
-func DefaultConnections() int {
+// defaultConnections is half of the files that this process may open, at most mostConnections.
+func defaultConnections() int {
 	var files syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) != nil {
 		return 512

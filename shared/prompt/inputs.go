@@ -10,8 +10,8 @@ import (
 	"ao/shared/wire"
 )
 
-// InputsTag is the name of the block that holds a start's fields.
-const InputsTag = "inputs"
+// inputsTag is the name of the block that holds a start's fields.
+const inputsTag = "inputs"
 
 // Text is what the executor of an autonomous agent hands to the model: where a session starts and the
 // blueprint has a parameters_schema of its own, all parameters as an inputs block, else the prompt among them, as it is. Nothing in it
@@ -26,7 +26,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 		}
 	}
 	if mode == executor.Start && len(b.Schema) > 0 && string(b.Schema) != "null" {
-		return Inputs(parameters)
+		return inputs(parameters)
 	}
 	members, err := wire.Members(parameters)
 	for _, m := range members {
@@ -38,7 +38,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 	return "", fault.Wrap(fault.Invalid, "", "parameters.prompt must be a string: it is what the agent is told", err).With("field", "parameters.prompt")
 }
 
-// Inputs is the block of a start's fields, one line for each in the order the caller sent them:
+// inputs is the block of a start's fields, one line for each in the order the caller sent them:
 //
 //	<inputs>
 //	topic: AI Safety
@@ -52,7 +52,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 // Every byte of a string stays, but what could be taken for a tag of the block, which is written in square brackets (Neutral). A string
 // has several lines where any reader could see a line's end: LF, CR, U+0085, U+2028 and the like. A key that could be
 // taken for something else (empty, with a colon, a line's end, a quote, a bracket, or with spaces around it) is written as a JSON string.
-func Inputs(parameters json.RawMessage) (string, error) {
+func inputs(parameters json.RawMessage) (string, error) {
 	members, err := wire.Members(parameters)
 	if err != nil {
 		return "", fault.Wrap(fault.Invalid, "", "parameters must be an object", err).With("field", "parameters")
@@ -61,12 +61,12 @@ func Inputs(parameters json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if Neutral(body, InputsTag) != body { // the end of one value and the key after it look like a tag
+	if neutralize(body, inputsTag) != body { // the end of one value and the key after it look like a tag
 		if body, err = fields(members, quoted); err != nil {
 			return "", err
 		}
 	}
-	return "<" + InputsTag + ">\n" + body + "</" + InputsTag + ">", nil
+	return "<" + inputsTag + ">\n" + body + "</" + inputsTag + ">", nil
 }
 
 // fields writes the lines of a block, no field of which can begin or end it.
@@ -77,9 +77,9 @@ func fields(members []wire.Member, key func(string) string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		b.WriteString(Neutral(key(m.Key), InputsTag))
+		b.WriteString(neutralize(key(m.Key), inputsTag))
 		b.WriteString(":")
-		b.WriteString(Neutral(value, InputsTag))
+		b.WriteString(neutralize(value, inputsTag))
 		b.WriteString("\n")
 	}
 	return b.String(), nil

@@ -51,7 +51,7 @@ func TestInputs(t *testing.T) {
 		{"less than inputs", `{"a":"x < inputs"}`, "a: x < inputs\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Inputs(json.RawMessage(tt.parameters))
+			got, err := inputs(json.RawMessage(tt.parameters))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func checkInputs(t *testing.T, parameters []byte) {
 	if wire.Check(parameters) != nil {
 		return
 	}
-	text, err := Inputs(parameters)
+	text, err := inputs(parameters)
 	members, bad := wire.Members(parameters)
 	if bad != nil {
 		if err == nil {
@@ -110,10 +110,10 @@ func checkInputs(t *testing.T, parameters []byte) {
 		t.Fatal(err)
 	}
 	body := strings.TrimSuffix(strings.TrimPrefix(text, "<inputs>\n"), "</inputs>")
-	if Neutral(body, InputsTag) != body || lenient(InputsTag).MatchString(plain(body)) {
+	if neutralize(body, inputsTag) != body || lenient(inputsTag).MatchString(plain(body)) {
 		t.Errorf("%q\nhas a tag in\n%q", parameters, body)
 	}
-	if again := Neutral(text, InputsTag); again != "[inputs]\n"+body+"[/inputs]" {
+	if again := neutralize(text, inputsTag); again != "[inputs]\n"+body+"[/inputs]" {
 		t.Errorf("%q\nits tags are not two: %q", parameters, again)
 	}
 	lines := strings.FieldsFunc(body, func(r rune) bool { return strings.ContainsRune(breaks, r) })

@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// Neutral gives text in which nothing can be taken for an opening or closing tag of the name tag, however leniently it is
+// neutralize gives text in which nothing can be taken for an opening or closing tag of the name tag, however leniently it is
 // read: in any case, with spaces, invisible characters, dashes or slashes anywhere in it, with entities and escapes for its characters, in
 // full-width forms and with look-alikes. Where something of the kind begins, it is written plainly in square brackets:
 // [/tag]. Text without it comes back as it is, and so does text that went through before. The tag is ASCII, at most 63
 // letters and digits; its other characters do not count. The time is proportional to the text's length.
-func Neutral(text, tag string) string {
+func neutralize(text, tag string) string {
 	n := neutral{text: text, tag: tag}
 	for i := range len(tag) {
 		if c := fold(rune(tag[i])); c != 0 && n.size < 63 {

@@ -63,11 +63,11 @@ func TestNeutral(t *testing.T) {
 		{"a </agent-callback> b </agent-callback> c", "a [/agent-callback] b [/agent-callback] c"},
 	} {
 		t.Run(tt.text, func(t *testing.T) {
-			got := Neutral(tt.text, tag)
+			got := neutralize(tt.text, tag)
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if again := Neutral(got, tag); again != got {
+			if again := neutralize(got, tag); again != got {
 				t.Errorf("a second time: %q", again)
 			}
 		})
@@ -84,7 +84,7 @@ func TestWhatIsNotSimilarStays(t *testing.T) {
 			if text == "</input s." && tag == "inputs" {
 				continue
 			}
-			if got := Neutral(text, tag); got != text {
+			if got := neutralize(text, tag); got != text {
 				t.Errorf("%q became %q for %s", text, got, tag)
 			}
 		}
@@ -95,7 +95,7 @@ func TestALetterThatAnEscapeMayBe(t *testing.T) {
 	for _, tt := range []struct{ tag, text string }{
 		{"note", `<\note>`}, {"note", `<\n\note>`}, {"note", `</no\te>`}, {"inputs", "< inputs >"}, {"inputs", `< inputs from="x">`}, {"inputs", "< / inputs"}, {"nn", `<\n\nn\n>`},
 	} {
-		if got := Neutral(tt.text, tt.tag); !strings.HasPrefix(got, "["+tt.tag) && !strings.HasPrefix(got, "[/"+tt.tag) {
+		if got := neutralize(tt.text, tt.tag); !strings.HasPrefix(got, "["+tt.tag) && !strings.HasPrefix(got, "[/"+tt.tag) {
 			t.Errorf("%s became %s", tt.text, got)
 		}
 	}
@@ -105,7 +105,7 @@ func TestTimeIsProportional(t *testing.T) {
 	for _, unit := range []string{"<", "&", "&amp;", "amp;", "&lt;", "\\", "%25", "< ", "</agent-callbac", "</agent-callback>", "&#0", "＜", "\U000E003C", "&ltltltlt", "字"} {
 		text := "<&" + strings.Repeat(unit, 1<<18/len(unit))
 		begin := time.Now()
-		Neutral(text, "agent-callback")
+		neutralize(text, "agent-callback")
 		if took := time.Since(begin); took > 5*time.Second { // far above what slow machines need under -race, far below squared
 			t.Errorf("256 KB of %q took %s", unit, took)
 		}
@@ -155,13 +155,13 @@ func FuzzNeutral(f *testing.F) {
 	} {
 		f.Add(text)
 	}
-	closing := lenient(Tag)
+	closing := lenient(tag)
 	f.Fuzz(func(t *testing.T, text string) {
-		got := Neutral(text, Tag)
+		got := neutralize(text, tag)
 		if closing.MatchString(plain(got)) {
 			t.Errorf("%q became %q, where %q closes", text, got, closing.FindString(plain(got)))
 		}
-		if again := Neutral(got, Tag); again != got {
+		if again := neutralize(got, tag); again != got {
 			t.Errorf("%q became %q, and that %q", text, got, again)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(got) {

@@ -13,8 +13,8 @@ import (
 	"ao/shared/run"
 )
 
-// Tag is the name of the block that reports children to their parent.
-const Tag = "agent-callback"
+// tag is the name of the block that reports children to their parent.
+const tag = "agent-callback"
 
 // Child is an ended run of a child session.
 type Child struct {
@@ -36,17 +36,17 @@ func Callback(children []Child, most int) string {
 		if c.Status != run.Completed {
 			head, ask = "## Error", "Please handle this failure and continue with the orchestration."
 		}
-		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", Tag, c.SessionID, string(c.Status), head, c.shown(most), ask)
+		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", tag, c.SessionID, string(c.Status), head, c.shown(most), ask)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "<%s type=\"aggregated\" count=\"%d\">\n", Tag, len(children))
+	fmt.Fprintf(&b, "<%s type=\"aggregated\" count=\"%d\">\n", tag, len(children))
 	for i, c := range children {
 		if i > 0 {
 			b.WriteString("\n---\n\n")
 		}
 		fmt.Fprintf(&b, "### Child: %s (status: %s)\n\n%s\n", c.SessionID, c.Status, c.shown(most))
 	}
-	fmt.Fprintf(&b, "</%s>\n\nPlease continue with the orchestration based on these results.", Tag)
+	fmt.Fprintf(&b, "</%s>\n\nPlease continue with the orchestration based on these results.", tag)
 	return b.String()
 }
 
@@ -54,13 +54,13 @@ func Callback(children []Child, most int) string {
 func (c Child) shown(most int) string {
 	text := c.text(most)
 	if most <= 0 || len(text) <= most {
-		return Neutral(text, Tag)
+		return neutralize(text, tag)
 	}
 	cut := most
 	for cut > 0 && most-cut < utf8.UTFMax && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return fmt.Sprintf("%s\n\n[Cut here. Bytes missing: %d. GET /runs/%s/result has all of it]", Neutral(text[:cut], Tag), len(text)-cut, c.RunID)
+	return fmt.Sprintf("%s\n\n[Cut here. Bytes missing: %d. GET /runs/%s/result has all of it]", neutralize(text[:cut], tag), len(text)-cut, c.RunID)
 }
 
 // text is the child's result, or what went wrong.

@@ -51,7 +51,7 @@ var checks = sync.Pool{New: func() any {
 
 // Check says in which ways a value does not fit: nil if it fits, else at most 100 violations, sorted by path and schema path. A value that
 // cannot be read, is too large, or takes too long to check is a violation at "$"; a member given twice is one at its own path.
-func (s *Schema) Check(value json.RawMessage) []Violation { return s.CheckUpTo(value, MaxValueBytes) }
+func (s *Schema) Check(value json.RawMessage) []Violation { return s.CheckUpTo(value, maxValueBytes) }
 
 // CheckUpTo is Check for values of at most so many bytes.
 func (s *Schema) CheckUpTo(value json.RawMessage, most int64) (out []Violation) {
@@ -60,7 +60,7 @@ func (s *Schema) CheckUpTo(value json.RawMessage, most int64) (out []Violation) 
 			out = []Violation{{Path: "$", Message: crashed}}
 		}
 	}()
-	v, count, bad := read(value, limits{int(most), MaxDepth, MaxValues})
+	v, count, bad := read(value, limits{int(most), maxDepth, maxValues})
 	if bad != nil {
 		return []Violation{bad.violation()}
 	}

@@ -39,8 +39,8 @@ type walker struct {
 	violations  []Violation
 }
 
-// MetaSchema is the name of draft-07's meta-schema, the one document beside itself that a schema can refer to.
-const MetaSchema = "http://json-schema.org/draft-07/schema"
+// metaSchemaURL is the name of draft-07's meta-schema, the one document beside itself that a schema can refer to.
+const metaSchemaURL = "http://json-schema.org/draft-07/schema"
 
 //go:embed draft-07.json
 var metaSchema []byte
@@ -60,7 +60,7 @@ func compile(raw json.RawMessage) (s *Schema, err error) {
 			s, err = nil, &Error{[]Violation{{Path: "$", Message: "could not be compiled: the validator failed on this schema"}}}
 		}
 	}()
-	root, _, bad := read(raw, limits{MaxSchemaBytes, MaxDepth, MaxSchemaValues})
+	root, _, bad := read(raw, limits{maxSchemaBytes, maxDepth, maxSchemaValues})
 	if bad != nil {
 		return nil, &Error{[]Violation{bad.violation()}}
 	}
@@ -200,7 +200,7 @@ func (w *walker) resolve(n *node) {
 	}
 	document, fragment := split(n.base.ResolveReference(u))
 	root, ok := w.uris[document]
-	if !ok && document == MetaSchema {
+	if !ok && document == metaSchemaURL {
 		w.path, w.base = nil, &url.URL{Scheme: "http", Host: "json-schema.org", Path: "/draft-07/schema"}
 		root, ok = len(w.nodes), true
 		w.uris[document] = root

@@ -48,8 +48,8 @@ func instructions(expr string) (int, error) {
 // usable translates a schema's pattern (ECMA 262, as draft-07 wants it) for Go's RE2, or says what is wrong with it, in words that follow
 // the pattern.
 func usable(source string) (pattern, error) {
-	if n := utf8.RuneCountInString(source); n > MaxPatternChars {
-		return pattern{}, fmt.Errorf("is too long for a pattern: %d characters, at most %d are allowed", n, MaxPatternChars)
+	if n := utf8.RuneCountInString(source); n > maxPatternChars {
+		return pattern{}, fmt.Errorf("is too long for a pattern: %d characters, at most %d are allowed", n, maxPatternChars)
 	}
 	expr, lacks, err := translate(source)
 	switch {

@@ -89,7 +89,7 @@ func (r *enumRule) check(c *check, v *value) {
 
 // ownValue reads what the compiler wrote.
 func ownValue(raw json.RawMessage) value {
-	v, _, bad := read(raw, limits{bytes: 8 * MaxSchemaBytes, depth: MaxDepth, values: MaxSchemaValues})
+	v, _, bad := read(raw, limits{bytes: 8 * maxSchemaBytes, depth: maxDepth, values: maxSchemaValues})
 	if bad != nil {
 		panic(bad.what)
 	}

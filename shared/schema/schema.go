@@ -26,13 +26,13 @@ import (
 
 // Limits. What is larger is refused with a message that names the limit.
 const (
-	MaxSchemaBytes  = 256 << 10
-	MaxSchemaValues = 20_000
-	MaxPatterns     = 100
-	MaxPatternChars = 512
-	MaxValueBytes   = 4 << 20 // of Check; CheckUpTo has its own
-	MaxValues       = 200_000
-	MaxDepth        = 64 // levels of nesting, of schemas and of values
+	maxSchemaBytes  = 256 << 10
+	maxSchemaValues = 20_000
+	maxPatterns     = 100
+	maxPatternChars = 512
+	maxValueBytes   = 4 << 20 // of Check; CheckUpTo has its own
+	maxValues       = 200_000
+	maxDepth        = 64 // levels of nesting, of schemas and of values
 )
 
 // Violation is one reason why a value does not fit; also one reason why a schema is none.

@@ -207,10 +207,10 @@ func (w *walker) patterns(v *value) {
 
 // expression translates a pattern once, for all places that use it.
 func (w *walker) expression(source string) {
-	if w.expressions++; w.expressions == MaxPatterns+1 {
-		w.problem("has too many patterns: at most %d are allowed in a schema", MaxPatterns)
+	if w.expressions++; w.expressions == maxPatterns+1 {
+		w.problem("has too many patterns: at most %d are allowed in a schema", maxPatterns)
 	}
-	if w.expressions > MaxPatterns {
+	if w.expressions > maxPatterns {
 		return
 	}
 	p, done := w.exprs[source]

@@ -47,8 +47,8 @@ func TestCheckTellsKeysApartAsTheyAreRead(t *testing.T) {
 		{`{"` + long + `":{"a":1,"a":2}}`, `kkk… has the key "a" twice`},
 		{"{\"\xff\":1,\"\xfe\":2}", `not UTF-8`},
 		{"[\"\xc3\"]", `not UTF-8`},
-		{strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1), ``},
-		{strings.Repeat("[", MaxDepth+2) + strings.Repeat("]", MaxDepth+2), `deeper`},
+		{strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1), ``},
+		{strings.Repeat("[", maxDepth+2) + strings.Repeat("]", maxDepth+2), `deeper`},
 	} {
 		got := ""
 		if err := Check([]byte(tt.in)); err != nil {

@@ -6,15 +6,15 @@ import (
 	"errors"
 )
 
-// ErrObject is Scan's answer to bytes that are no JSON object.
-var ErrObject = errors.New("not a JSON object")
+// errObject is Scan's answer to bytes that are no JSON object.
+var errObject = errors.New("not a JSON object")
 
 // Scan calls f with every member of an object, in order: the key unescaped, the value as it stands, both as parts of raw where
 // that can be. It checks no more than it needs to find its way, and so is for records of our own and for what Check has passed.
 func Scan(raw []byte, f func(key, value []byte)) error {
 	i := space(raw, 0)
 	if i >= len(raw) || raw[i] != '{' {
-		return ErrObject
+		return errObject
 	}
 	if i = space(raw, i+1); i < len(raw) && raw[i] == '}' {
 		return nil
@@ -22,19 +22,19 @@ func Scan(raw []byte, f func(key, value []byte)) error {
 	for i < len(raw) && raw[i] == '"' {
 		end := stringEnd(raw, i)
 		if end < 0 {
-			return ErrObject
+			return errObject
 		}
 		key := unquote(raw[i:end])
 		if i = space(raw, end); i >= len(raw) || raw[i] != ':' {
-			return ErrObject
+			return errObject
 		}
 		i = space(raw, i+1)
 		if end = valueEnd(raw, i); end <= i {
-			return ErrObject
+			return errObject
 		}
 		f(key, raw[i:end:end])
 		if i = space(raw, end); i >= len(raw) {
-			return ErrObject
+			return errObject
 		}
 		switch raw[i] {
 		case '}':
@@ -42,10 +42,10 @@ func Scan(raw []byte, f func(key, value []byte)) error {
 		case ',':
 			i = space(raw, i+1)
 		default:
-			return ErrObject
+			return errObject
 		}
 	}
-	return ErrObject
+	return errObject
 }
 
 // unquote is the text of a JSON string: between its quotes where nothing is escaped.

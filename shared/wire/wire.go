@@ -17,8 +17,8 @@ import (
 	"ao/shared/fault"
 )
 
-// MaxDepth is how deep a stranger's JSON may nest.
-const MaxDepth = 64
+// maxDepth is how deep a stranger's JSON may nest.
+const maxDepth = 64
 
 // Member is one member of a JSON object, in the order it was sent.
 type Member struct {
@@ -26,7 +26,7 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// Check tells whether raw is exactly one JSON value in UTF-8, no deeper than MaxDepth, without a key twice in one object.
+// Check tells whether raw is exactly one JSON value in UTF-8, no deeper than maxDepth, without a key twice in one object.
 // The error is an Invalid fault that names the place.
 func Check(raw []byte) error {
 	if !json.Valid(raw) {
@@ -53,8 +53,8 @@ func (c *checker) value(i int) (end int, err error) {
 	default:
 		return valueEnd(c.raw, i), nil
 	}
-	if len(c.at) > MaxDepth {
-		return 0, fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", place(c.at), MaxDepth)
+	if len(c.at) > maxDepth {
+		return 0, fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", place(c.at), maxDepth)
 	}
 	if c.raw[i] == '{' {
 		return c.members(i)

@@ -76,7 +76,7 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 	if len(c.servers) > 0 {
 		path, err := servers(c.servers)
 		if err != nil {
-			return failed(fault.Wrap(fault.Internal, CodeFailed, "The file of the MCP servers cannot be written: "+err.Error(), err))
+			return failed(fault.Wrap(fault.Internal, codeFailed, "The file of the MCP servers cannot be written: "+err.Error(), err))
 		}
 		begun = sync.OnceFunc(func() { os.Remove(path) }) // claude has read it by then, and who is killed removes nothing
 		defer begun()
@@ -95,7 +95,7 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 		if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
 			return failed(notFound(c.Claude, err))
 		}
-		return failed(fault.Wrap(fault.Internal, CodeNotRunnable, "Claude Code cannot be started: "+bad.Error(), bad.Err))
+		return failed(fault.Wrap(fault.Internal, codeNotRunnable, "Claude Code cannot be started: "+bad.Error(), bad.Err))
 	}
 	return s.outcome(ctx, inv, exit)
 }
@@ -137,7 +137,7 @@ func stdin(c config, inv executor.Invocation) ([]byte, error) {
 	}
 	begin := map[string]any{"subtype": "initialize"}
 	if c.system != "" {
-		begin[map[string]string{Append: "appendSystemPrompt", Replace: "systemPrompt"}[c.SystemPromptMode]] = c.system
+		begin[map[string]string{appendPrompt: "appendSystemPrompt", replacePrompt: "systemPrompt"}[c.SystemPromptMode]] = c.system
 		begin["systemPromptSnapshot"] = false
 	}
 	var b bytes.Buffer

@@ -15,8 +15,8 @@ import (
 
 // What becomes of the blueprint's system prompt: it follows claude's own, or stands in its place.
 const (
-	Append  = "append"
-	Replace = "replace"
+	appendPrompt  = "append"
+	replacePrompt = "replace"
 )
 
 // config is the profile's config, and what the turn's blueprint says beside it: a model, and fewer turns. The blueprint has no say in the rest:
@@ -58,7 +58,7 @@ func read(inv executor.Invocation) (config, error) {
 			return c, f
 		}
 	}
-	c.Claude, c.SystemPromptMode = cmp.Or(c.Claude, "claude"), cmp.Or(c.SystemPromptMode, Append)
+	c.Claude, c.SystemPromptMode = cmp.Or(c.Claude, "claude"), cmp.Or(c.SystemPromptMode, appendPrompt)
 	if err := c.check(); err != nil {
 		return c, err
 	}
@@ -85,7 +85,7 @@ func (c config) check() error {
 		{"model", []string{c.Model}, nil},
 		{"fallback_model", []string{c.FallbackModel}, nil},
 		{"permission_mode", []string{c.PermissionMode}, permissionModes},
-		{"system_prompt_mode", []string{c.SystemPromptMode}, []string{Append, Replace}},
+		{"system_prompt_mode", []string{c.SystemPromptMode}, []string{appendPrompt, replacePrompt}},
 		{"tools", c.Tools, nil},
 		{"allowed_tools", c.AllowedTools, nil},
 		{"disallowed_tools", c.DisallowedTools, nil},
@@ -266,6 +266,6 @@ func (c config) environ() []string {
 }
 
 func gone(why string) *fault.Fault {
-	return fault.New(fault.Internal, CodeSessionGone, "Claude Code has no conversation of this session on this host: "+why+
+	return fault.New(fault.Internal, codeSessionGone, "Claude Code has no conversation of this session on this host: "+why+
 		". Resume the session on the host, in the working directory and with the Claude folder (HOME, CLAUDE_CONFIG_DIR) it began in, or start a new one and tell it what it needs to know")
 }

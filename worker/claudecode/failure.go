@@ -11,17 +11,17 @@ import (
 
 // The codes of errors of these turns.
 const (
-	CodeNotFound       = "claude_not_found"
-	CodeNotRunnable    = "claude_not_runnable"
-	CodeNotLoggedIn    = "claude_not_logged_in"
-	CodeNoCredit       = "claude_no_credit"
-	CodeRateLimited    = "claude_rate_limited"
-	CodeOverloaded     = "claude_overloaded"
-	CodeModelNotFound  = "claude_model_not_found"
-	CodeMaxTurns       = "claude_max_turns"
-	CodeSessionGone    = "claude_session_gone"
-	CodePermissionMode = "claude_permission_mode"
-	CodeFailed         = "claude_failed"
+	codeNotFound       = "claude_not_found"
+	codeNotRunnable    = "claude_not_runnable"
+	codeNotLoggedIn    = "claude_not_logged_in"
+	codeNoCredit       = "claude_no_credit"
+	codeRateLimited    = "claude_rate_limited"
+	codeOverloaded     = "claude_overloaded"
+	codeModelNotFound  = "claude_model_not_found"
+	codeMaxTurns       = "claude_max_turns"
+	codeSessionGone    = "claude_session_gone"
+	codePermissionMode = "claude_permission_mode"
+	codeFailed         = "claude_failed"
 )
 
 // trouble is what claude told of its failure.
@@ -35,7 +35,7 @@ type trouble struct {
 }
 
 func notFound(claude string, err error) *fault.Fault {
-	return fault.Wrap(fault.Internal, CodeNotFound, fmt.Sprintf("Claude Code is not installed on this host: there is no program %q. "+
+	return fault.Wrap(fault.Internal, codeNotFound, fmt.Sprintf("Claude Code is not installed on this host: there is no program %q. "+
 		"Install it (npm install -g @anthropic-ai/claude-code), or say in the profile's config where it is: {\"claude\":\"/absolute/path\"}", claude), err)
 }
 
@@ -77,41 +77,41 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 	case strings.Contains(t.said, "No conversation found") || t.subtype == "" && strings.Contains(stderr, "No conversation found"):
 		return gone("it knows no session "+session).With("executor_session_id", session)
 	case t.subtype == "error_max_turns":
-		return say(CodeMaxTurns, "Resume the session to let it go on, or raise max_turns in the agent or the profile's config").With("max_turns", c.MaxTurns)
+		return say(codeMaxTurns, "Resume the session to let it go on, or raise max_turns in the agent or the profile's config").With("max_turns", c.MaxTurns)
 	case t.kind == "billing_error":
-		return say(CodeNoCredit, "Add credit to the account that the worker's Claude Code uses, or let it use another")
+		return say(codeNoCredit, "Add credit to the account that the worker's Claude Code uses, or let it use another")
 	case t.status == 529 || t.kind == "overloaded":
-		return say(CodeOverloaded, "Try again later, or name a fallback_model in the profile's config").After(t.wait)
+		return say(codeOverloaded, "Try again later, or name a fallback_model in the profile's config").After(t.wait)
 	case t.kind == "rate_limit" || t.status == 429:
 		return t.rateLimited(say)
 	case t.kind == "authentication_failed" || t.kind == "oauth_org_not_allowed" || t.status == 401 || t.status == 403:
-		return say(CodeNotLoggedIn, "Log in as the worker's user: run claude and /login there, or allow ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (from claude setup-token) in the profile's env and set it for the worker")
+		return say(codeNotLoggedIn, "Log in as the worker's user: run claude and /login there, or allow ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (from claude setup-token) in the profile's env and set it for the worker")
 	case t.kind == "model_not_found" || t.status == 404:
-		f := say(CodeModelNotFound, "Name another model in the agent or the profile's config, or leave it out")
+		f := say(codeModelNotFound, "Name another model in the agent or the profile's config, or leave it out")
 		if c.Model != "" {
 			f.With("model", c.Model)
 		}
 		return f
 	case t.subtype == "" && strings.Contains(stderr, "root/sudo"):
-		return fault.New(fault.Internal, CodePermissionMode, "Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
+		return fault.New(fault.Internal, codePermissionMode, "Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
 			"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a sandbox that may be lost, allow IS_SANDBOX in the profile's env and set it to 1")
 	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
-		return fault.New(fault.Internal, CodeFailed, exit.Why()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
+		return fault.New(fault.Internal, codeFailed, exit.Why()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
 	case t.said != "" && exit.Hit.Limit != "":
-		return fault.New(fault.Internal, CodeFailed, exit.Hit.String()+": "+t.said).With("exit_code", exit.Code)
+		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.said).With("exit_code", exit.Code)
 	case t.said != "":
-		return fault.New(fault.Internal, CodeFailed, t.said).With("exit_code", exit.Code)
+		return fault.New(fault.Internal, codeFailed, t.said).With("exit_code", exit.Code)
 	}
-	return fault.New(fault.Internal, CodeFailed, "Claude Code ended without a result: "+exit.Why()).With("exit_code", exit.Code)
+	return fault.New(fault.Internal, codeFailed, "Claude Code ended without a result: "+exit.Why()).With("exit_code", exit.Code)
 }
 
 func (t trouble) rateLimited(say func(code, advice string) *fault.Fault) *fault.Fault {
 	switch {
 	case !t.resets.IsZero():
-		return say(CodeRateLimited, "Resume the session after "+t.resets.UTC().Format(time.RFC3339)).With("resets_at", t.resets.UTC().Format(time.RFC3339))
+		return say(codeRateLimited, "Resume the session after "+t.resets.UTC().Format(time.RFC3339)).With("resets_at", t.resets.UTC().Format(time.RFC3339))
 	case t.wait > 0:
-		return say(CodeRateLimited, fmt.Sprintf("Resume the session in %s", t.wait.Round(time.Second))).
+		return say(codeRateLimited, fmt.Sprintf("Resume the session in %s", t.wait.Round(time.Second))).
 			With("retry_after_seconds", int(t.wait.Round(time.Second).Seconds())).After(t.wait)
 	}
-	return say(CodeRateLimited, "Resume the session later, or let fewer runs of this profile go on at once (max_concurrent_runs)")
+	return say(codeRateLimited, "Resume the session later, or let fewer runs of this profile go on at once (max_concurrent_runs)")
 }

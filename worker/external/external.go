@@ -42,11 +42,11 @@ import (
 
 // The codes of errors of these runs, beside those that a program gives itself.
 const (
-	CodeFailed      = "executor_failed"
-	CodeNotFound    = "executor_not_found"
-	CodeNotRunnable = "executor_not_runnable"
-	CodeUnreadable  = "executor_result_unreadable"
-	CodeTooLarge    = "result_too_large"
+	codeFailed      = "executor_failed"
+	codeNotFound    = "executor_not_found"
+	codeNotRunnable = "executor_not_runnable"
+	codeUnreadable  = "executor_result_unreadable"
+	codeTooLarge    = "result_too_large"
 )
 
 const (
@@ -103,7 +103,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	case err != nil:
 		o.Status = run.Stopped
 	case exit.Code != 0 && (t.failure == nil || t.unread):
-		o.Status, o.Error = run.Failed, exit.Fault(CodeFailed)
+		o.Status, o.Error = run.Failed, exit.Fault(codeFailed)
 	case t.failure != nil:
 		o.Status, o.Error = run.Failed, t.failure
 	case large != nil:
@@ -122,9 +122,9 @@ func notStarted(err error) *fault.Fault {
 	if !ok {
 		return nil
 	}
-	code := CodeNotRunnable
+	code := codeNotRunnable
 	if errors.Is(bad, fs.ErrNotExist) && !strings.Contains(bad.Reason, "working directory") {
-		code = CodeNotFound
+		code = codeNotFound
 	}
 	return fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)
 }

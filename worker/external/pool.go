@@ -304,7 +304,7 @@ func (t *turn) cutShort(stopped bool, exit process.Exit, most int) run.Outcome {
 	if stopped {
 		return o
 	}
-	o.Status, o.Error = run.Failed, exit.Fault(CodeFailed)
+	o.Status, o.Error = run.Failed, exit.Fault(codeFailed)
 	if exit.Code == 0 && len(bytes.TrimSpace(exit.Stderr)) == 0 {
 		o.Error.Message = "The executor ended before it answered its turn (a persistent one ends each turn with a turn_complete or turn_failed line)"
 	}

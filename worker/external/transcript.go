@@ -57,7 +57,7 @@ func (t *transcript) came(own []byte, cut int64, most int) (*run.Result, *fault.
 
 // tooMuch is the failure of a program that wrote more than a result may have.
 func tooMuch(most int) *fault.Fault {
-	return fault.New(fault.Internal, CodeTooLarge, fmt.Sprintf(
+	return fault.New(fault.Internal, codeTooLarge, fmt.Sprintf(
 		"The executor wrote more than %d bytes, the limit of a result (AO_MAX_PAYLOAD): write less, or store it elsewhere and write where", most)).
 		With("limit", most)
 }
@@ -92,7 +92,7 @@ func (t *transcript) read(raw []byte) (l executor.Line, ok bool, err error) {
 		switch kind := string(m[1]); {
 		case len(raw) > t.longest:
 			l.Type, ok, t.spoke = kind, true, true
-			err = fault.New(fault.TooLarge, CodeTooLarge, fmt.Sprintf("it has more than %d bytes", t.longest))
+			err = fault.New(fault.TooLarge, codeTooLarge, fmt.Sprintf("it has more than %d bytes", t.longest))
 		case kind == executor.LineResult, t.spoke && answers(kind): // cut off: the work cannot be read
 			l.Type, ok, err = kind, true, fault.New(fault.Invalid, "", "it is not JSON")
 		}
@@ -133,7 +133,7 @@ func (t *transcript) take(l executor.Line) {
 		}
 		if t.failure = l.Error; t.failure != nil {
 			t.failure.Kind = fault.Internal
-			t.failure.Code = cmp.Or(t.failure.Code, CodeFailed)
+			t.failure.Code = cmp.Or(t.failure.Code, codeFailed)
 			t.failure.Message = cmp.Or(t.failure.Message, "The executor failed and did not say why")
 		}
 	}
@@ -146,9 +146,9 @@ func answers(kind string) bool {
 
 // misread takes a result line that cannot be read: the run fails by it, and keeps its text.
 func (t *transcript) misread(kind string, why *fault.Fault, raw []byte) {
-	code := CodeUnreadable
+	code := codeUnreadable
 	if why.Kind == fault.TooLarge {
-		code = CodeTooLarge
+		code = codeTooLarge
 	}
 	t.unread, t.failure = true, fault.New(fault.Internal, code, "The executor's "+kind+" line cannot be read: "+why.Message)
 	text := process.Plain(process.Cut(raw, maxBeside))

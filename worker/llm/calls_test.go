@@ -20,7 +20,6 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/worker/llm/tools"
 )
 
 type sum struct {
@@ -80,10 +79,10 @@ func mcpServer() *mcp.Server {
 func over(t *testing.T, transport string) string {
 	var h http.Handler
 	switch transport {
-	case tools.Stdio:
+	case "stdio":
 		dir := t.TempDir()
 		return fmt.Sprintf(`,"mcp_servers":{"calc":{"command":%q,"args":[],"env":{"MCP_SERVER":"1","PID_FILE":%q}}}`, os.Args[0], filepath.Join(dir, "pid"))
-	case tools.SSE:
+	case "sse":
 		h = mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return mcpServer() }, nil)
 	default:
 		h = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mcpServer() }, nil)
@@ -101,7 +100,7 @@ func over(t *testing.T, transport string) string {
 }
 
 func TestTools(t *testing.T) {
-	for _, transport := range []string{tools.HTTP, tools.SSE, tools.Stdio} {
+	for _, transport := range []string{"http", "sse", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
 			both(t, func(t *testing.T, provider string) {
 				s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":2,"b":3}`}), wants(call{"c2", "calc__fail", `{}`}), say("It is 5"))
@@ -138,7 +137,7 @@ func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
 		running.Store(0)
 		s := newStand(t, provider, wants(call{"c1", "calc__meet", `{"a":1,"b":1}`}, call{"c2", "calc__meet", `{"a":0,"b":2}`}), say("done"))
-		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Meet", "", over(t, tools.HTTP)))
+		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Meet", "", over(t, "http")))
 		if got := summary(o); got != "completed done" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
@@ -154,7 +153,7 @@ func TestOddCalls(t *testing.T) {
 		s := newStand(t, provider,
 			wants(call{"", "calc__add", `{"a":1`}, call{"c.1", "no such", `{}`}, call{"same", "calc__big", ``}, call{"same", "calc__add", `{"a":"x"}`}), say("done"))
 		m := &memory{}
-		o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_tool_output_bytes":300`, over(t, tools.HTTP)))
+		o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_tool_output_bytes":300`, over(t, "http")))
 		if got := summary(o); got != "completed done" {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
@@ -175,8 +174,8 @@ func TestTheToolLoopIsBounded(t *testing.T) {
 	again := wants(call{"c", "calc__add", `{"a":1,"b":1}`})
 	s := newStand(t, openAI, again, again, again)
 	m := &memory{}
-	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_turns":2`, over(t, tools.HTTP)))
-	if got := summary(o); got != "failed "+CodeTurns || len(s.asked()) != 2 {
+	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", `"max_turns":2`, over(t, "http")))
+	if got := summary(o); got != "failed "+codeTurns || len(s.asked()) != 2 {
 		t.Errorf("got %s after %d questions", got, len(s.asked()))
 	}
 	if !strings.Contains(string(m.state), "[No answer: ") || strings.Count(string(m.state), `"type":"result"`) != 2 {
@@ -185,7 +184,7 @@ func TestTheToolLoopIsBounded(t *testing.T) {
 }
 
 func TestAToolThatTakesTooLong(t *testing.T) {
-	for _, transport := range []string{tools.HTTP, tools.Stdio} {
+	for _, transport := range []string{"http", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
 			s := newStand(t, openAI, wants(call{"c1", "calc__wait", `{}`}), say("too slow"))
 			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", `"tool_timeout_seconds":0.2`, over(t, transport)))
@@ -197,7 +196,7 @@ func TestAToolThatTakesTooLong(t *testing.T) {
 }
 
 func TestAStopWhileToolsRun(t *testing.T) {
-	for _, transport := range []string{tools.HTTP, tools.SSE, tools.Stdio} {
+	for _, transport := range []string{"http", "sse", "stdio"} {
 		t.Run(transport, func(t *testing.T) {
 			s := newStand(t, openAI, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__wait", `{}`}), say("ok"))
 			ctx, cancel := context.WithCancel(t.Context())
@@ -226,7 +225,7 @@ func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
 		s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
 		m := &memory{}
-		servers := over(t, tools.HTTP)
+		servers := over(t, "http")
 		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", servers))
 		for i, kept := range m.kept { // wherever it died
 			other := &memory{state: []byte(kept)}
@@ -247,7 +246,7 @@ func TestWithoutToolsOldCallsAreTold(t *testing.T) {
 	both(t, func(t *testing.T, provider string) {
 		s := newStand(t, provider, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
 		m := &memory{}
-		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, tools.HTTP)))
+		play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, "http")))
 		play(t, m, s.invocation(executor.Resume, "run_2", "And?", "", "")) // the agent has no servers any more
 		want := `user:Go assistant:[Called the tool calc__add with {"a":1,"b":2}] user:[The tool's result: 3] assistant:3 user:And?`
 		if got := roles(s.asked()[2]); got != want {
@@ -267,14 +266,14 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	t.Cleanup(silent.CloseClientConnections)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") }))
 	t.Cleanup(page.Close)
-	good := strings.TrimSuffix(strings.TrimPrefix(over(t, tools.HTTP), `,"mcp_servers":{"calc":`), "}")
+	good := strings.TrimSuffix(strings.TrimPrefix(over(t, "http"), `,"mcp_servers":{"calc":`), "}")
 	for _, tt := range []struct{ name, servers, want string }{
 		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"), "nothing listens there; check its url"},
 		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, silent.URL), "did not answer within 1s"},
 		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), "did not answer within 1s"},
 		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), "check its url"},
 		{"a web page, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, page.URL), "check its url"},
-		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, tools.HTTP), "tool-secret", "tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), "Unauthorized"},
+		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(over(t, "http"), "tool-secret", "tool-wrong", 1), `,"mcp_servers":{"calc":`), "}"), "Unauthorized"},
 		{"no such program", `{"command":"no-such-program"}`, "no such program on PATH"},
 		{"a program that ends", `{"command":"sh","args":["-c","echo it is broken >&2; exit 4"]}`, "its program has ended: it is broken"},
 		{"a program that is silent", `{"command":"sleep","args":["100"]}`, "did not answer within 1s"},
@@ -318,7 +317,7 @@ func TestServersThatAreDefinedWrongly(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := play(t, &memory{}, newStand(t, openAI).invocation(executor.Start, "run_1", "Go", "", `,"mcp_servers":{"calc":`+tt.servers+`}`))
-			if o.Error == nil || o.Error.Code != tools.CodeBad || !strings.Contains(o.Error.Message, tt.want) || !strings.Contains(o.Error.Message, `"calc"`) {
+			if o.Error == nil || o.Error.Code != "mcp_servers_invalid" || !strings.Contains(o.Error.Message, tt.want) || !strings.Contains(o.Error.Message, `"calc"`) {
 				t.Fatalf("got %s %v, want %q", summary(o), o.Error, tt.want)
 			}
 		})
@@ -329,7 +328,7 @@ func TestAServersProgram(t *testing.T) {
 	t.Setenv("MCP_STRAY", "1")
 	s := newStand(t, openAI, wants(call{"c1", "calc__environment", `{}`}), wants(call{"c2", "calc__crash", `{}`}), wants(call{"c3", "calc__add", `{"a":1,"b":1}`}), say("done"))
 	m := &memory{env: []string{"PATH=" + os.Getenv("PATH"), "AGENT_SESSION_ID=ses_1", "LLM_TEST_KEY=" + key}} // a profile that allows the key
-	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, tools.Stdio)))
+	o := play(t, m, s.invocation(executor.Start, "run_1", "Go", "", over(t, "stdio")))
 	if got := summary(o); got != "completed done" {
 		t.Fatalf("got %s %v", got, o.Error)
 	}

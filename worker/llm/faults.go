@@ -14,19 +14,19 @@ import (
 
 // The codes of errors of these runs; shared/docs/llm.md says what to do about each.
 const (
-	CodeConfig       = "llm_config"
-	CodeUnauthorized = "llm_unauthorized"
-	CodeRateLimited  = "llm_rate_limited"
-	CodeOverloaded   = "llm_overloaded"
-	CodeNoModel      = "llm_model_not_found"
-	CodeBadRequest   = "llm_bad_request"
-	CodeUnreachable  = "llm_unreachable"
-	CodeBroken       = "llm_stream_broken"
-	CodeRefused      = "llm_refused"
-	CodeLength       = "llm_length"
-	CodeTurns        = "llm_max_turns"
-	CodeTooLong      = "llm_history_too_large"
-	CodeHistory      = "llm_history_unavailable"
+	codeConfig       = "llm_config"
+	codeUnauthorized = "llm_unauthorized"
+	codeRateLimited  = "llm_rate_limited"
+	codeOverloaded   = "llm_overloaded"
+	codeNoModel      = "llm_model_not_found"
+	codeBadRequest   = "llm_bad_request"
+	codeUnreachable  = "llm_unreachable"
+	codeBroken       = "llm_stream_broken"
+	codeRefused      = "llm_refused"
+	codeLength       = "llm_length"
+	codeTurns        = "llm_max_turns"
+	codeTooLong      = "llm_history_too_large"
+	codeHistory      = "llm_history_unavailable"
 )
 
 // verdict is what an error of a call means: the run's error, and whether the same call may succeed later.
@@ -43,17 +43,17 @@ func (s settings) judge(err error, now time.Time) verdict {
 		return fault.New(fault.Internal, code, s.hide(message)).With("provider", s.Provider).With("model", s.Model)
 	}
 	if e, ok := errors.AsType[*endpoint.Unreachable](err); ok {
-		return verdict{Fault: new(CodeUnreachable, where+" cannot be reached: "+e.Why+"; check base_url, and whether it runs"), again: true}
+		return verdict{Fault: new(codeUnreachable, where+" cannot be reached: "+e.Why+"; check base_url, and whether it runs"), again: true}
 	}
 	if e, ok := errors.AsType[*endpoint.Stranger](err); ok {
-		return verdict{Fault: new(CodeUnreachable, where+" is not the API: "+e.Why+"; check base_url")}
+		return verdict{Fault: new(codeUnreachable, where+" is not the API: "+e.Why+"; check base_url")}
 	}
 	if e, ok := errors.AsType[*endpoint.Broken](err); ok {
-		return verdict{Fault: new(CodeBroken, "The answer of "+s.address()+" broke off: "+e.Why), again: true}
+		return verdict{Fault: new(codeBroken, "The answer of "+s.address()+" broke off: "+e.Why), again: true}
 	}
 	e, ok := errors.AsType[*endpoint.Refusal](err)
 	if !ok {
-		return verdict{Fault: new(CodeBroken, "The call of "+s.address()+" failed: "+endpoint.Trouble(err))}
+		return verdict{Fault: new(codeBroken, "The call of "+s.address()+" failed: "+endpoint.Trouble(err))}
 	}
 	said := ""
 	if e.Message != "" {
@@ -65,25 +65,25 @@ func (s settings) judge(err error, now time.Time) verdict {
 	}
 	switch {
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
-		return verdict{Fault: status(CodeUnauthorized, where+" refuses the credential"+said+"; "+s.keyAdvice())}
+		return verdict{Fault: status(codeUnauthorized, where+" refuses the credential"+said+"; "+s.keyAdvice())}
 	case e.Status == http.StatusPaymentRequired || e.Code == "insufficient_quota" || strings.Contains(e.Message, "credit balance is too low"):
-		return verdict{Fault: status(CodeRateLimited, where+" says that the account has nothing left"+said+"; add credit, or use another key")}
+		return verdict{Fault: status(codeRateLimited, where+" says that the account has nothing left"+said+"; add credit, or use another key")}
 	case e.Status == http.StatusTooManyRequests:
-		return verdict{Fault: status(CodeRateLimited, where+" limits the rate"+said), again: true, after: after}
+		return verdict{Fault: status(codeRateLimited, where+" limits the rate"+said), again: true, after: after}
 	case e.Status == http.StatusNotFound && e.API && strings.Contains(strings.ToLower(e.Code+" "+e.Message), "model"):
-		return verdict{Fault: status(CodeNoModel, fmt.Sprintf("%s has no model %q%s; name one that it has, or fetch it there first", where, s.Model, said))}
+		return verdict{Fault: status(codeNoModel, fmt.Sprintf("%s has no model %q%s; name one that it has, or fetch it there first", where, s.Model, said))}
 	case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed:
-		return verdict{Fault: status(CodeUnreachable, where+" is not the API: it answers "+fmt.Sprint(e.Status)+said+"; check base_url")}
+		return verdict{Fault: status(codeUnreachable, where+" is not the API: it answers "+fmt.Sprint(e.Status)+said+"; check base_url")}
 	case e.Status == 529 || e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusConflict:
-		return verdict{Fault: status(CodeOverloaded, fmt.Sprintf("%s is overloaded or in trouble (HTTP %d)%s; try again later", where, e.Status, said)), again: true, after: after}
+		return verdict{Fault: status(codeOverloaded, fmt.Sprintf("%s is overloaded or in trouble (HTTP %d)%s; try again later", where, e.Status, said)), again: true, after: after}
 	case e.Code == "model_not_found":
-		return verdict{Fault: status(CodeNoModel, fmt.Sprintf("%s has no model %q%s", where, s.Model, said))}
+		return verdict{Fault: status(codeNoModel, fmt.Sprintf("%s has no model %q%s", where, s.Model, said))}
 	}
 	advice := "; check model, max_tokens, temperature and the tools' schemas"
 	if long := strings.ToLower(e.Code + " " + e.Message); e.Status == http.StatusRequestEntityTooLarge || strings.Contains(long, "context") || strings.Contains(long, "too long") {
 		advice = "; the conversation is too long for the model: lower max_history_bytes or max_tool_output_bytes, or start a new session"
 	}
-	return verdict{Fault: status(CodeBadRequest, fmt.Sprintf("%s refuses the request (HTTP %d)%s%s", where, e.Status, said, advice))}
+	return verdict{Fault: status(codeBadRequest, fmt.Sprintf("%s refuses the request (HTTP %d)%s%s", where, e.Status, said, advice))}
 }
 
 // keyAdvice says where the key should be.
@@ -102,9 +102,9 @@ func (s settings) stopped(r chat.Reply) *fault.Fault {
 	var f *fault.Fault
 	switch r.Stop {
 	case chat.StopLength:
-		f = fault.New(fault.Internal, CodeLength, "The model had no tokens left before its answer was whole; raise max_tokens, or ask for less")
+		f = fault.New(fault.Internal, codeLength, "The model had no tokens left before its answer was whole; raise max_tokens, or ask for less")
 	case chat.StopRefused:
-		f = fault.New(fault.Internal, CodeRefused, "The model, or a filter of its provider, declined to answer; change the prompt")
+		f = fault.New(fault.Internal, codeRefused, "The model, or a filter of its provider, declined to answer; change the prompt")
 	default:
 		return nil
 	}

@@ -88,11 +88,11 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 
 func TestErrorsWithinTheStream(t *testing.T) {
 	for _, tt := range []struct{ provider, event, want string }{
-		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", CodeOverloaded},
-		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"Slow\"}}\n\n", CodeRateLimited},
-		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"No\"}}\n\n", CodeBadRequest},
-		{openAI, "data: {\"error\":{\"message\":\"engine died\",\"type\":\"server_error\",\"code\":500}}\n\n", CodeOverloaded},
-		{openAI, "data: {\"error\":{\"message\":\"Slow\",\"type\":\"rate_limit_exceeded\"}}\n\n", CodeRateLimited},
+		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n", codeOverloaded},
+		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\",\"message\":\"Slow\"}}\n\n", codeRateLimited},
+		{claude, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"No\"}}\n\n", codeBadRequest},
+		{openAI, "data: {\"error\":{\"message\":\"engine died\",\"type\":\"server_error\",\"code\":500}}\n\n", codeOverloaded},
+		{openAI, "data: {\"error\":{\"message\":\"Slow\",\"type\":\"rate_limit_exceeded\"}}\n\n", codeRateLimited},
 	} {
 		t.Run(tt.provider+" "+tt.want, func(t *testing.T) {
 			s := newStand(t, tt.provider, raw("text/event-stream", tt.event))
@@ -110,7 +110,7 @@ func TestNobodyThere(t *testing.T) {
 		closed.Close()
 		s.url = closed.URL
 		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
-		if got := summary(o); got != "failed "+CodeUnreachable || !strings.Contains(o.Error.Message, "cannot be reached: nothing listens there; check base_url, and whether it runs") {
+		if got := summary(o); got != "failed "+codeUnreachable || !strings.Contains(o.Error.Message, "cannot be reached: nothing listens there; check base_url, and whether it runs") {
 			t.Errorf("got %s %v", got, o.Error)
 		}
 	})
@@ -144,7 +144,7 @@ func TestABrokenAnswerIsAskedForAgainOnlyWhereNothingWasTold(t *testing.T) {
 		s = newStand(t, provider, cutOff(long), say("never asked"))
 		m = &memory{}
 		o := play(t, m, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-		if o.Error == nil || o.Error.Code != CodeBroken || len(s.asked()) != 1 || o.Result == nil || *o.Result.Text != long || strings.Join(m.texts("assistant"), "") != long {
+		if o.Error == nil || o.Error.Code != codeBroken || len(s.asked()) != 1 || o.Result == nil || *o.Result.Text != long || strings.Join(m.texts("assistant"), "") != long {
 			t.Errorf("got %.100s after %d questions", summary(o), len(s.asked()))
 		}
 	})
@@ -157,7 +157,7 @@ func TestRetryAfterBeyondTheRunsLimit(t *testing.T) {
 			s := newStand(t, provider, status(429, map[string]string{"Retry-After": after}, `{}`))
 			began := time.Now()
 			o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-			if got := summary(o); got != "failed "+CodeRateLimited || time.Since(began) > 15*time.Second || !says.MatchString(o.Error.Message) {
+			if got := summary(o); got != "failed "+codeRateLimited || time.Since(began) > 15*time.Second || !says.MatchString(o.Error.Message) {
 				t.Errorf("%s: got %s %v after %s", after, got, o.Error, time.Since(began))
 			}
 		}
@@ -219,7 +219,7 @@ func TestSettingsAreStrict(t *testing.T) {
 		{`{"provider":"openai","model":"m","max_history_bytes":99999999999}`, "max_history_bytes must be"},
 	} {
 		o := Executor{}.Run(t.Context(), executor.Invocation{Mode: executor.Start, Config: json.RawMessage(tt.config)}, (&memory{}).host())
-		if o.Error == nil || o.Error.Code != CodeConfig || !strings.Contains(o.Error.Message, tt.want) {
+		if o.Error == nil || o.Error.Code != codeConfig || !strings.Contains(o.Error.Message, tt.want) {
 			t.Errorf("%s: got %s %v, want %s", tt.config, summary(o), o.Error, tt.want)
 		}
 	}

@@ -38,7 +38,7 @@ func load(raw []byte) (history, error) {
 		return h, fault.Newf(fault.Internal, "The session's kept conversation cannot be read: %v", err)
 	}
 	if h.V != version {
-		return h, fault.New(fault.Internal, CodeHistory, fmt.Sprintf("The session's conversation was kept in version %d, and this worker reads version %d; run it on a worker of that version, or start a new session", h.V, version))
+		return h, fault.New(fault.Internal, codeHistory, fmt.Sprintf("The session's conversation was kept in version %d, and this worker reads version %d; run it on a worker of that version, or start a new session", h.V, version))
 	}
 	for i := range h.Turns {
 		h.Turns[i].mend("the worker ended in its middle")
@@ -114,7 +114,7 @@ func (h *history) encode(limit int) (raw []byte, dropped int, err error) {
 		dropped++
 	}
 	if err == nil && len(raw) > limit {
-		err = fault.New(fault.TooLarge, CodeTooLong, fmt.Sprintf("This turn alone has more than max_history_bytes (%d); raise it in the profile, or have tools answer with less", limit)).
+		err = fault.New(fault.TooLarge, codeTooLong, fmt.Sprintf("This turn alone has more than max_history_bytes (%d); raise it in the profile, or have tools answer with less", limit)).
 			With("max_history_bytes", limit)
 	}
 	return raw, dropped, err

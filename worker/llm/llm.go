@@ -63,14 +63,14 @@ func (c *conversation) recall(ctx context.Context, inv executor.Invocation) (his
 		return fresh, nil // what an earlier attempt left is done again
 	}
 	if c.host.State == nil {
-		return fresh, fault.New(fault.Internal, CodeHistory, "The session cannot be resumed here: its conversation is kept by the orchestrator, and there is no gateway to it; start a new session")
+		return fresh, fault.New(fault.Internal, codeHistory, "The session cannot be resumed here: its conversation is kept by the orchestrator, and there is no gateway to it; start a new session")
 	}
 	raw, err := c.host.State(ctx)
 	switch {
 	case err != nil:
-		return fresh, fault.Wrap(fault.Internal, CodeHistory, "The session's conversation cannot be read; resume it again later", err)
+		return fresh, fault.Wrap(fault.Internal, codeHistory, "The session's conversation cannot be read; resume it again later", err)
 	case len(raw) == 0:
-		return fresh, fault.New(fault.Internal, CodeHistory, "The session's conversation is not there any more; start a new session")
+		return fresh, fault.New(fault.Internal, codeHistory, "The session's conversation is not there any more; start a new session")
 	}
 	return load(raw)
 }
@@ -99,7 +99,7 @@ func (c *conversation) keep(ctx context.Context) error {
 		return nil
 	}
 	if err := c.host.Keep(ctx, raw); err != nil {
-		return fault.Wrap(fault.Internal, CodeHistory, "The session's conversation could not be kept, so it could not be resumed: "+fault.Of(err).Message, err)
+		return fault.Wrap(fault.Internal, codeHistory, "The session's conversation could not be kept, so it could not be resumed: "+fault.Of(err).Message, err)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (c *conversation) finish(ctx context.Context, o run.Outcome, why string) ru
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	err := c.keep(ctx)
-	if f := fault.Of(err); err != nil && f.Code == CodeTooLong {
+	if f := fault.Of(err); err != nil && f.Code == codeTooLong {
 		t.shorten(why)
 		err = c.keep(ctx)
 		if o.Status == run.Completed { // the answer is there, but the session would not know of it

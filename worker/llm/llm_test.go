@@ -176,10 +176,10 @@ func TestResumeWithoutHistory(t *testing.T) {
 		want  string
 		hints string
 	}{
-		{"no gateway", &memory{}, func(h executor.Host) executor.Host { h.State, h.Keep = nil, nil; return h }, CodeHistory, "start a new session"},
-		{"gone", &memory{}, nil, CodeHistory, "start a new session"},
-		{"unavailable", &memory{fail: errors.New("away")}, nil, CodeHistory, "resume it again later"},
-		{"newer", &memory{state: []byte(`{"v":2}`)}, nil, CodeHistory, "version 2"},
+		{"no gateway", &memory{}, func(h executor.Host) executor.Host { h.State, h.Keep = nil, nil; return h }, codeHistory, "start a new session"},
+		{"gone", &memory{}, nil, codeHistory, "start a new session"},
+		{"unavailable", &memory{fail: errors.New("away")}, nil, codeHistory, "resume it again later"},
+		{"newer", &memory{state: []byte(`{"v":2}`)}, nil, codeHistory, "version 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := tt.m.host()
@@ -214,7 +214,7 @@ func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
 func TestAHistoryThatCannotBeKeptFailsTheRun(t *testing.T) {
 	s := newStand(t, openAI, say("hello"))
 	o := play(t, &memory{fail: errors.New("away")}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
-	if got := summary(o); got != "failed "+CodeHistory || len(s.asked()) != 0 {
+	if got := summary(o); got != "failed "+codeHistory || len(s.asked()) != 0 {
 		t.Errorf("got %s after %d questions", got, len(s.asked()))
 	}
 }
@@ -291,7 +291,7 @@ func TestALongConversationLosesItsOldestTurns(t *testing.T) {
 			t.Errorf("%d bytes are kept", len(m.state))
 		}
 		o := play(t, m, s.invocation(executor.Resume, "run_9", strings.Repeat("y", 5000), `"max_history_bytes":2500`, ""))
-		if got := summary(o); got != "failed "+CodeTooLong {
+		if got := summary(o); got != "failed "+codeTooLong {
 			t.Errorf("a prompt that is too long: %s", got)
 		}
 	})

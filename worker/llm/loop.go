@@ -27,7 +27,7 @@ func (c *conversation) talk(ctx context.Context) run.Outcome {
 			return c.fail(ctx, chat.Reply{}, fault.Of(err))
 		}
 		if c.turns >= c.settings.MaxTurns {
-			return c.fail(ctx, chat.Reply{}, fault.New(fault.Internal, CodeTurns,
+			return c.fail(ctx, chat.Reply{}, fault.New(fault.Internal, codeTurns,
 				fmt.Sprintf("The model called tools in each of %d answers, which is max_turns; raise it, or ask for less at once", c.turns)))
 		}
 		reply, f := c.ask(ctx, c.request())
@@ -77,10 +77,10 @@ func (c *conversation) fail(ctx context.Context, partial chat.Reply, f *fault.Fa
 		o.Result = &run.Result{Type: run.Autonomous, Text: &text}
 		t.Messages = append(t.Messages, chat.Say(chat.Assistant, text+"\n\n[Cut off: "+why+"]"))
 	}
-	if f != nil && f.Code == CodeRefused && len(t.Messages) <= 2 { // nothing was done, and what was declined once is declined with all that follows
+	if f != nil && f.Code == codeRefused && len(t.Messages) <= 2 { // nothing was done, and what was declined once is declined with all that follows
 		t.Messages = []chat.Message{chat.Say(chat.User, "[A prompt was declined and is left out.]")}
 	}
-	if f != nil && f.Code == CodeTooLong {
+	if f != nil && f.Code == codeTooLong {
 		t.shorten(why)
 	}
 	return c.finish(ctx, o, why)

@@ -115,7 +115,7 @@ func read(inv executor.Invocation, lookup func(string) (string, bool)) (s settin
 }
 
 func bad(format string, args ...any) *fault.Fault {
-	return fault.New(fault.Invalid, CodeConfig, "The profile's config: "+fmt.Sprintf(format, args...))
+	return fault.New(fault.Invalid, codeConfig, "The profile's config: "+fmt.Sprintf(format, args...))
 }
 
 func (s settings) check() error {

@@ -8,7 +8,6 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/worker/llm/tools"
 )
 
 // whole answers without a stream.
@@ -39,7 +38,7 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 		both(t, func(t *testing.T, provider string) {
 			s := newStand(t, provider, raw(kind, whole("I look.", call{"c1", "calc__add", `{"a":1,"b":2}`}, call{"c2", "calc__add", `{"a":2,"b":2}`})[provider]), raw(kind, whole("Three\nand four.")[provider]))
 			m := &memory{}
-			o := play(t, m, s.invocation(executor.Start, "run_1", "Add", "", over(t, tools.HTTP)))
+			o := play(t, m, s.invocation(executor.Start, "run_1", "Add", "", over(t, "http")))
 			if got := summary(o); got != "completed Three\nand four." {
 				t.Fatalf("got %s %v", got, o.Error)
 			}
@@ -56,7 +55,7 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 	}
 	both(t, func(t *testing.T, provider string) {
 		long := newStand(t, provider, raw("application/json", whole(strings.Repeat("x", 17<<20))[provider]))
-		if got := summary(play(t, &memory{}, long.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))); got != "failed "+CodeBroken {
+		if got := summary(play(t, &memory{}, long.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))); got != "failed "+codeBroken {
 			t.Errorf("17 MiB: %.100s", got)
 		}
 	})
@@ -66,7 +65,7 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 func TestWhatIsCached(t *testing.T) {
 	s := newStand(t, claude, wants(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("Yes"))
 	m := &memory{}
-	more := `,"system_prompt":"Be exact."` + over(t, tools.HTTP)
+	more := `,"system_prompt":"Be exact."` + over(t, "http")
 	play(t, m, s.invocation(executor.Start, "run_1", "Add", "", more))
 	play(t, m, s.invocation(executor.Resume, "run_2", "Sure?", "", more))
 	const mark = `"cache_control":{"type":"ephemeral"}`
@@ -102,8 +101,8 @@ func TestWhatAnAgentMaySay(t *testing.T) {
 	}{{`,"max_turns":1`, `"max_turns":2`, 1}, {`,"max_turns":9`, `"max_turns":2`, 2}, {`,"max_turns":2`, "", 2}} {
 		again := wants(call{"c1", "calc__add", `{"a":1,"b":2}`})
 		s := newStand(t, openAI, again, again, again)
-		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", tt.config, `,"model":"mine"`+tt.blueprint+over(t, tools.HTTP)))
-		if got := summary(o); got != "failed "+CodeTurns || len(s.asked()) != tt.turns || !strings.Contains(s.asked()[0], `"model":"mine"`) {
+		o := play(t, &memory{}, s.invocation(executor.Start, "run_1", "Go", tt.config, `,"model":"mine"`+tt.blueprint+over(t, "http")))
+		if got := summary(o); got != "failed "+codeTurns || len(s.asked()) != tt.turns || !strings.Contains(s.asked()[0], `"model":"mine"`) {
 			t.Errorf("%s in %s: %s after %d answers: %v", tt.blueprint, tt.config, got, len(s.asked()), o.Error)
 		}
 	}

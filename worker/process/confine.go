@@ -110,7 +110,7 @@ func (c *Confinement) Hold() error {
 // Exposes is a secret file that programs can read: the first that neither the sandbox nor Hide keeps from them; empty: there is none.
 func (c *Confinement) Exposes() string {
 	for _, file := range c.Secrets {
-		if !c.Sandbox.On() && !Hides(file) {
+		if !c.Sandbox.On() && !hides(file) {
 			return realName(file)
 		}
 	}

@@ -43,8 +43,8 @@ func Hide(paths []string, used ...string) error {
 	return nil
 }
 
-// Hides tells whether a file is kept from the programs of this process.
-func Hides(path string) bool {
+// hides tells whether a file is kept from the programs of this process.
+func hides(path string) bool {
 	h := hidden.Load()
 	return h != nil && slices.ContainsFunc(h.paths, func(p string) bool { return within(realName(path), p) })
 }

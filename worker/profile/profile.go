@@ -22,8 +22,8 @@ import (
 	"ao/worker/process"
 )
 
-// ProceduralExec is the command of the built-in executor of procedural agents; it runs inside the worker.
-const ProceduralExec = "ao-procedural-exec"
+// proceduralExec is the command of the built-in executor of procedural agents; it runs inside the worker.
+const proceduralExec = "ao-procedural-exec"
 
 // maxSlots is the most runs that a profile may allow at once.
 const maxSlots = 10_000
@@ -113,7 +113,7 @@ func (p Profile) check() error {
 		say   string
 	}{
 		{"type", p.Type != run.Autonomous && p.Type != run.Procedural, "must be autonomous or procedural"},
-		{"command", p.Command == "", "is required: the executor's program, for procedural agents " + ProceduralExec},
+		{"command", p.Command == "", "is required: the executor's program, for procedural agents " + proceduralExec},
 		{"command", strings.ContainsRune(p.Command, 0), "must not hold a NUL"},
 		{"agents_dir", p.Type == run.Autonomous && p.AgentsDir != "", "belongs to procedural profiles; autonomous agents lie with the coordinator"},
 		{"agents_dir", p.Type == run.Procedural && p.AgentsDir == "", "is required in a procedural profile: the folder of its agents"},
@@ -170,11 +170,11 @@ func (p Profile) Runnable() error {
 		if _, err := p.Program(); err != nil {
 			return fault.Newf(fault.Invalid, "profile %q: %v", p.Name, err).With("field", "command")
 		}
-	case p.Command != ProceduralExec:
-		return fault.Newf(fault.Invalid, "profile %q: command %q is not supported by this version; a procedural profile's is %s", p.Name, p.Command, ProceduralExec).With("field", "command")
+	case p.Command != proceduralExec:
+		return fault.Newf(fault.Invalid, "profile %q: command %q is not supported by this version; a procedural profile's is %s", p.Name, p.Command, proceduralExec).With("field", "command")
 	case len(p.Config) > 2 && string(p.Config) != "null":
 		if members, err := wire.Members(p.Config); err != nil || len(members) > 0 {
-			return fault.Newf(fault.Invalid, "profile %q: %s takes no config; leave it out", p.Name, ProceduralExec).With("field", "config")
+			return fault.Newf(fault.Invalid, "profile %q: %s takes no config; leave it out", p.Name, proceduralExec).With("field", "config")
 		}
 	}
 	return nil

@@ -90,9 +90,9 @@ func TestRunnable(t *testing.T) {
 		p    Profile
 		want string
 	}{
-		{Profile{Type: "procedural", Command: ProceduralExec}, "<nil>"},
-		{Profile{Type: "procedural", Command: ProceduralExec, Lifecycle: "oneshot", Config: []byte("{ }")}, "<nil>"},
-		{Profile{Type: "procedural", Command: ProceduralExec, Config: []byte(`{"a":1}`)}, `profile "p": ao-procedural-exec takes no config; leave it out`},
+		{Profile{Type: "procedural", Command: proceduralExec}, "<nil>"},
+		{Profile{Type: "procedural", Command: proceduralExec, Lifecycle: "oneshot", Config: []byte("{ }")}, "<nil>"},
+		{Profile{Type: "procedural", Command: proceduralExec, Config: []byte(`{"a":1}`)}, `profile "p": ao-procedural-exec takes no config; leave it out`},
 		{Profile{Type: "procedural", Command: "other"}, `profile "p": command "other" is not supported by this version; a procedural profile's is ao-procedural-exec`},
 		{Profile{Type: "autonomous", Command: "sh", Config: []byte(`{"model":"m"}`)}, "<nil>"},
 		{Profile{Type: "autonomous", Command: "sh", Lifecycle: "persistent"}, "<nil>"},
@@ -108,7 +108,7 @@ func TestRunnable(t *testing.T) {
 // TestASandboxThatCannotBeIsRefused: at the start, by what is missing. Nothing runs outside instead.
 func TestASandboxThatCannotBeIsRefused(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	p := Profile{Name: "p", Type: "procedural", Command: ProceduralExec, Sandbox: process.Sandbox{Kind: process.Bubblewrap}}
+	p := Profile{Name: "p", Type: "procedural", Command: proceduralExec, Sandbox: process.Sandbox{Kind: process.Bubblewrap}}
 	if err := p.Runnable(); err == nil || !strings.Contains(err.Error(), `profile "p": sandbox: there is no program bwrap on PATH; install bubblewrap`) {
 		t.Errorf("got %v", err)
 	}

@@ -19,8 +19,8 @@ import (
 // Names under which a coordinator tells what it reads, and its build's version, in what its NATS service says of
 // itself.
 const (
-	VersionKey      = "record_version"
-	EventVersionKey = "event_version"
+	versionKey      = "record_version"
+	eventVersionKey = "event_version"
 	programKey      = "program_version"
 )
 
@@ -58,14 +58,14 @@ type bound struct {
 // New knows nothing yet of other coordinators.
 func New(cfg Config) *Versions {
 	v := &Versions{cfg: cfg}
-	v.records.begin(VersionKey, cfg.Records)
-	v.events.begin(EventVersionKey, run.EventVersion)
+	v.records.begin(versionKey, cfg.Records)
+	v.events.begin(eventVersionKey, run.EventVersion)
 	return v
 }
 
 // Metadata is what the coordinator's NATS service says of itself to every other coordinator.
 func (v *Versions) Metadata() map[string]string {
-	return map[string]string{VersionKey: strconv.Itoa(v.records.own), EventVersionKey: strconv.Itoa(v.events.own), programKey: version.Of()}
+	return map[string]string{versionKey: strconv.Itoa(v.records.own), eventVersionKey: strconv.Itoa(v.events.own), programKey: version.Of()}
 }
 
 func (b *bound) begin(name string, own int) {

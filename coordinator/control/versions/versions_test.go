@@ -19,7 +19,7 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 				all = append(all, []byte(silent))
 				continue
 			}
-			all = append(all, []byte(strings.Replace(silent, `{`, `{"metadata":{"`+VersionKey+`":"`+strconv.Itoa(n)+`"},`, 1)))
+			all = append(all, []byte(strings.Replace(silent, `{`, `{"metadata":{"`+versionKey+`":"`+strconv.Itoa(n)+`"},`, 1)))
 		}
 		return all
 	}

@@ -318,7 +318,7 @@ func (c *Controller) told(ctx context.Context, d projection.Hook) (to string, bo
 // record notes how a try went, and has the fold know it: no look finds the same try again.
 func (c *Controller) record(ctx context.Context, d projection.Hook, went Attempt) error {
 	r := run.Notified{V: c.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
-	pause, last := Backoff(d.Tries + 1)
+	pause, last := backoff(d.Tries + 1)
 	switch {
 	case went.Delivered:
 		r.Status, r.Reason = run.NotifyDelivered, ""

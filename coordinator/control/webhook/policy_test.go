@@ -167,7 +167,7 @@ func TestSchedule(t *testing.T) {
 	var all string
 	var sum time.Duration
 	for n := 0; ; n++ {
-		wait, last := Backoff(n)
+		wait, last := backoff(n)
 		if last {
 			if wait != 0 || n != 10 {
 				t.Errorf("try %d was the last, wait %v", n, wait)
@@ -182,7 +182,7 @@ func TestSchedule(t *testing.T) {
 	if all != "5s 5m0s 30m0s 2h0m0s 5h0m0s 10h0m0s 14h0m0s 20h0m0s 24h0m0s " || sum < 75*time.Hour {
 		t.Errorf("got %s", all)
 	}
-	if first, _ := Backoff(0); first != 5*time.Second {
+	if first, _ := backoff(0); first != 5*time.Second {
 		t.Errorf("before any try: %v", first)
 	}
 }

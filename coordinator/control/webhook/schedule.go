@@ -7,8 +7,8 @@ var waits = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// Backoff says how long to wait after the n-th try, counted from 1, has failed; or that it was the last one.
-func Backoff(n int) (wait time.Duration, last bool) {
+// backoff says how long to wait after the n-th try, counted from 1, has failed; or that it was the last one.
+func backoff(n int) (wait time.Duration, last bool) {
 	if n > len(waits) {
 		return 0, true
 	}

@@ -92,7 +92,7 @@ func conclusion(t projection.Trace, story []Step) string {
 	}
 	begun := r.ClaimedAt
 	for _, s := range story { // by one clock, where the records are to be had
-		if s.What == StepClaimed {
+		if s.What == stepClaimed {
 			begun = &s.At
 		}
 	}
@@ -126,7 +126,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	}
 	overstepped := r.Error != nil && r.Error.Code == projection.CodeOverstep // from that record on nothing is read
 	if overstepped {
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, StepFailed, say(r.Error)) })
+		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) { n.add(m, r.Attempt, stepFailed, say(r.Error)) })
 	}
 	attempts := make([]int, max(1, r.Attempt))
 	for i := range attempts {

@@ -42,7 +42,7 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 					return steps, nil
 				}
 				if detail, ok := rejection(e); ok {
-					steps = append(steps, Step{At: m.Time.UTC(), What: StepRejected, Detail: detail})
+					steps = append(steps, Step{At: m.Time.UTC(), What: stepRejected, Detail: detail})
 				}
 			}
 		}

@@ -13,23 +13,23 @@ type Step struct {
 
 // What can happen to a run.
 const (
-	StepAccepted      = "accepted"
-	StepQueued        = "queued"
-	StepMoved         = "moved" // into another queue
-	StepClaimed       = "claimed"
-	StepStarted       = "started"
-	StepBound         = "bound"
-	StepRejected      = "rejected" // an answer that does not match the output schema: the session is asked again, where it may be
-	StepOffered       = "offered"
-	StepChecked       = "checked"
-	StepStopping      = "stopping"
-	StepAttemptFailed = "attempt_failed" // another follows
-	StepAttemptLost   = "attempt_lost"   // likewise
-	StepCompleted     = "completed"
-	StepFailed        = "failed"
-	StepStopped       = "stopped"
-	StepLost          = "lost" // failed, since its runner was
-	StepCallback      = "callback"
-	StepWebhook       = "webhook"
-	StepLeftOut       = "left_out" // the story is too long
+	stepAccepted      = "accepted"
+	stepQueued        = "queued"
+	stepMoved         = "moved" // into another queue
+	stepClaimed       = "claimed"
+	stepStarted       = "started"
+	stepBound         = "bound"
+	stepRejected      = "rejected" // an answer that does not match the output schema: the session is asked again, where it may be
+	stepOffered       = "offered"
+	stepChecked       = "checked"
+	stepStopping      = "stopping"
+	stepAttemptFailed = "attempt_failed" // another follows
+	stepAttemptLost   = "attempt_lost"   // likewise
+	stepCompleted     = "completed"
+	stepFailed        = "failed"
+	stepStopped       = "stopped"
+	stepLost          = "lost" // failed, since its runner was
+	stepCallback      = "callback"
+	stepWebhook       = "webhook"
+	stepLeftOut       = "left_out" // the story is too long
 )

@@ -77,7 +77,7 @@ func (n *narrator) attempts() {
 		for _, k := range all {
 			if bound := n.bounds[at]; bound > 0 && projection.Version(k.Body) > bound {
 				if k.Seq <= n.upTo { // else nobody here knows yet whether another attempt follows
-					n.add(k.Message, at, StepAttemptFailed, say(projection.Overstep())+"; "+n.next(at))
+					n.add(k.Message, at, stepAttemptFailed, say(projection.Overstep())+"; "+n.next(at))
 				}
 				break
 			}
@@ -148,10 +148,10 @@ func (n *narrator) whole(m bus.Message) {
 		if rec.Kind == subject.AcceptedKind {
 			say += "; not queued at once: another run of its session came first, or no runner matched"
 		}
-		n.add(m, 0, StepAccepted, say)
+		n.add(m, 0, stepAccepted, say)
 	}
 	if rec.Kind == subject.QueuedKind {
-		n.add(m, rec.N, StepQueued, "in queue "+rec.Lane)
+		n.add(m, rec.N, stepQueued, "in queue "+rec.Lane)
 		if q, err := run.DecodeQueued(m.Body, nil); err == nil {
 			n.bounds[rec.N] = max(n.bounds[rec.N], q.RecordVersion, 1)
 		}
@@ -161,7 +161,7 @@ func (n *narrator) whole(m bus.Message) {
 func (n *narrator) claim(at int, m bus.Message) {
 	var c run.Claim
 	if json.Unmarshal(m.Body, &c) == nil && c.RunnerID != "" { // else a coordinator's, to end it: that is told
-		n.add(m, at, StepClaimed, "by runner "+c.RunnerID)
+		n.add(m, at, stepClaimed, "by runner "+c.RunnerID)
 		if s := n.t.Run.StartedAt; s != nil && m.Seq == n.t.Claim {
 			n.started(m.Seq, at, *s)
 		}
@@ -170,7 +170,7 @@ func (n *narrator) claim(at int, m bus.Message) {
 
 // started is the worker's word, not a record's.
 func (n *narrator) started(behind uint64, at int, when time.Time) {
-	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: StepStarted, Detail: "its executor runs"}, behind, len(n.all)})
+	n.all = append(n.all, told{Step{At: when.UTC(), Attempt: at, What: stepStarted, Detail: "its executor runs"}, behind, len(n.all)})
 }
 
 func (n *narrator) bound(at int, m bus.Message) {
@@ -185,7 +185,7 @@ func (n *narrator) bound(at int, m bus.Message) {
 	if b.Profile != "" {
 		say += ", profile " + b.Profile
 	}
-	n.add(m, at, StepBound, say)
+	n.add(m, at, stepBound, say)
 }
 
 func (n *narrator) offer(at int, m bus.Message) {
@@ -200,7 +200,7 @@ func (n *narrator) offer(at int, m bus.Message) {
 			say += fmt.Sprintf("; the session was asked again %s", times(v.Retries))
 		}
 	}
-	n.add(m, at, StepOffered, say)
+	n.add(m, at, stepOffered, say)
 }
 
 func times(n int) string {
@@ -225,24 +225,24 @@ func (n *narrator) end(at int, m bus.Message) {
 	if n.t.Contract && e.RunnerID == "" {
 		switch {
 		case e.Checked != "":
-			n.add(m, at, StepChecked, "a coordinator found that the result matches the output schema")
+			n.add(m, at, stepChecked, "a coordinator found that the result matches the output schema")
 		case e.Error != nil && (e.Error.Code == "OutputSchemaValidationError" || e.Error.Code == "result_unreadable"):
-			n.add(m, at, StepChecked, "a coordinator found that the result does not match the output schema, or cannot be read")
+			n.add(m, at, stepChecked, "a coordinator found that the result does not match the output schema, or cannot be read")
 		}
 	}
 	switch {
 	case !final && lost(why):
-		n.add(m, at, StepAttemptLost, gone(why)+"; "+n.next(at))
+		n.add(m, at, stepAttemptLost, gone(why)+"; "+n.next(at))
 	case !final:
-		n.add(m, at, StepAttemptFailed, say(why)+"; "+n.next(at))
+		n.add(m, at, stepAttemptFailed, say(why)+"; "+n.next(at))
 	case lost(why):
-		n.add(m, at, StepLost, gone(why))
+		n.add(m, at, stepLost, gone(why))
 	case r.Status == run.Completed:
-		n.add(m, at, StepCompleted, "on runner "+r.RunnerID)
+		n.add(m, at, stepCompleted, "on runner "+r.RunnerID)
 	case r.Status == run.Stopped:
-		n.add(m, at, StepStopped, say(why))
+		n.add(m, at, stepStopped, say(why))
 	default:
-		n.add(m, at, StepFailed, say(why))
+		n.add(m, at, stepFailed, say(why))
 	}
 }
 
@@ -287,7 +287,7 @@ func field(f *fault.Fault, name string) (string, bool) {
 
 func (n *narrator) stop(m bus.Message) {
 	if m.Seq > n.t.Whole[0] {
-		n.add(m, 0, StepStopping, "somebody wants it stopped")
+		n.add(m, 0, stepStopping, "somebody wants it stopped")
 	}
 }
 
@@ -298,7 +298,7 @@ func (n *narrator) callback(m bus.Message) {
 	if err != nil || rec.Kind != subject.CallbackKind || json.Unmarshal(m.Body, &c) != nil || !slices.Contains(c.Children, n.t.Run.ID) {
 		return
 	}
-	n.add(m, 0, StepCallback, fmt.Sprintf("its parent session %s is told of its end by run %s", n.t.Run.Parent, c.RunID))
+	n.add(m, 0, stepCallback, fmt.Sprintf("its parent session %s is told of its end by run %s", n.t.Run.Parent, c.RunID))
 }
 
 // tells is the record behind the first one of a callback turn.
@@ -306,7 +306,7 @@ func (n *narrator) tells(m bus.Message) {
 	rec, err := subject.Parse(m.Subject)
 	var c run.Callback
 	if err == nil && rec.Kind == subject.CallbackKind && json.Unmarshal(m.Body, &c) == nil && c.RunID == n.t.Run.ID {
-		n.add(m, 0, StepCallback, fmt.Sprintf("this turn tells its session of the end of %s", count(len(c.Children), "run")))
+		n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session of the end of %s", count(len(c.Children), "run")))
 	}
 }
 
@@ -334,7 +334,7 @@ func (n *narrator) hooks(all []bus.Message) {
 		if i == 1 && len(left) > 0 {
 			say += fmt.Sprintf(" (%s after it left out)", count(len(left), "step"))
 		}
-		n.add(m, 0, StepWebhook, say)
+		n.add(m, 0, stepWebhook, say)
 	}
 }
 
@@ -352,11 +352,11 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 		}
 		if cut && !gap && s.Attempt > 2 {
 			gap = true
-			steps = append(steps, Step{At: s.At, What: StepLeftOut, Detail: fmt.Sprintf("what was between the first attempts and attempt %d", s.Attempt)})
+			steps = append(steps, Step{At: s.At, What: stepLeftOut, Detail: fmt.Sprintf("what was between the first attempts and attempt %d", s.Attempt)})
 		}
-		if s.What == StepQueued {
+		if s.What == stepQueued {
 			if where := fmt.Sprint(s.Attempt); where == lane {
-				s.What, s.Detail = StepMoved, s.Detail+": its agent was announced anew"
+				s.What, s.Detail = stepMoved, s.Detail+": its agent was announced anew"
 			} else {
 				lane = where
 			}
@@ -387,10 +387,10 @@ func (n *narrator) known() {
 			n.all = append(n.all, told{Step{At: at.UTC(), Attempt: attempt, What: what, Detail: detail}, behind, len(n.all)})
 		}
 	}
-	put(n.t.Whole[0], &r.CreatedAt, 0, StepAccepted, "for agent "+r.Agent)
+	put(n.t.Whole[0], &r.CreatedAt, 0, stepAccepted, "for agent "+r.Agent)
 	if r.RunnerID != "" {
-		put(n.t.Claim, r.ClaimedAt, r.Attempt, StepClaimed, "by runner "+r.RunnerID)
-		put(n.t.Claim, r.StartedAt, r.Attempt, StepStarted, "its executor runs")
+		put(n.t.Claim, r.ClaimedAt, r.Attempt, stepClaimed, "by runner "+r.RunnerID)
+		put(n.t.Claim, r.StartedAt, r.Attempt, stepStarted, "its executor runs")
 	}
 	if detail := "on runner " + r.RunnerID; r.Status.Final() {
 		if r.Status != run.Completed {

@@ -43,18 +43,18 @@ type Slots struct {
 
 // The reasons why a run waits, in the order in which they are looked for.
 const (
-	WaitsForCoordinator = "coordinator_not_ready" // this one reads history, or NATS is away
-	WaitsForTurn        = "session_turn"          // another run of its session comes first
-	WaitsForRetry       = "retry_pause"           // its attempt failed, the next one follows
-	WaitsForHost        = "session_host_gone"     // the model side of its session is on a host that has no runner
-	WaitsForMatch       = "no_matching_runner"    // no online runner has what it wants
-	WaitsForQueues      = "too_many_queues"       // AO_MAX_QUEUES
-	WaitsForQueue       = "queueing"              // a coordinator queues it in a moment
-	WaitsForSlot        = "no_free_slot"          // the runners that match are full
-	WaitsForClaim       = "being_taken"           // one of them has a free slot
-	WaitsForRunner      = "runner"                // a runner has it
-	WaitsForCheck       = "result_check"          // a coordinator checks what its runner has offered
-	WaitsForStop        = "stopping"              // its runner ends it
+	waitsForCoordinator = "coordinator_not_ready" // this one reads history, or NATS is away
+	waitsForTurn        = "session_turn"          // another run of its session comes first
+	waitsForRetry       = "retry_pause"           // its attempt failed, the next one follows
+	waitsForHost        = "session_host_gone"     // the model side of its session is on a host that has no runner
+	waitsForMatch       = "no_matching_runner"    // no online runner has what it wants
+	waitsForQueues      = "too_many_queues"       // AO_MAX_QUEUES
+	waitsForQueue       = "queueing"              // a coordinator queues it in a moment
+	waitsForSlot        = "no_free_slot"          // the runners that match are full
+	waitsForClaim       = "being_taken"           // one of them has a free slot
+	waitsForRunner      = "runner"                // a runner has it
+	waitsForCheck       = "result_check"          // a coordinator checks what its runner has offered
+	waitsForStop        = "stopping"              // its runner ends it
 )
 
 // obstacle is what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
@@ -65,23 +65,23 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 	now := time.Now()
 	if err := x.Ready(); err != nil {
 		say := fault.Of(err).Message
-		return &Obstacle{Reason: WaitsForCoordinator, Message: say}, fmt.Sprintf("It is %s; this coordinator is not ready: %s.", r.Status, say)
+		return &Obstacle{Reason: waitsForCoordinator, Message: say}, fmt.Sprintf("It is %s; this coordinator is not ready: %s.", r.Status, say)
 	}
 	if a.Claim != nil {
 		return x.underway(r, a, now)
 	}
 	if a.Stopping {
-		return &Obstacle{Reason: WaitsForStop}, "It is being stopped: no further attempt follows."
+		return &Obstacle{Reason: waitsForStop}, "It is being stopped: no further attempt follows."
 	}
 	open := x.History.Open(r.SessionID)
 	if i := slices.IndexFunc(open, func(o projection.Active) bool { return o.Spec.ID == r.ID }); i > 0 && a.QueuedSeq == 0 {
 		first := open[0]
-		return &Obstacle{Reason: WaitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
+		return &Obstacle{Reason: waitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
 			fmt.Sprintf("It waits for its turn: %s of its session come%s first, now %s, which is %s.", count(i, "run"), singular(i), first.Spec.ID, first.Status)
 	}
 	if a.NotBefore.After(now) {
 		until := a.NotBefore.UTC()
-		return &Obstacle{Reason: WaitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
+		return &Obstacle{Reason: waitsForRetry, Until: &until}, fmt.Sprintf("Attempt %d of %d failed; the next one is queued in %s.", a.Attempt, a.Spec.Attempts, span(until.Sub(now)))
 	}
 	w := x.Waits.Want(a)
 	if !x.Runners.Matches(w) {
@@ -92,19 +92,19 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 
 // underway is a run that a runner has.
 func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Obstacle, string) {
-	o := &Obstacle{Reason: WaitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
+	o := &Obstacle{Reason: waitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
 	if heard, lease, ok := x.Heard.Of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
 	}
 	began := a.Claim.At
 	switch {
 	case a.OfferSeq != 0:
-		o.Reason, o.Until, o.Heard, o.Lease = WaitsForCheck, nil, nil, nil
+		o.Reason, o.Until, o.Heard, o.Lease = waitsForCheck, nil, nil, nil
 		return o, fmt.Sprintf("Runner %s has offered its result; a coordinator checks it against the output schema.", o.Runner)
 	case a.Claim.RunnerID == "":
-		return &Obstacle{Reason: WaitsForStop}, "A coordinator ends it: no runner has begun it."
+		return &Obstacle{Reason: waitsForStop}, "A coordinator ends it: no runner has begun it."
 	case a.Stopping:
-		o.Reason = WaitsForStop
+		o.Reason = waitsForStop
 		return o, fmt.Sprintf("Somebody wants it stopped; runner %s is told so until it has ended it.", o.Runner) + heardOf(o, now)
 	case a.Started != nil:
 		began = *a.Started
@@ -135,12 +135,12 @@ func limit(r run.Run, now time.Time) string {
 // unmatched is a run that no online runner could take.
 func (x *Explainer) unmatched(r run.Run, a projection.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
 	all := x.candidates(w)
-	o := &Obstacle{Reason: WaitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
+	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
 	if home := x.History.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
 		return one.Status == fleet.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
 	}) {
-		o.Reason = WaitsForHost
+		o.Reason = waitsForHost
 		say = fmt.Sprintf("It waits for host %q: the model side of its session is there alone (profile %s), and no runner is; start a worker there, or a new session: ", home.Hostname, home.ExecutorProfile)
 	}
 	switch {
@@ -167,16 +167,16 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w fleet.Want, now 
 // waiting is a run that some online runner could take.
 func (x *Explainer) waiting(r run.Run, a projection.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
-		o := &Obstacle{Reason: WaitsForQueue, Queue: w.Lane(), Wants: WantedOf(w)}
+		o := &Obstacle{Reason: waitsForQueue, Queue: w.Lane(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {
-			o.Reason = WaitsForQueues
+			o.Reason = waitsForQueues
 			return o, fmt.Sprintf("It waits for room: the share of queues of who submitted it is used up (AO_MAX_QUEUES, %d of all); a caller may have as many as are free.", x.Most)
 		}
 		return o, "It is its turn, and a coordinator queues it in a moment."
 	}
 	all := x.candidates(w)
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
-	o := &Obstacle{Reason: WaitsForSlot, Queue: a.Lane, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
+	o := &Obstacle{Reason: waitsForSlot, Queue: a.Lane, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken}, Runners: all.all, More: max(0, all.matching-len(all.all))}
 	say := ""
 	if n, since, ok := x.History.Ahead(r.ID); ok {
 		o.Ahead, o.Since = &n, &since
@@ -184,7 +184,7 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w fleet.Want, now ti
 	}
 	full := fmt.Sprintf("%d of %d slots of %s are taken", all.taken, all.slots, count(all.matching, "matching runner"))
 	if all.taken < all.slots {
-		o.Reason = WaitsForClaim
+		o.Reason = waitsForClaim
 		return o, "It waits to be taken: " + full + say + "."
 	}
 	return o, "It waits for a free slot: " + full + say + "."

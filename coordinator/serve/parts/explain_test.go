@@ -54,15 +54,15 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 		RunnerID: f.r.ID(), Attempt: 1, Model: "private", Hostname: "here", Profile: "mind", At: time.Now()})
 	f.end(a, said("one"))
 	words, last := story(explained(t, c, first.RunID))
-	if words != "accepted queued claimed bound completed" || last[explain.StepBound] != "the model side of its session is on host here alone, profile mind" {
-		t.Errorf("%s: %q", words, last[explain.StepBound])
+	if words != "accepted queued claimed bound completed" || last["bound"] != "the model side of its session is on host here alone, profile mind" {
+		t.Errorf("%s: %q", words, last["bound"])
 	}
 	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")
 	e := explained(t, c, waits.RunID)
-	if e.WaitsFor.Reason != explain.WaitsForHost || e.WaitsFor.Wants.Hostname != "here" || !strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone (profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
+	if e.WaitsFor.Reason != "session_host_gone" || e.WaitsFor.Wants.Hostname != "here" || !strings.Contains(e.Summary, `It waits for host "here": the model side of its session is there alone (profile mind), and no runner is`) || !strings.Contains(e.Summary, "none is registered") {
 		t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 	}
 }
@@ -97,14 +97,14 @@ func TestExplainCallbacks(t *testing.T) {
 	if words != "accepted queued claimed completed callback webhook" && words != "accepted queued claimed completed webhook callback" {
 		t.Errorf("the child: %s", words)
 	}
-	if last[explain.StepCallback] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last[explain.StepWebhook], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last[explain.StepWebhook], "; tried again at 20") {
+	if last["callback"] != "its parent session "+parent.SessionID+" is told of its end by run "+turn.Spec.ID || !strings.HasPrefix(last["webhook"], "a try of the HTTP callback failed: 503: ") || !strings.Contains(last["webhook"], "; tried again at 20") {
 		t.Errorf("the child: %v", last)
 	}
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.URL) {
 		t.Errorf("where to is shown: %s", raw)
 	}
 	words, last = story(explained(t, c, turn.Spec.ID))
-	if !strings.HasPrefix(words, "accepted callback") || last[explain.StepCallback] != "this turn tells its session of the end of 1 run" {
+	if !strings.HasPrefix(words, "accepted callback") || last["callback"] != "this turn tells its session of the end of 1 run" {
 		t.Errorf("the turn: %s %v", words, last)
 	}
 }
@@ -142,7 +142,7 @@ func TestExplainManyAttempts(t *testing.T) {
 	e := explained(t, c, acc.RunID)
 	failed := map[string]bool{}
 	for _, s := range e.Story {
-		if s.What == explain.StepAttemptFailed {
+		if s.What == "attempt_failed" {
 			failed[s.Detail[:len("try 1")+1]] = true
 		}
 	}
@@ -150,7 +150,7 @@ func TestExplainManyAttempts(t *testing.T) {
 	if len(failed) != 20 || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] || !failed["try 30"] {
 		t.Errorf("told of: %v", failed)
 	}
-	if strings.Count(words, explain.StepLeftOut) != 1 || last[explain.StepLeftOut] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != explain.WaitsForRetry {
+	if strings.Count(words, "left_out") != 1 || last["left_out"] != "what was between the first attempts and attempt 13" || e.WaitsFor.Reason != "retry_pause" {
 		t.Errorf("%s: %v", words, last)
 	}
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") || strings.Contains(string(raw), c.keys.Of(acc.RunID, attempts)) {
@@ -174,11 +174,11 @@ func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 			t.Fatal(err)
 		}
 		words, last := story(explained(t, c, acc.RunID))
-		if why := last[explain.StepAttemptFailed]; !strings.Contains(why, "in a newer version") || !strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") || strings.Count(words, explain.StepAttemptFailed) != 1 {
+		if why := last["attempt_failed"]; !strings.Contains(why, "in a newer version") || !strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") || strings.Count(words, "attempt_failed") != 1 {
 			t.Errorf("claimed in version %d: %s: %q", claims, words, why)
 		}
-		if claims != run.Version && last[explain.StepClaimed] != "" {
-			t.Errorf("a record that is not read is told: %q", last[explain.StepClaimed])
+		if claims != run.Version && last["claimed"] != "" {
+			t.Errorf("a record that is not read is told: %q", last["claimed"])
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestExplainAMovedRun(t *testing.T) {
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
 	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Lane, "abcdef") })
 	words, last := story(explained(t, c, acc.RunID))
-	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last[explain.StepMoved], "in queue autonomous.") {
+	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last["moved"], "in queue autonomous.") {
 		t.Errorf("%s: %v", words, last)
 	}
 }
@@ -213,7 +213,7 @@ func TestExplainWithoutNATS(t *testing.T) {
 		if words, _ := story(e); words != want || !strings.Contains(e.Incomplete, "NATS does not answer") {
 			t.Errorf("%s, want %s; %q", words, want, e.Incomplete)
 		}
-		if e.WaitsFor.Reason != explain.WaitsForCoordinator || e.WaitsFor.Message == "" || !strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
+		if e.WaitsFor.Reason != "coordinator_not_ready" || e.WaitsFor.Message == "" || !strings.Contains(e.Summary, "this coordinator is not ready: NATS is not reachable") {
 			t.Errorf("%+v %q", e.WaitsFor, e.Summary)
 		}
 	}

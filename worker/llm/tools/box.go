@@ -122,7 +122,7 @@ func (s *connection) open(ctx context.Context, c Config) (why string) {
 	}
 	cancel(nil)
 	advice := "check its url in the agent's mcp_servers, and whether it runs"
-	if s.Type == Stdio {
+	if s.Type == kindStdio {
 		advice = "check its command in the agent's mcp_servers"
 	}
 	return fmt.Sprintf("The MCP server %q cannot be used: %s; %s", s.Name, s.hide(cmp.Or(ended, endpoint.Trouble(err))), advice)
@@ -133,14 +133,14 @@ func (s *connection) connect(ctx context.Context, c Config) error {
 	var transport mcp.Transport
 	var options *mcp.ClientSessionOptions
 	switch s.Type {
-	case Stdio:
+	case kindStdio:
 		p, err := s.begin(ctx, c)
 		if err != nil {
 			return err
 		}
 		s.program = p
 		transport, options = p.transport(), &mcp.ClientSessionOptions{ProtocolVersion: legacy}
-	case SSE:
+	case kindSSE:
 		transport = &mcp.SSEClientTransport{Endpoint: s.URL, HTTPClient: s.client(ctx), MaxEventSize: maxLine}
 	default:
 		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: s.client(ctx), MaxEventSize: maxLine, DisableStandaloneSSE: true, MaxRetries: 2}

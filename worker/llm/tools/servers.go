@@ -13,14 +13,14 @@ import (
 	"ao/shared/wire"
 )
 
-// CodeBad is the code of servers that a blueprint defines wrongly.
-const CodeBad = "mcp_servers_invalid"
+// codeBad is the code of servers that a blueprint defines wrongly.
+const codeBad = "mcp_servers_invalid"
 
 // The types of servers.
 const (
-	HTTP  = "http" // streamable HTTP
-	SSE   = "sse"  // HTTP with server-sent events, as before it
-	Stdio = "stdio"
+	kindHTTP  = "http" // streamable HTTP
+	kindSSE   = "sse"  // HTTP with server-sent events, as before it
+	kindStdio = "stdio"
 )
 
 // Server is an MCP server as a blueprint names it.
@@ -41,7 +41,7 @@ func Read(raw json.RawMessage) ([]Server, error) {
 	}
 	members, err := wire.Members(raw)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, CodeBad, "The agent's mcp_servers must be an object of servers by name")
+		return nil, fault.New(fault.Invalid, codeBad, "The agent's mcp_servers must be an object of servers by name")
 	}
 	var servers []Server
 	for _, m := range members {
@@ -58,29 +58,29 @@ func Read(raw json.RawMessage) ([]Server, error) {
 }
 
 func (s Server) bad(format string, args ...any) error {
-	return fault.New(fault.Invalid, CodeBad, fmt.Sprintf("The agent's MCP server %.60q: ", s.Name)+fmt.Sprintf(format, args...)).With("server", s.Name)
+	return fault.New(fault.Invalid, codeBad, fmt.Sprintf("The agent's MCP server %.60q: ", s.Name)+fmt.Sprintf(format, args...)).With("server", s.Name)
 }
 
 func (s *Server) check() error {
 	switch s.Type {
 	case "":
-		s.Type = HTTP
+		s.Type = kindHTTP
 		if s.Command != "" {
-			s.Type = Stdio
+			s.Type = kindStdio
 		}
 	case "streamable-http", "streamable_http":
-		s.Type = HTTP
+		s.Type = kindHTTP
 	}
 	for _, c := range []struct {
 		bad bool
 		say string
 	}{
 		{s.Name == "", "a name is required"},
-		{s.Type != HTTP && s.Type != SSE && s.Type != Stdio, fmt.Sprintf("type %.40q: it must be http, sse or stdio", s.Type)},
-		{s.Type == Stdio && s.Command == "", "command is required for type stdio"},
-		{s.Type == Stdio && (s.URL != "" || len(s.Headers) > 0), "url and headers do not belong to type stdio"},
-		{s.Type != Stdio && s.URL == "", "url is required for type " + s.Type},
-		{s.Type != Stdio && (s.Command != "" || len(s.Args) > 0 || len(s.Env) > 0), "command, args and env belong to type stdio only"},
+		{s.Type != kindHTTP && s.Type != kindSSE && s.Type != kindStdio, fmt.Sprintf("type %.40q: it must be http, sse or stdio", s.Type)},
+		{s.Type == kindStdio && s.Command == "", "command is required for type stdio"},
+		{s.Type == kindStdio && (s.URL != "" || len(s.Headers) > 0), "url and headers do not belong to type stdio"},
+		{s.Type != kindStdio && s.URL == "", "url is required for type " + s.Type},
+		{s.Type != kindStdio && (s.Command != "" || len(s.Args) > 0 || len(s.Env) > 0), "command, args and env belong to type stdio only"},
 		{strings.ContainsRune(s.Command+strings.Join(s.Args, ""), 0), "command and args must not hold a NUL"},
 	} {
 		if c.bad {
@@ -97,7 +97,7 @@ func (s *Server) check() error {
 			return s.bad("env: %.60q cannot be set", name)
 		}
 	}
-	if s.Type == Stdio {
+	if s.Type == kindStdio {
 		return nil
 	}
 	if i := strings.Index(s.URL, "${"); i >= 0 {

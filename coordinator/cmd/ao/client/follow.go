@@ -116,7 +116,7 @@ func (f *follower) stream(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	s := NewStream(res.Body, f.after)
+	s := newStream(res.Body, f.after)
 	for begun := time.Now(); ; {
 		m, err := s.Next()
 		f.tries.pauseAtLeast(s.Retry)

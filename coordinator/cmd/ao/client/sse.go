@@ -20,23 +20,23 @@ type Message struct {
 // maxLine is the longest line and the largest message of a stream, in bytes: the largest result and its escapes.
 const maxLine = 64 << 20
 
-// Stream reads server-sent events as the HTML standard describes them.
-type Stream struct {
+// stream reads server-sent events as the HTML standard describes them.
+type stream struct {
 	lines *bufio.Scanner
 	id    string
 	Retry time.Duration // how long the server asks to wait before a new connection; 0: it did not say
 }
 
-// NewStream reads from r; last is the id the stream goes on from.
-func NewStream(r io.Reader, last string) *Stream {
-	s := &Stream{lines: bufio.NewScanner(r), id: last}
+// newStream reads from r; last is the id the stream goes on from.
+func newStream(r io.Reader, last string) *stream {
+	s := &stream{lines: bufio.NewScanner(r), id: last}
 	s.lines.Buffer(make([]byte, 0, 4096), maxLine)
 	s.lines.Split(lines())
 	return s
 }
 
 // Next is the next whole message. One that the stream's end cut off is not given: it comes again after a reconnect.
-func (s *Stream) Next() (Message, error) {
+func (s *stream) Next() (Message, error) {
 	m := Message{}
 	var data []string
 	size := 0

@@ -31,7 +31,7 @@ func TestStream(t *testing.T) {
 		for way, r := range map[string]io.Reader{"whole": strings.NewReader(tt.in), "byte by byte": iotest.OneByteReader(strings.NewReader(tt.in))} {
 			t.Run(tt.name+"/"+way, func(t *testing.T) {
 				got := ""
-				s := NewStream(r, "last")
+				s := newStream(r, "last")
 				m, err := s.Next()
 				for ; err == nil; m, err = s.Next() {
 					got += fmt.Sprintf("%s %s %s|", m.ID, m.Name, m.Data)
@@ -45,7 +45,7 @@ func TestStream(t *testing.T) {
 }
 
 func TestStreamRetry(t *testing.T) {
-	s := NewStream(strings.NewReader("retry: 1500\nretry: soon\ndata: x\n\n"), "")
+	s := newStream(strings.NewReader("retry: 1500\nretry: soon\ndata: x\n\n"), "")
 	if _, err := s.Next(); err != nil || s.Retry != 1500*time.Millisecond {
 		t.Errorf("got %v, %v", s.Retry, err)
 	}
@@ -56,14 +56,14 @@ func TestStreamGivesAMessageAtOnce(t *testing.T) {
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	go func() { _, _ = w.Write([]byte("data: a\r\r")) }()
-	if m, err := NewStream(r, "").Next(); err != nil || string(m.Data) != "a" {
+	if m, err := newStream(r, "").Next(); err != nil || string(m.Data) != "a" {
 		t.Errorf("got %q, %v", m.Data, err)
 	}
 }
 
 func TestStreamIsBounded(t *testing.T) {
 	endless := io.MultiReader(strings.NewReader("data: "), io.LimitReader(zeros{}, maxLine+10))
-	if _, err := NewStream(endless, "").Next(); err == nil || !strings.Contains(err.Error(), "too long") {
+	if _, err := newStream(endless, "").Next(); err == nil || !strings.Contains(err.Error(), "too long") {
 		t.Errorf("got %v", err)
 	}
 }
