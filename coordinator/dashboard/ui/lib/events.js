@@ -1,0 +1,139 @@
+// A session's events: read page by page, and again from where it stopped whenever the live stream says that there is more.
+// The stream only wakes the reader, so nothing is missed and nothing comes twice.
+import { useEffect, useRef, useState } from "../base.js";
+import { backoff, get, seg } from "./api.js";
+import { subscribe } from "./live.js";
+
+const pageSize = 500;
+const pace = 250; // milliseconds between two reads
+const most = 20000; // events that a page keeps; older ones are left out
+
+/**
+ * useEvents reads the events of a session and keeps them live. onChange is called when a run or the session changed. It
+ * returns {events, left, ready, error}: each event has n, its number within its run; left is how many older were left out.
+ */
+export function useEvents(session, onChange) {
+  const [state, setState] = useState({ events: [], left: 0, ready: false });
+  const changed = useRef(onChange);
+  changed.current = onChange;
+  useEffect(() => {
+    if (!session) return;
+    const gone = new AbortController();
+    const reader = { next: "", events: [], left: 0, numbers: new Map(), busy: false, again: false, tries: 0 };
+    const read = async () => {
+      if (reader.busy) return void (reader.again = true);
+      reader.busy = true;
+      reader.again = false;
+      try {
+        await readOn(session, reader, gone.signal, () => setState({ events: reader.events, left: reader.left, ready: reader.ready }));
+        reader.tries = 0;
+      } catch (error) {
+        if (!gone.signal.aborted) setState((s) => ({ ...s, error }));
+        reader.again = error.passing;
+        if (error.passing) await pause(backoff(reader.tries++, error.retryAfter));
+      }
+      await pause(pace);
+      reader.busy = false;
+      if (reader.again && !gone.signal.aborted) read();
+    };
+    read();
+    let due = 0;
+    const change = () => {
+      clearTimeout(due);
+      due = setTimeout(() => gone.signal.aborted || changed.current?.(), 120);
+    };
+    const stop = subscribe("/sse/sessions?session_id=" + seg(session), {
+      onItems: (items) => {
+        if (items.some((i) => i.event === "event" || i.event === "init")) read();
+        if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
+      },
+      onGap: () => (read(), change()),
+      onError: (error) => setState((s) => ({ ...s, error })),
+    });
+    return () => {
+      gone.abort();
+      clearTimeout(due);
+      stop();
+    };
+  }, [session]);
+  return state;
+}
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+
+async function readOn(session, reader, signal, show) {
+  for (; ;) {
+    const { events, next } = await get(`/sessions/${seg(session)}/events`, { after: reader.next, limit: pageSize }, { signal });
+    for (const e of events) {
+      e.n = (reader.numbers.get(e.run_id) ?? 0) + 1;
+      reader.numbers.set(e.run_id, e.n);
+    }
+    const all = [...reader.events, ...events];
+    reader.left += Math.max(0, all.length - most);
+    reader.events = all.slice(-most);
+    const end = events.length < pageSize || next === reader.next;
+    reader.next = next || reader.next;
+    if (end) reader.ready = true;
+    if (events.length > 0 || end) show();
+    if (end) return;
+  }
+}
+
+/** textOf is the text of a message. */
+export const textOf = (e) => (e.content ?? []).map((c) => c.text ?? "").join("");
+
+/**
+ * steps makes of a run's events what a reader wants to see: messages, tool calls with what came of them, rejections, the
+ * result. Each is {kind, event, …}.
+ */
+export function steps(events) {
+  const out = [], open = [];
+  for (const e of events) {
+    switch (e.event_type) {
+      case "message":
+        out.push({ kind: e.rejection ? "rejection" : e.role === "system" ? "note" : e.role, event: e, text: textOf(e) });
+        break;
+      case "pre_tool":
+        open.push({ kind: "tool", event: e, name: e.tool_name, input: e.tool_input });
+        out.push(open.at(-1));
+        break;
+      case "post_tool":
+        answer(open, out, e);
+        break;
+      case "result":
+        out.push({ kind: "result", event: e });
+        break;
+      case "metadata":
+        out.push({ kind: "usage", event: e, facts: e.metadata });
+        break;
+      default:
+        out.push({ kind: e.event_type, event: e });
+    }
+  }
+  return out;
+}
+
+// answer puts what came of a tool call beside the call: the oldest open one of that name and, where it is told, that input.
+function answer(open, out, e) {
+  const same = open.filter((s) => s.name === e.tool_name);
+  const call = same.find((s) => s.input?.text === e.tool_input?.text) ?? same[0];
+  const what = { output: e.tool_output, failure: e.error, end: e };
+  if (!call) return void out.push({ kind: "tool", event: e, name: e.tool_name, input: e.tool_input, ...what });
+  open.splice(open.indexOf(call), 1);
+  Object.assign(call, what);
+}
+
+/** usageOf adds up what executors told of tokens and cost; undefined where none told anything. */
+export function usageOf(events) {
+  let sum;
+  for (const e of events) {
+    if (e.event_type !== "metadata" || e.metadata?.kind !== "object") continue;
+    const number = (json, name) => (json?.kind === "object" && json.member(name)?.kind === "number" ? Number(json.member(name).text) : undefined);
+    const usage = e.metadata.member("usage");
+    const facts = { input: number(usage, "input_tokens"), output: number(usage, "output_tokens"), cacheRead: number(usage, "cache_read_tokens") ?? number(usage, "cache_read_input_tokens"), cost: number(e.metadata, "total_cost_usd") ?? number(e.metadata, "cost_usd") };
+    for (const [name, value] of Object.entries(facts)) if (value !== undefined) (sum ??= {})[name] = (sum[name] ?? 0) + value;
+    const model = e.metadata.member("model")?.string();
+    if (model) (sum ??= {}).model = model;
+  }
+  return sum;
+}

@@ -1,0 +1,112 @@
+// Runs as pages show them: which state is newer, which filter they match, what they are about in one line.
+import { html } from "../base.js";
+import { get, request, seg, send } from "./api.js";
+import { parse } from "./json.js";
+import { Hostile, JsonLine, Text } from "./components.js";
+
+export const statuses = ["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"];
+
+const rank = { parked: 0, pending: 0, claimed: 1, running: 2, stopping: 3, completed: 4, failed: 4, stopped: 4 };
+
+export const ended = (run) => rank[run.status] === 4;
+
+/** newer is the later of two states of one run: a terminal one never changes, attempts only grow. */
+export function newer(old, next) {
+  if (!old) return next;
+  const behind = (ended(old) && !ended(next)) || (next.attempt ?? 0) < (old.attempt ?? 0) || (next.attempt === old.attempt && rank[next.status] < rank[old.status]);
+  return behind ? old : { ...next, children: next.children ?? old.children };
+}
+
+/** selects tells whether a run matches the statuses of a filter; its other filters the server has applied. */
+export const selects = (status, run) => !status || status.split(",").includes(run.status);
+
+/** About is what a run is about, on one line: why it failed, why it waits, or what it was given. */
+export function About({ run }) {
+  if (run.error && run.status !== "completed") return html`<span class=${run.status === "failed" ? "bad" : "soft"}><code><${Hostile} text=${run.error.error} /></code> <${Text} text=${run.error.message} /></span>`;
+  if (run.status === "pending" && run.waiting_for) return html`<span class="soft"><${Text} text=${run.waiting_for} /></span>`;
+  return html`<${Given} parameters=${run.parameters} omitted=${run.parameters_omitted} />`;
+}
+
+/** Given is a run's input on one line: the prompt, or the parameters as they came. */
+export function Given({ parameters, omitted, most = 200 }) {
+  if (omitted) return html`<span class="faint">large parameters</span>`;
+  if (!parameters) return html`<span class="none">–</span>`;
+  const prompt = onlyPrompt(parameters);
+  if (prompt !== undefined) return html`<span class="soft"><${Hostile} text=${prompt.slice(0, most).replace(/\s+/g, " ")} /></span>`;
+  return html`<${JsonLine} value=${parameters} most=${most} />`;
+}
+
+/** onlyPrompt is the prompt of parameters that have nothing else, undefined otherwise. */
+export function onlyPrompt(parameters) {
+  if (parameters?.kind !== "object" || parameters.tree.items.length !== 1) return undefined;
+  return parameters.member("prompt")?.string();
+}
+
+/** stopRun and the like do what their buttons say; they return what the API answers. */
+export const stopRun = (id, tree) => send("POST", `/runs/${seg(id)}/stop`, tree ? '{"tree":true}' : undefined);
+export const retryRun = (id, key, changes = "{}") => send("POST", `/runs/${seg(id)}/retry`, changes, { headers: { "Idempotency-Key": key } });
+export const redeliver = (id) => send("POST", `/callbacks/${seg(id)}/redeliver`);
+
+/** each calls act for every id, four at a time, and returns how many succeeded and the errors by id. */
+export async function each(ids, act, onProgress) {
+  const errors = new Map();
+  const rest = [...ids];
+  let done = 0;
+  const worker = async () => {
+    for (let id; (id = rest.shift()) !== undefined;) {
+      try {
+        await act(id);
+      } catch (err) {
+        errors.set(id, err);
+      }
+      onProgress?.(++done);
+    }
+  };
+  await Promise.all([worker(), worker(), worker(), worker()]);
+  return { done: done - errors.size, errors };
+}
+
+const mostExported = 20000;
+
+/** exportRuns reads all runs that a filter selects and offers them as a file: "json" is what the API answers, "csv" a table. */
+export async function exportRuns(kind, filters, onProgress) {
+  const texts = [], rows = [];
+  for (let cursor = ""; texts.length + rows.length < mostExported;) {
+    const { text, data } = await request("GET", "/runs?" + new URLSearchParams({ ...filters, limit: "500", ...(cursor && { cursor }) }));
+    if (kind === "json") texts.push(...parse(text).items.find((m) => m.name === "runs").items.map((r) => r.text));
+    else rows.push(...data.runs);
+    onProgress?.(texts.length + rows.length);
+    cursor = data.next_cursor;
+    if (!cursor) break;
+  }
+  if (kind === "json") save("runs.json", "application/json", "[\n" + texts.join(",\n") + "\n]\n");
+  else save("runs.csv", "text/csv", csv(rows));
+  return texts.length + rows.length;
+}
+
+const csvColumns = ["run_id", "session_id", "parent_session_id", "agent_name", "status", "type", "mode", "attempt", "runner_id", "created_at", "claimed_at", "started_at", "completed_at"];
+
+function csv(rows) {
+  const head = [...csvColumns, "error", "message", "parameters"];
+  const lines = rows.map((r) => [...csvColumns.map((c) => r[c]), r.error?.error, r.error?.message, r.parameters?.text]);
+  return [head, ...lines].map((cells) => cells.map(csvCell).join(",")).join("\r\n") + "\r\n";
+}
+
+// csvCell keeps a spreadsheet from reading a value as a formula.
+export function csvCell(value) {
+  let s = String(value ?? "");
+  if (/^[=+\-@\u0000-\u001f]/.test(s)) s = "'" + s;
+  return /[",\r\n]/.test(s) ? '"' + s.replaceAll('"', '""') + '"' : s;
+}
+
+/** save offers a text as a file. */
+export function save(name, type, text) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const a = document.createElement("a");
+  [a.href, a.download] = [url, name];
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+/** agentNames are the names of all agents, for choices. */
+export const agentNames = async (signal) => (await get("/agents", {}, { signal })).agents.map((a) => a.name).sort();

@@ -1,0 +1,67 @@
+// Why a run waits or ended as it did, in the coordinator's own words, and its story in time.
+import { html } from "../base.js";
+import { coarse, duration, ms, plural, tick } from "../lib/format.js";
+import { now, seg } from "../lib/api.js";
+import { Details, Hostile, Icon, Id, Status, Text, Time } from "../lib/components.js";
+import { ended } from "../lib/runs.js";
+
+const tone = { completed: "good", failed: "bad", stopped: "", pending: "warn", stopping: "warn" };
+
+/** Why is explain's sentence; below it what a run that waits waits for. */
+export function Why({ run, why }) {
+  if (why.failed) return html`<div class="banner warn" role="status"><${Icon} name="info" /><span><${Text} text=${why.failed.message} /></span></div>`;
+  const w = why.waits_for;
+  return html`<section class=${"why banner " + (tone[run.status] ?? "")} aria-label="Why"><${Icon} name=${run.status === "failed" ? "warn" : run.status === "completed" ? "check" : "info"} /><div class="grow">
+    <p class="summary"><${Hostile} text=${why.summary} lines=${true} /></p>
+    ${why.incomplete && html`<p class="warn">The history cannot be read just now: this is what the coordinator knows.</p>`}
+    ${w && html`<${Waits} waits=${w} run=${run} />`}</div></section>`;
+}
+
+function Waits({ waits: w, run }) {
+  tick.value;
+  const left = w.until ? ms(w.until) - now() : NaN;
+  return html`<div class="waits">
+    ${w.since && html`<span class="soft">since <${Time} at=${w.since} as="ago" /></span>`}${left > 0 && html`<span class="soft">until <${Time} at=${w.until} as="clock" />, in ${coarse(left)}</span>`}
+    ${w.run_id && w.run_id !== run.run_id && html`<span>before it: <${Id} id=${w.run_id} href=${"/ui/runs/" + seg(w.run_id)} /></span>`}${w.runs_ahead > 0 && html`<span>${plural(w.runs_ahead, "run")} ahead</span>`}
+    ${w.queue && html`<span>queue <code><${Hostile} text=${w.queue} /></code></span>`}${w.slots && html`<span>${w.slots.taken} of ${plural(w.slots.all, "slot")} taken</span>`}
+    ${w.holds?.length > 0 && html`<${Details} summary=${`What holds the slots: ${plural(w.holds.length, "run")}`}><ul>${w.holds.map((h) => html`<li><${Id} id=${h.run_id ?? h} href=${"/ui/runs/" + seg(h.run_id ?? h)} /></li>`)}</ul><//>`}
+    ${w.runners?.length > 0 && html`<${Details} open=${true} summary=${`Why no runner takes it: ${plural(w.runners.length, "runner")}, the closest first`}><${Mismatches} runners=${w.runners} /><//>`}
+  </div>`;
+}
+
+/** Mismatches is what keeps each runner from taking a run. */
+export const Mismatches = ({ runners }) => html`<div class="scrollx"><table class="plain"><thead><tr><th scope="col">Runner</th><th scope="col">Host</th><th scope="col">Needs</th><th scope="col">Has</th></tr></thead><tbody>${runners.map((r) => {
+  const list = r.mismatches?.length > 0 ? r.mismatches : [{ field: "–" }];
+  return list.map((m, i) => html`<tr key=${r.runner_id + i}>${i === 0 && html`<td rowspan=${list.length}><${Status} status=${r.status} label=${html`<${Id} id=${r.runner_id} />`} /></td><td rowspan=${list.length}><${Hostile} text=${r.hostname} /></td>`}
+    <td><b>${m.field}</b> <code><${Hostile} text=${show(m.wanted)} /></code></td><td><code><${Hostile} text=${show(m.has)} /></code></td></tr>`);
+})}</tbody></table></div>`;
+
+const show = (v) => (v === undefined || v === null || v === "" ? "nothing" : Array.isArray(v) ? (v.length > 0 ? v.join(", ") : "nothing") : String(v));
+
+/** Phases is the time of a run as one bar: how long it waited, was prepared, and ran. */
+export function Phases({ run }) {
+  if (!ended(run)) tick.value;
+  const end = run.completed_at ? ms(run.completed_at) : now();
+  const marks = [["Waited", ms(run.created_at), "waited"], ["Prepared", ms(run.claimed_at), "claimed"], ["Ran", ms(run.started_at), "ran"]].filter(([, at]) => Number.isFinite(at));
+  const parts = marks.map(([label, from, kind], i) => ({ label, kind, took: Math.max(0, (marks[i + 1]?.[1] ?? end) - from) }));
+  const all = parts.reduce((n, p) => n + p.took, 0) || 1;
+  return html`<div class="phases"><div class="bars" aria-hidden="true">${parts.map((p) => html`<span class=${p.kind + (ended(run) ? "" : " open")} style=${{ flexGrow: Math.max(p.took / all, 0.02) }}></span>`)}</div>
+    <ul>${parts.map((p) => html`<li class=${p.kind}><i aria-hidden="true"></i>${p.label} <b class="num">${duration(p.took)}</b></li>`)}</ul></div>`;
+}
+
+const signs = { completed: "check", failed: "cross", stopped: "stop", lost: "cross", attempt_failed: "cross", attempt_lost: "cross", rejected: "cross", started: "play", claimed: "runners", queued: "queues", moved: "queues", callback: "callbacks", webhook: "callbacks", stopping: "stop", checked: "shield", offered: "shield" };
+const words = { attempt_failed: "attempt failed", attempt_lost: "attempt lost", left_out: "left out" };
+
+/** Story is what the records tell, with the time between them. */
+export function Story({ story, run }) {
+  if (!story) return null;
+  let before;
+  return html`<ol class="story">${story.map((s) => {
+    const at = ms(s.at);
+    const gap = Number.isFinite(at) && Number.isFinite(before) ? at - before : NaN;
+    if (Number.isFinite(at)) before = at;
+    const bad = ["failed", "lost", "attempt_failed", "attempt_lost", "rejected"].includes(s.what);
+    return html`<li class=${bad ? "bad" : s.what === "completed" ? "good" : ""}><span class="sign"><${Icon} name=${signs[s.what] ?? "info"} /></span><div><p><b>${words[s.what] ?? s.what}</b> ${gap >= 1 && html`<span class="faint num">+${duration(gap)}</span>`}<span class="grow"></span><span class="faint" title=${s.sequence ? `record ${s.sequence}` : undefined}><${Time} at=${s.at} as="clock" /></span></p>
+      ${s.detail && html`<p class="soft"><${Hostile} text=${s.detail} lines=${true} /></p>`}</div></li>`;
+  })}${!ended(run) && html`<li class="open"><span class="sign"><${Status} status=${run.status} label="" /></span><div><p class="soft">goes on</p></div></li>`}</ol>`;
+}

@@ -1,0 +1,242 @@
+// Runs: filters in the address, roots with what is below them folded, live, actions on many.
+import { html, useEffect, useRef, useState } from "../base.js";
+import { ApiError, get, now, position, withQuery } from "../lib/api.js";
+import { query, setQuery } from "../lib/router.js";
+import { useLive } from "../lib/live.js";
+import { plural } from "../lib/format.js";
+import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Menu, Page, Search, Status, Table, Text, Time, Took, toast, useResource } from "../lib/components.js";
+import { About, agentNames, ended, exportRuns, newer, selects, statuses } from "../lib/runs.js";
+import { BulkBar } from "./runs_bulk.js";
+
+const pageSize = 200;
+const spans = { "15m": 900, "1h": 3600, "24h": 86400, "7d": 604800 };
+
+// The filters of the address as the API takes them.
+function filtersOf(q) {
+  const f = {};
+  for (const name of ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "q"]) if (q.get(name)) f[name] = q.get(name);
+  const span = spans[q.get("within")];
+  const after = q.get("created_after") ?? (span && new Date(Math.floor((now() - span * 1000) / 60000) * 60000).toISOString());
+  if (after) f.created_after = after;
+  return f;
+}
+
+const narrowed = (f) => Object.keys(f).some((k) => k !== "created_after");
+
+/** Runs is the list of runs. */
+export default function Runs() {
+  const q = query.value;
+  const filters = filtersOf(q);
+  const folded = !narrowed(filters) && q.get("flat") !== "1";
+  const asked = folded ? { ...filters, roots: "true" } : filters;
+  const key = JSON.stringify(asked);
+  return html`<${Page} title="Runs" actions=${html`<${Export} filters=${filters} />`}>
+    <${Filters} q=${q} filters=${filters} folded=${folded} />
+    <${List} key=${key} filters=${filters} asked=${asked} folded=${folded} paused=${q.get("live") === "off"} />
+  <//>`;
+}
+
+function Filters({ q, filters, folded }) {
+  const agents = useResource(agentNames, []);
+  const chosen = new Set((q.get("status") ?? "").split(",").filter(Boolean));
+  const toggle = (s) => {
+    chosen.has(s) ? chosen.delete(s) : chosen.add(s);
+    setQuery({ status: statuses.filter((x) => chosen.has(x)).join(",") }, { push: true });
+  };
+  const names = agents.data ?? [];
+  const agent = q.get("agent_name") ?? "";
+  const other = ["session_id", "parent_session_id", "runner_id", "retry_of", "created_after"].filter((n) => q.get(n));
+  return html`<div class="filters" role="search" aria-label="Filters of runs">
+    <${Search} value=${q.get("q")} placeholder="Id, agent, error, prompt" label="Search runs" onChange=${(text) => setQuery({ q: text })} />
+    <div class="chips" role="group" aria-label="Status">${statuses.map((s) => html`<button type="button" class="chip" aria-pressed=${chosen.has(s)} onClick=${() => toggle(s)}><${Dot} status=${s} />${s}</button>`)}</div>
+    <${Choice} label="Agent" value=${agent} onChange=${(v) => setQuery({ agent_name: v }, { push: true })} options=${[{ value: "", label: "Any agent" }, ...(agent && !names.includes(agent) ? [agent] : []), ...names]} />
+    <${Choice} label="Created" value=${q.get("within") ?? ""} onChange=${(v) => setQuery({ within: v, created_after: null }, { push: true })}
+      options=${[{ value: "", label: "Any time" }, { value: "15m", label: "Last 15 minutes" }, { value: "1h", label: "Last hour" }, { value: "24h", label: "Last 24 hours" }, { value: "7d", label: "Last 7 days" }]} />
+    ${other.map((n) => html`<span class="chip set">${n.replaceAll("_", " ")} <code><${Hostile} text=${q.get(n)} /></code><button type="button" class="copy" aria-label=${"Remove the filter " + n} onClick=${() => setQuery({ [n]: null }, { push: true })}><${Icon} name="cross" /></button></span>`)}
+    <${Button} small=${true} kind="plain" icon="tree" aria-pressed=${folded} why=${narrowed(filters) ? "A filter shows all runs that match, children too" : undefined}
+      onClick=${() => setQuery({ flat: folded ? "1" : null }, { push: true })}>${folded ? "Children are folded" : "All runs are listed"}<//>
+    ${(narrowed(filters) || filters.created_after) && html`<${Button} small=${true} kind="plain" icon="cross" onClick=${() => setQuery(Object.fromEntries(["q", "status", "agent_name", "within", ...other].map((n) => [n, null])), { push: true })}>Clear<//>`}
+  </div>`;
+}
+
+function Export({ filters }) {
+  const [busy, setBusy] = useState(false);
+  const run = async (kind) => {
+    setBusy(true);
+    try {
+      toast(`${plural(await exportRuns(kind, filters), "run")} exported`, { kind: "good" });
+    } catch (err) {
+      toast(err.message, { kind: "bad" });
+    }
+    setBusy(false);
+  };
+  return html`<${Menu} label="Export the runs that match" items=${[{ label: "As CSV", icon: "download", run: () => run("csv") }, { label: "As JSON", icon: "download", run: () => run("json") }]}><${Icon} name="download" />${busy ? "Exporting…" : "Export"}<//>`;
+}
+
+// useRuns loads pages of runs and keeps them live: known rows change in place, new ones wait in `fresh`.
+function useRuns(asked, paused) {
+  const [state, setState] = useState({ rows: [], loading: true });
+  const store = useRef({ byId: new Map(), order: [], fresh: new Map(), cursor: "", loading: false, gone: new AbortController() }).current;
+  const show = (more) => setState((s) => ({ ...s, rows: store.order.map((id) => store.byId.get(id)), fresh: store.fresh.size, ...more }));
+  const load = async (again) => {
+    if (store.loading) return;
+    store.loading = true;
+    try {
+      const first = again || !store.started;
+      const data = await get("/runs", { ...asked, limit: pageSize, cursor: first ? "" : store.cursor }, { signal: store.gone.signal });
+      if (first) Object.assign(store, { started: true, order: [], fresh: new Map() });
+      for (const r of data.runs) take(r);
+      store.cursor = data.next_cursor ?? "";
+      show({ loading: false, error: undefined, more: Boolean(store.cursor), partial: data.partial && data.runs.length === 0, from: position() });
+    } catch (error) {
+      if (!store.gone.signal.aborted) show({ loading: false, error });
+    } finally {
+      store.loading = false;
+    }
+    if (again && store.again) (store.again = false, load(true));
+  };
+  const take = (r) => {
+    if (!store.byId.has(r.run_id) || !store.order.includes(r.run_id)) store.order.push(r.run_id);
+    store.byId.set(r.run_id, newer(store.byId.get(r.run_id), r));
+  };
+  const reload = () => (store.loading ? (store.again = true) : load(true));
+  // Rows that are new stand before the others once they are asked for.
+  const admit = () => {
+    const ids = [...store.fresh.keys()].sort().reverse();
+    for (const id of ids) store.byId.set(id, store.fresh.get(id));
+    store.order = [...ids, ...store.order];
+    store.fresh = new Map();
+    show();
+  };
+  const arrive = (runs) => {
+    for (const r of runs) {
+      const known = store.byId.get(r.run_id);
+      if (known) store.byId.set(r.run_id, newer(known, r));
+      else if (selects(asked.status, r) && !(asked.roots && r.parent_session_id)) store.fresh.set(r.run_id, newer(store.fresh.get(r.run_id), r));
+      else store.fresh.delete(r.run_id);
+    }
+    show();
+  };
+  useEffect(() => {
+    load();
+    return () => store.gone.abort();
+  }, []);
+  const { status, ...path } = asked;
+  const stream = paused || !state.from ? "" : withQuery("/sse/runs", path);
+  useLive(stream, {
+    onItems: (items) => {
+      for (const i of items) {
+        if (i.event === "runs") arrive(i.data().runs);
+        else if (i.event === "more") show({ missed: true });
+      }
+    },
+    onGap: reload,
+    onError: (error) => show({ streamError: error }),
+  }, state.from);
+  return { ...state, loadMore: () => state.more && load(), reload, admit };
+}
+
+function List({ filters, asked, folded, paused }) {
+  const runs = useRuns(asked, paused);
+  const total = useResource(async (signal) => get("/runs/count", asked, { signal }).catch((err) => (err instanceof ApiError ? {} : Promise.reject(err))), []);
+  const below = useBelow();
+  const [picked, setPicked] = useState(new Map());
+  const box = useRef();
+  const idle = () => {
+    const scroller = box.current?.closest("[data-scroller]");
+    return scroller && scroller.scrollTop < 8 && !box.current.querySelector("tbody:hover") && !box.current.querySelector("tbody")?.contains(document.activeElement) && picked.size === 0;
+  };
+  useEffect(() => {
+    if (runs.fresh > 0 && idle()) runs.admit();
+  }, [runs.fresh]);
+  const rows = folded ? below.unfold(runs.rows) : runs.rows;
+  if (runs.error && runs.rows.length === 0) return html`<${Failed} error=${runs.error} reload=${runs.reload} what="The list of runs" />`;
+  if (runs.loading) return html`<${Loading} lines=${12} />`;
+  const n = total.data?.count;
+  return html`<div ref=${box} class="runs">
+    <div class="listbar">
+      <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && " at the top"}</span>
+      <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (runs.admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
+        ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Much has changed: load again<//>`}
+        ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
+      <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Go on live" : "Pause"}<//>
+    </div>
+    ${rows.length === 0 ? html`<${Nothing} filters=${filters} />` : html`<${Table} label="Runs" rows=${rows} rowKey=${(r) => r.run_id} total=${n === undefined ? undefined : Math.max(n, rows.length)} onNear=${runs.loadMore}
+      select=${selection(rows, picked, setPicked)} rowClass=${(r) => [picked.has(r.run_id) && "picked", !selects(filters.status, r) && "past"].filter(Boolean).join(" ") || undefined}
+      columns=${columns(folded, below)} more=${runs.more ? "Loading more…" : undefined} />`}
+    <${BulkBar} picked=${picked} clear=${() => setPicked(new Map())} filters=${filters} total=${n} shown=${runs.rows.length} />
+  </div>`;
+}
+
+function Nothing({ filters }) {
+  if (narrowed(filters) || filters.created_after) return html`<${Empty} icon="filter" title="No run matches" text="Take a filter away, or look further back."><${Button} onClick=${() => setQuery(Object.fromEntries([...query.value.keys()].map((k) => [k, null])), { push: true })}>Clear the filters<//><//>`;
+  return html`<${Empty} icon="runs" title="No run yet" text="A run is one execution of an agent. Start one from a form, or let the Overview show you five."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><${Button} href="/ui/">Show me<//><//>`;
+}
+
+function columns(folded, below) {
+  return [
+    { id: "status", label: "Status", width: "112px", render: (r) => html`<${Status} status=${r.status} />` },
+    { id: "run", label: "Run", width: "34%", render: (r) => html`<div class="runcell" style=${r.level ? { paddingInlineStart: r.level * 18 + "px" } : undefined}>
+        ${folded && html`<${Fold} run=${r} below=${below} />`}
+        <a class="name" href=${"/ui/runs/" + encodeURIComponent(r.run_id)}><${Text} text=${r.agent_name} /></a>
+        ${r.type === "resume_session" && html`<span class="badge" title="A turn of a session that exists">turn</span>`}${r.attempt > 1 && html`<span class="badge warn" title=${`Attempt ${r.attempt} of ${r.max_attempts ?? r.attempt}`}>try ${r.attempt}</span>`}
+        <span class="faint hide3"><${Id} id=${r.run_id} /></span></div>` },
+    { id: "about", label: "About", hide: 3, render: (r) => html`<${About} run=${r} />` },
+    { id: "session", label: "Session", width: "140px", hide: 1, render: (r) => html`<${Id} id=${r.session_id} href=${"/ui/sessions/" + encodeURIComponent(r.session_id)} copy=${false} />` },
+    { id: "created", label: "Created", width: "92px", end: true, render: (r) => html`<${Time} at=${r.created_at} as="ago" />` },
+    { id: "took", label: "Took", width: "84px", end: true, hide: 3, render: (r) => html`<${Took} from=${r.started_at} to=${r.completed_at} running=${!ended(r) && Boolean(r.started_at)} />` },
+  ];
+}
+
+function Fold({ run, below }) {
+  const count = run.below;
+  if (!count) return html`<span class="nofold"></span>`;
+  const open = below.open.has(run.session_id);
+  return html`<button type="button" class="fold" aria-expanded=${open} aria-label=${`${open ? "Fold" : "Show"} ${plural(count, "run")} below ${run.agent_name}`} onClick=${() => below.toggle(run.session_id)}>
+    <${Icon} name=${open ? "down" : "chevron"} /><span class="num">${count}</span></button>`;
+}
+
+// useBelow is which sessions are unfolded, and the runs below them, which one request brings whole.
+function useBelow() {
+  const [open, setOpen] = useState(new Map()); // session → its rows, null while they load
+  const toggle = async (session) => {
+    const next = new Map(open);
+    if (next.delete(session)) return setOpen(next);
+    setOpen(next.set(session, []));
+    try {
+      const { sessions } = await get(`/sessions/${encodeURIComponent(session)}/tree`, { limit: 500 });
+      setOpen((m) => (m.has(session) ? new Map(m).set(session, rowsOf(sessions, session)) : m));
+    } catch (err) {
+      toast(err.message, { kind: "bad" });
+      setOpen((m) => (m = new Map(m), m.delete(session), m));
+    }
+  };
+  const unfold = (rows) => rows.flatMap((r) => {
+    const first = r.type === "start_session";
+    const row = { ...r, below: first ? r.children : 0 };
+    return first && open.get(r.session_id) ? [row, ...open.get(r.session_id)] : [row];
+  });
+  return { open, toggle, unfold };
+}
+
+const rowsOf = (sessions, root) => sessions.filter((s) => s.session_id !== root).flatMap((s) => s.runs.map((r) => ({ ...r, session_id: s.session_id, agent_name: s.agent_name, level: s.depth - (sessions[0]?.depth ?? 0) })));
+
+// selection is what the table's checkboxes do; with Shift from the one before to this one.
+function selection(rows, picked, setPicked) {
+  const change = (list, on) => {
+    const next = new Map(picked);
+    for (const r of list) on ? next.set(r.run_id, r) : next.delete(r.run_id);
+    setPicked(next);
+  };
+  const all = rows.length > 0 && rows.every((r) => picked.has(r.run_id));
+  return {
+    has: (id) => picked.has(id), all, none: picked.size === 0,
+    onAll: () => change(rows, !all),
+    toggle: (row, range) => {
+      const on = !picked.has(row.run_id);
+      const last = rows.findIndex((r) => r.run_id === [...picked.keys()].at(-1));
+      const at = rows.indexOf(row);
+      change(range && last >= 0 ? rows.slice(Math.min(last, at), Math.max(last, at) + 1) : [row], on);
+    },
+  };
+}
