@@ -31,6 +31,11 @@ var Rules = map[string]Rule{
 	"GET /doctor":       {Admin, Nothing},
 	"GET /metrics":      {Read, Nothing},
 
+	"GET /me":           {Read, Shared},
+	"POST /login":       {Open, Nothing}, // it asks for the token itself
+	"POST /logout":      {Open, Nothing},
+	"POST /login/codes": {Read, Nothing},
+
 	"GET /ui":       {Open, Shared}, // the dashboard's files, the same for everybody
 	"GET /ui/*path": {Open, Shared},
 

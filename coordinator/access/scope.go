@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"ao/shared/fault"
 )
@@ -44,7 +45,18 @@ type Caller struct {
 	Scope   Scope  // of its API token; a session has none
 	Session string // the session whose token it shows; empty: it is no executor's
 	Run     string // the run that it was made for
+
+	Expires time.Time // of its API token; zero: never
+	Login   Pass      // the browser's login that stands for the token; zero: it shows the token itself
 	key     string
+}
+
+// May says whether a caller with this scope, or a session, may use a route; what else it needs is said elsewhere.
+func (c Caller) May(r Rule) bool {
+	if c.Session != "" {
+		return r.Session != Nothing
+	}
+	return c.Scope >= r.Scope
 }
 
 // Anybody is a caller where no tokens are asked for: whoever reaches this address may do everything.

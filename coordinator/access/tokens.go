@@ -77,9 +77,18 @@ func (t *Tokens) Check(token string) (Caller, error) {
 	}
 	e := all[found]
 	if e.Expired(t.now()) {
-		return Caller{}, fault.Newf(fault.Unauthorized, "Token %q has expired; whoever runs the coordinator makes another with: ao tokens create", e.Name)
+		return Caller{}, expired(e)
 	}
-	return Caller{Name: e.Name, Scope: e.Scope, key: "token:" + hex.EncodeToString(e.Hash[:sha256.Size/2])}, nil
+	return e.caller(), nil
+}
+
+// caller is who shows the token.
+func (e Entry) caller() Caller {
+	return Caller{Name: e.Name, Scope: e.Scope, Expires: e.Expires, key: "token:" + hex.EncodeToString(e.Hash[:sha256.Size/2])}
+}
+
+func expired(e Entry) error {
+	return fault.Newf(fault.Unauthorized, "Token %q has expired; whoever runs the coordinator makes another with: ao tokens create", e.Name)
 }
 
 // lasting is for how long a token is made at least whose end anybody has to be told of.

@@ -17,6 +17,8 @@ import (
 // guard finds out who asks and whether they may.
 type guard struct {
 	tokens   *access.Tokens // nil: whoever reaches the address may do everything
+	logins   Logins
+	secure   bool // cookies go over TLS only
 	runs     Runs
 	sessions Sessions
 }
@@ -35,6 +37,9 @@ func (a *guard) authorize(g *gin.Context) error {
 		return err
 	}
 	of(g).who = who
+	if err := a.renew(g, who); err != nil {
+		return err
+	}
 	if who.Session != "" {
 		return a.ofSession(g, who.Session, rule.Session)
 	}
@@ -73,6 +78,9 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 	case err != nil:
 		return access.Caller{}, err
 	case token == "":
+		if who, err := a.loggedIn(r); err != nil || who.Name != "" {
+			return who, err
+		}
 		return access.Caller{}, fault.New(fault.Unauthorized, "", "This coordinator asks for a token: send 'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create")
 	}
 	return a.tokens.Check(token)

@@ -20,6 +20,10 @@ GET /ledger                   read  nothing
 GET /status                   read  nothing
 GET /doctor                   admin nothing
 GET /metrics                  read  nothing
+GET /me                       read  shared
+POST /login                   open  nothing
+POST /logout                  open  nothing
+POST /login/codes             read  nothing
 GET /ui                       open  shared
 GET /ui/*path                 open  shared
 POST /runs                    run   submits

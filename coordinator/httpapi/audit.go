@@ -19,6 +19,10 @@ var actions = map[string]string{
 
 	"POST /callbacks/:id/redeliver": "callback.redeliver",
 
+	"POST /login":       "login",
+	"POST /logout":      "logout",
+	"POST /login/codes": "login.code",
+
 	"POST /agents":         "agent.create",
 	"PATCH /agents/:name":  "agent.change",
 	"DELETE /agents/:name": "agent.delete",

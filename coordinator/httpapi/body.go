@@ -24,7 +24,8 @@ const workPatience = 30 * time.Second
 
 // intake reads bodies.
 type intake struct {
-	limit int64 // bytes of a body
+	limit int64  // bytes of a body
+	by    string // what sets the limit, as the refusal says it
 }
 
 // body reads a request's body, within limits of size, memory and time. Memory is taken for what came, never for what was announced.
@@ -32,7 +33,7 @@ func (in *intake) body(g *gin.Context) ([]byte, error) {
 	r := g.Request
 	tooLarge := func() error {
 		g.Writer.Header().Set("Connection", "close")
-		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed (AO_MAX_PAYLOAD)", in.limit).With("limit", in.limit)
+		return fault.Newf(fault.TooLarge, "The body is larger than the %d bytes that are allowed%s", in.limit, in.by).With("limit", in.limit)
 	}
 	if r.ContentLength > in.limit {
 		return nil, tooLarge()

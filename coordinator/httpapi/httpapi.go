@@ -39,6 +39,8 @@ type Config struct {
 	AnyHost    bool           // listening beyond loopback: any Host header is welcome, foreign pages are not
 	Public     string         // the host in the address that others are told: ours too
 	Tokens     *access.Tokens // who may do what; nil: whoever reaches the address may do everything
+	Logins     Logins         // who is logged in, and the deployment's name
+	Secure     bool           // browsers reach us over TLS, so cookies go over nothing else
 	NATSURL    string         // told to runners that register over HTTP
 	MaxPayload int64          // bytes of parameters with their agent, default 16 MiB: a body may have that and Slack
 	Audit      *audit.Log     // who changed what; nil: it is not recorded
@@ -50,6 +52,9 @@ type Config struct {
 
 	Metrics *metric.Registry // what GET /metrics tells; nil: nothing is counted
 }
+
+// loginBody is what the body of POST /login may have, which anybody may send.
+const loginBody = 4 << 10
 
 // Slack is what a body may have beyond its parameters, in bytes.
 const Slack = 1 << 20
@@ -80,7 +85,7 @@ func New(cfg Config) *API {
 	a := &API{seats: newSeats(cfg.Streams), ends: newEnds()}
 	audited := &recorder{to: cfg.Audit}
 	answers := &answers{audit: audited, log: cfg.Log}
-	guard := &guard{tokens: cfg.Tokens, runs: cfg.Runs, sessions: cfg.Sessions}
+	guard := &guard{tokens: cfg.Tokens, logins: cfg.Logins, secure: cfg.Secure, runs: cfg.Runs, sessions: cfg.Sessions}
 	a.door = &door{
 		anyHost: cfg.AnyHost, host: cfg.Host, public: cfg.Public, prefix: "req-" + rand.Text()[:8] + "-",
 		guard: guard, memory: cfg.Memory, trace: cfg.Trace, audit: audited, answers: answers, log: cfg.Log,
@@ -95,13 +100,14 @@ func New(cfg Config) *API {
 
 // handlers makes who answers, by noun.
 func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
-	in := &intake{limit: cfg.MaxPayload + Slack}
+	in := &intake{cfg.MaxPayload + Slack, " (AO_MAX_PAYLOAD)"}
 	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, seats: a.seats, ends: a.ends, beat: cfg.Beat, log: cfg.Log}
 	mcp := mcpapi.New(mcpapi.Config{
 		Runs: cfg.Runs, Sessions: cfg.Sessions, Agents: cfg.Agents, Schemas: cfg.Schemas, History: cfg.History,
 		Waiting: a.ends.waiting, Seat: a.seats.take, Beat: cfg.Beat, Audit: cfg.Audit, Log: cfg.Log,
 	})
 	return handlers{
+		login:     &loginAPI{guard, newTries(), &intake{limit: loginBody}},
 		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics},
 		runs:      &runsAPI{runs: cfg.Runs, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends},
 		callbacks: &callbacksAPI{cfg.Callbacks},

@@ -91,6 +91,11 @@ var bodies = map[string]body{
 	"GET /metrics":      {out: mediaType("text/plain")},
 	"GET /ledger":       {out: ledger.Report{}},
 
+	"GET /me":           {out: me{}},
+	"POST /login":       {in: credentials{}, out: me{}},
+	"POST /logout":      {},
+	"POST /login/codes": {out: loginCode{}},
+
 	"POST /runs":            {in: run.Request{}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.Late{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/validate":   {in: run.Request{}, out: runs.Validation{}},
 	"GET /runs":             {out: projection.Page{}},
@@ -156,6 +161,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[agent.Bad]():         "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():     "Ledger",
 	reflect.TypeFor[checkup.Report]():    "Checkup",
+	reflect.TypeFor[me]():                "Me",
 	reflect.TypeFor[webhook.Told]():      "WebhookBody",
 }
 

@@ -18,6 +18,7 @@ var words = map[string][]string{
 	"OutputOptions.validation_mode": {"lenient", "strict"},
 	"Output.schema_source":          {"request", "registry", "blueprint"},
 	"Runner.status":                 {"online", "stale", "draining"},
+	"Me.kind":                       {"none", "token", "cookie", "session"},
 }
 
 // sayings tell people what a member is: of a named schema ("Run.attempt"), or wherever it stands.
@@ -30,6 +31,10 @@ var sayings = map[string]string{
 	"parent_session_id":           "the session whose child this is",
 	"depth":                       "how many sessions are above its own; not there: none",
 	"parent_gone":                 "the parent session does not exist any more",
+	"Me.name":                     "of the token, or the session's id",
+	"Me.login":                    "tokens are asked for here",
+	"Me.expires_at":               "when the token ends; null: never",
+	"Me.may":                      "the routes that the caller may use, as GET / lists them",
 	"next_cursor":                 "cursor of the next page; none: this was the last",
 	"timeout_seconds":             "limit of an execution, in seconds",
 	"max_attempts":                "how often it may be begun",

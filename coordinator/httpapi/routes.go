@@ -4,6 +4,7 @@ import "net/http"
 
 // handlers are who answers, by noun.
 type handlers struct {
+	login     *loginAPI
 	service   *serviceAPI
 	runs      *runsAPI
 	callbacks *callbacksAPI
@@ -29,6 +30,11 @@ func (h handlers) routes() []route {
 		{get, "/doctor", nil, "what of the deployment is not as it should be, and what to do, as this coordinator sees it", ok, h.insight.doctor, false},
 		{get, "/metrics", nil, "what monitoring wants to know (Prometheus's text format)", ok, h.service.metrics, false},
 		{get, "/ledger", nil, "whether every promise was kept, read from the stream itself; ok, else what is wrong", ok, h.insight.ledger, false},
+
+		{get, "/me", nil, "who asks, and which routes they may use", ok, h.login.show, false},
+		{post, "/login", nil, "a browser shows a token or a code, and gets a cookie that stands for the token", ok, h.login.login, false},
+		{post, "/logout", nil, "end a browser's login, for every coordinator", none, h.login.logout, false},
+		{post, "/login/codes", nil, "a code that logs a browser in once, within a minute, as the caller", ok, h.login.code, false},
 
 		{post, "/runs", nil, "start a session or resume one; mode sync waits for the result", created, h.runs.create, false},
 		{post, "/runs/validate", nil, "the checks of POST /runs; nothing is stored", ok, h.runs.validate, false},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -187,6 +188,7 @@ func (c *Config) decide(l link, f *front) *parts.Coordinator {
 func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History = co, co, co, co.Agents, co.Schemas, co, co.History
+	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
 	h.Insight = struct {
 		*explain.Explainer
 		*status.Overview

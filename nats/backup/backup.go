@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"ao/nats/subject"
@@ -23,8 +24,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// version is the layout of the file.
-const version = 1
+// version is the layout of the file. In the first one the file did not say which streams it has: it had those of required.
+const version = 2
 
 // The names inside the file.
 const (
@@ -42,7 +43,11 @@ const (
 var order = []string{
 	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
 	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.Lanes), kv(subject.Secrets),
+	kv(subject.Logins),
 }
+
+// required are those that every orchestrator has. The others were added since; an older coordinator has not made them.
+var required = order[:11]
 
 func kv(bucket string) string { return "KV_" + bucket }
 
@@ -75,6 +80,7 @@ type Stream struct {
 type about struct {
 	Version int       `json:"version"`
 	Made    time.Time `json:"made_at"`
+	Streams []string  `json:"streams,omitempty"`
 }
 
 // meta is a stream's first member.
@@ -105,14 +111,15 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, told func(Stream)) e
 		return err
 	}
 	f := &file{tar: tar.NewWriter(w), now: time.Now()}
-	if err := f.document(aboutFile, about{version, f.now.UTC()}); err != nil {
+	names, err := here(ctx, js)
+	if err != nil {
 		return err
 	}
-	for _, name := range order {
+	if err := f.document(aboutFile, about{version, f.now.UTC(), names}); err != nil {
+		return err
+	}
+	for _, name := range names {
 		info, err := js.Stream(ctx, name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("there is no stream %s here: is this the NATS of an orchestrator, and the right account? see AO_NATS_URL and AO_NATS_CREDS", name)
-		}
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", name, err)
 		}
@@ -122,10 +129,25 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, told func(Stream)) e
 		}
 		told(s)
 	}
-	if err := f.document(completeFile, whole{order}); err != nil {
+	if err := f.document(completeFile, whole{names}); err != nil {
 		return err
 	}
 	return f.tar.Close()
+}
+
+// here names the streams that there are, in the order of a backup.
+func here(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
+	for _, name := range order {
+		switch _, err := js.Stream(ctx, name); {
+		case err == nil:
+			names = append(names, name)
+		case errors.Is(err, jetstream.ErrStreamNotFound) && slices.Contains(required, name):
+			return nil, fmt.Errorf("there is no stream %s here: is this the NATS of an orchestrator, and the right account? see AO_NATS_URL and AO_NATS_CREDS", name)
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			return nil, fmt.Errorf("stream %s: %w", name, err)
+		}
+	}
+	return names, nil
 }
 
 // file is a backup that is being written.

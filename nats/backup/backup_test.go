@@ -137,11 +137,11 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 	fill(t, old)
 	file := write(t, old)
 	made, streams, err := backup.Check(bytes.NewReader(file))
-	if err != nil || made.IsZero() || len(streams) != 11 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
+	if err != nil || made.IsZero() || len(streams) != 12 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
 		t.Fatalf("made %s, streams %v, %v", made, streams, err)
 	}
 	told := 0
-	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 11 {
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 12 {
 		t.Fatalf("%d streams, %v", told, err)
 	}
 	if a, b := all(t, old), all(t, anew); a != b {
@@ -284,6 +284,27 @@ func TestWhatTheInboxHeldIsNotLost(t *testing.T) {
 	}
 }
 
+// TestABackupOfAnOlderProgram has the streams that there were then, whether its file names them or not.
+func TestABackupOfAnOlderProgram(t *testing.T) {
+	s := natstest.Server(t)
+	if err := natstest.Open(t, s).Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nc := natstest.Conn(t, s)
+	fill(t, nc)
+	if err := stream(t, nc).DeleteStream(t.Context(), "KV_"+subject.Logins); err != nil {
+		t.Fatal(err)
+	}
+	file := write(t, nc)
+	for name, file := range map[string][]byte{"named": file, "unnamed": replace(t, file, "backup.json", []byte(`{"version":1,"made_at":"2026-01-01T00:00:00Z"}`))} {
+		anew := natstest.Conn(t, natstest.Server(t))
+		told := 0
+		if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 11 || all(t, nc) != all(t, anew) {
+			t.Errorf("%s: %d streams, %v", name, told, err)
+		}
+	}
+}
+
 // What is broken is known, and leaves nothing behind.
 func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 	s := natstest.Server(t)
@@ -307,7 +328,8 @@ func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 		{"half of it", file[:len(file)/2], "the backup is not whole"},
 		{"without its end", file[:bytes.LastIndex(file, []byte("complete.json"))], "the backup is not whole: it ends before complete.json"},
 		{"a bit is another one", flipped, "SHA-256"},
-		{"of a later version", replace(t, file, "backup.json", []byte(`{"version":2}`)), "version 2"},
+		{"of a later version", replace(t, file, "backup.json", []byte(`{"version":3}`)), "version 3"},
+		{"with streams of a later program", replace(t, file, "backup.json", []byte(`{"version":2,"streams":["INBOX","NEW"]}`)), "has the streams [INBOX NEW]"},
 		{"a stream in the place of another", replace(t, file, "RUNS/stream.json", []byte(`{"name":"INBOX","state":{},"config":{}}`)), "INBOX is in the place of RUNS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -102,10 +102,11 @@ func read(from io.Reader, each func(*reader) error) (made time.Time, err error) 
 	if err := document(t, aboutFile, &a); err != nil {
 		return made, fmt.Errorf("this is no backup of 'ao backup': %w", err)
 	}
-	if a.Version != version {
-		return made, fmt.Errorf("the backup is of version %d, this program knows %d; use the program that it was made with, or a newer one", a.Version, version)
+	names, err := a.names()
+	if err != nil {
+		return made, err
 	}
-	for _, name := range order {
+	for _, name := range names {
 		s := &reader{tar: t, hash: sha256.New()}
 		if err := document(t, name+"/"+streamFile, &s.meta); err != nil {
 			return made, broken(err)
@@ -124,10 +125,27 @@ func read(from io.Reader, each func(*reader) error) (made time.Time, err error) 
 	if err := document(t, completeFile, &w); err != nil {
 		return made, broken(err)
 	}
-	if !slices.Equal(w.Streams, order) {
+	if !slices.Equal(w.Streams, names) {
 		return made, broken(fmt.Errorf("it names the streams %v", w.Streams))
 	}
 	return a.Made, nil
+}
+
+// names are the streams of a backup.
+func (a about) names() ([]string, error) {
+	switch a.Version {
+	case 1:
+		return required, nil
+	case version:
+	default:
+		return nil, fmt.Errorf("the backup is of version %d, this program knows %d; use the program that it was made with, or a newer one", a.Version, version)
+	}
+	known := slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !slices.Contains(a.Streams, name) })
+	missing := slices.ContainsFunc(required, func(name string) bool { return !slices.Contains(known, name) })
+	if missing || !slices.Equal(known, a.Streams) {
+		return nil, fmt.Errorf("the backup has the streams %v, this program knows %v; use the program that it was made with, or a newer one", a.Streams, order)
+	}
+	return known, nil
 }
 
 func broken(err error) error { return fmt.Errorf("the backup is not whole: %w", err) }

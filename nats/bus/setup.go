@@ -25,6 +25,9 @@ const (
 
 var layout = strconv.Itoa(layoutMajor) + "." + strconv.Itoa(layoutMinor)
 
+// loginMaxAge is how long it is kept that a login is over: longer than any login lasts that is not used.
+const loginMaxAge = 13 * time.Hour
+
 // least is the least room a stream is made with when the server has none for what was asked.
 const least = 16 << 20
 
@@ -69,7 +72,7 @@ func (b *setup) all(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.Lanes, subject.Idempotency, subject.Secrets} {
+	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.Lanes, subject.Idempotency, subject.Secrets, subject.Logins} {
 		if err := b.try(ctx, "bucket "+name, func(ctx context.Context) error { return b.bucket(ctx, name) }); err != nil {
 			return err
 		}
@@ -278,8 +281,11 @@ func readLayout(text string) (major, minor int, err error) {
 
 func (b *setup) bucket(ctx context.Context, name string) error {
 	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
-	if name == subject.Idempotency {
+	switch name {
+	case subject.Idempotency:
 		cfg.TTL = b.cfg.KeyMaxAge
+	case subject.Logins:
+		cfg.TTL = loginMaxAge
 	}
 	fits, err := b.fits(ctx, "KV_"+name, cfg.Replicas, cfg.TTL)
 	var kv jetstream.KeyValue

@@ -26,6 +26,7 @@ const (
 	Lanes       = "lanes"
 	Idempotency = "idempotency"
 	Secrets     = "secrets"
+	Logins      = "logins"   // the ids of logins that are over
 	Payloads    = "payloads" // object store: bodies too large for a message
 )
 

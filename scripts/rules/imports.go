@@ -41,7 +41,7 @@ var rooms = []struct {
 	{"ao/nats/bus", []string{"ao/shared/...", "ao/nats/stream", "ao/nats/subject"}},
 	{"ao/nats/backup", []string{"ao/shared/fault", "ao/nats/bus", "ao/nats/subject"}},
 
-	{"ao/coordinator/serve/parts", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/projection", "ao/coordinator/ledger", "ao/coordinator/record", "ao/coordinator/fleetapi", "ao/coordinator/insight/..."}},
+	{"ao/coordinator/serve/parts", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/runners", "ao/coordinator/runs", "ao/coordinator/schemas", "ao/coordinator/sessions", "ao/coordinator/share", "ao/coordinator/audit", "ao/coordinator/checkup", "ao/coordinator/control/...", "ao/coordinator/projection", "ao/coordinator/ledger", "ao/coordinator/logins", "ao/coordinator/record", "ao/coordinator/fleetapi", "ao/coordinator/insight/..."}},
 	{"ao/coordinator/coordinatortest", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
 	{"ao/coordinator/budget", []string{"ao/shared/fault"}},
 	{"ao/coordinator/agents", []string{"ao/shared/...", "ao/nats/bus"}},
@@ -55,6 +55,7 @@ var rooms = []struct {
 	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/access", []string{"ao/shared/..."}},
 	{"ao/coordinator/dashboard", nil},
+	{"ao/coordinator/logins", []string{"ao/shared/...", "ao/nats/bus"}},
 	{"ao/coordinator/checkup", []string{"ao/shared/fault"}},
 	{"ao/coordinator/audit", []string{"ao/shared/...", "ao/coordinator/access"}},
 	{"ao/coordinator/mcpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas", "ao/coordinator/insight/explain", "ao/coordinator/runs", "ao/coordinator/sessions"}},
@@ -146,8 +147,8 @@ var doors = []struct {
 		"it is measured beside ours, from a module of its own; the product depends on none of its peers"},
 	{"github.com/jackc/...", []string{"ao/scripts/bench/peers"}, nil,
 		"there is no database beside NATS; only a peer that is measured has one"},
-	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
-		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker"},
+	{"os/exec", []string{"ao/worker/process", "ao/shared/executor/conformance", "ao/coordinator/cmd/ao/browser", "ao/nats/natstest", "ao/scripts/..."}, []string{"ao/..."},
+		"one place starts programs: process group, environment, pipes, limits, and the end of all of it; conformance judges executors from outside, as somebody who shares no code with the worker; a person's browser is nobody's run"},
 }
 
 // requires says which go.mod alone may name a module, directly or indirectly: what one program needs is no part of the others.

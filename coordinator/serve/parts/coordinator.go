@@ -28,6 +28,7 @@ import (
 	"ao/coordinator/insight/metrics"
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
+	"ao/coordinator/logins"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -125,6 +126,7 @@ type Coordinator struct {
 	Expiry     *expiry.Controller
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
+	Logins     *logins.Logins
 	bus        *bus.Bus
 	log        *slog.Logger
 	keys       *record.Keys

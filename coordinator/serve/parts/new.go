@@ -6,6 +6,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/versions"
+	"ao/coordinator/logins"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/nats/subject"
@@ -23,6 +24,7 @@ func New(cfg Config) *Coordinator {
 		Checked: c.keys.Marked,
 	})
 	wireHistory(c, history)
+	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Known: c.started.Load}
 	wireRegistry(c)
 	c.defining()
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, Patience: cfg.Patience.Remove, Survey: cfg.Bus.Survey, Log: cfg.Log})

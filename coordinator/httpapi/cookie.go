@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"time"
+
+	"ao/coordinator/access"
+	"ao/shared/fault"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Logins is what all coordinators of a deployment agree on about who is logged in.
+type Logins interface {
+	Deployment() (string, error)
+	Sign(text string) string
+	End(ctx context.Context, id string) (first bool, err error)
+	Over(ctx context.Context, id string) (bool, error)
+}
+
+// cookiePrefix begins the name of the cookie, which ends with the deployment's: cookies know no ports, and two deployments on one
+// host are not to log each other out.
+const cookiePrefix = "ao_"
+
+// mostCookies is how many cookies of our name are looked at. Other servers on the host may set some, too.
+const mostCookies = 4
+
+// pageHeader is what the dashboard sends with every request. A page of another origin cannot: browsers ask first.
+const pageHeader = "X-Requested-With"
+
+// loggedIn tells who a browser's cookie stands for; the zero Caller: it has none. Whoever has one is refused where the browser does
+// not say that a page of ours asks.
+func (a *guard) loggedIn(r *http.Request) (who access.Caller, err error) {
+	if r.Header.Get("Cookie") == "" {
+		return who, nil
+	}
+	deployment, err := a.logins.Deployment()
+	if err != nil {
+		return who, err
+	}
+	all := r.CookiesNamed(cookiePrefix + deployment)
+	if len(all) == 0 {
+		return who, nil
+	}
+	if !ownPage(r) {
+		return who, fault.New(fault.Forbidden, "foreign_origin", "A login is good for the dashboard's own requests (Sec-Fetch-Site: same-origin, or our Origin); programs send 'Authorization: Bearer TOKEN'")
+	}
+	for _, c := range all[:min(len(all), mostCookies)] {
+		if who, err = a.tokens.CheckPass(access.Cookie, c.Value, a.logins.Sign); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return access.Caller{}, err
+	}
+	over, err := a.logins.Over(r.Context(), who.Login.ID)
+	switch {
+	case err != nil:
+		return access.Caller{}, err
+	case over:
+		return access.Caller{}, fault.New(fault.Unauthorized, "", "This login has ended; log in again")
+	}
+	return who, nil
+}
+
+// ownPage says that the browser asks for a page of ours. Foreign origins were refused before, so an Origin is our own. Over plain
+// HTTP beyond loopback browsers say nothing with a read; then the dashboard's own header says it.
+func ownPage(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin":
+		return true
+	case "":
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+		return r.Header.Get("Origin") != "" || reads && r.Header.Get(pageHeader) != ""
+	}
+	return false
+}
+
+// begin logs a caller in: the answer has the cookie.
+func (a *guard) begin(g *gin.Context, who access.Caller) (access.Caller, error) {
+	value := a.tokens.Issue(access.Cookie, who, a.logins.Sign)
+	who, err := a.tokens.CheckPass(access.Cookie, value, a.logins.Sign) // or the token was revoked at this moment
+	if err == nil {
+		err = a.setCookie(g, value, access.Cookie.Last)
+	}
+	return who, err
+}
+
+// renew has a login last as long again, now and then.
+func (a *guard) renew(g *gin.Context, who access.Caller) error {
+	if (who.Login == access.Pass{}) || !a.tokens.Stale(access.Cookie, who.Login) {
+		return nil
+	}
+	return a.setCookie(g, a.tokens.Renew(access.Cookie, who.Login, a.logins.Sign), access.Cookie.Last)
+}
+
+// setCookie gives the browser the cookie, or takes it away.
+func (a *guard) setCookie(g *gin.Context, value string, last time.Duration) error {
+	deployment, err := a.logins.Deployment()
+	if err != nil {
+		return err
+	}
+	http.SetCookie(g.Writer, &http.Cookie{
+		Name: cookiePrefix + deployment, Value: value, Path: "/", MaxAge: cmp.Or(int(last/time.Second), -1),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: a.secure || g.Request.TLS != nil,
+	})
+	return nil
+}

@@ -1,0 +1,179 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"ao/coordinator/access"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/version"
+	"ao/shared/wire"
+
+	"github.com/gin-gonic/gin"
+)
+
+// loginAPI tells callers who they are, and lets browsers in and out.
+type loginAPI struct {
+	guard *guard
+	tries *tries
+	in    *intake
+}
+
+// me is who asks, and what they may do.
+type me struct {
+	Name       string     `json:"name"` // of the token; a session's id; empty: nobody was asked for one
+	Kind       string     `json:"kind"`
+	Scope      string     `json:"scope"`      // of the token; a session has none
+	Expires    *time.Time `json:"expires_at"` // when the token ends; null: never
+	Login      bool       `json:"login"`      // tokens are asked for here
+	Version    string     `json:"version"`
+	Deployment string     `json:"deployment"`
+	Time       time.Time  `json:"time"`
+	May        []string   `json:"may"` // the routes that this caller may use
+}
+
+// credentials is what a browser shows to be let in: one of them.
+type credentials struct {
+	Token string `json:"token,omitempty"`
+	Code  string `json:"code,omitempty"`
+}
+
+// loginCode is a code that lets a browser in once.
+type loginCode struct {
+	Code    string `json:"code"`
+	Seconds int    `json:"expires_in"`
+}
+
+// show answers GET /me.
+func (a *loginAPI) show(g *gin.Context, _ query) (any, error) { return a.tell(caller(g)) }
+
+func (a *loginAPI) tell(who access.Caller) (me, error) {
+	deployment, err := a.guard.logins.Deployment()
+	if err != nil {
+		return me{}, err
+	}
+	m := me{
+		Name: who.Name, Kind: "none", Login: a.guard.tokens != nil, Version: version.Of(), Deployment: deployment,
+		Time: time.Now().UTC().Truncate(time.Second), May: []string{},
+	}
+	switch {
+	case who.Session != "":
+		m.Name, m.Kind = who.Session, "session"
+	case who.Login != access.Pass{}:
+		m.Kind = "cookie"
+	case who.Name != "":
+		m.Kind = "token"
+	}
+	if who.Session == "" {
+		m.Scope = who.Scope.String()
+	}
+	if !who.Expires.IsZero() {
+		m.Expires = &who.Expires
+	}
+	for route, rule := range access.Rules {
+		if who.May(rule) {
+			m.May = append(m.May, route)
+		}
+	}
+	slices.Sort(m.May)
+	return m, nil
+}
+
+// login lets a browser in that shows a token, or a code, once. The answer's cookie stands for the token.
+func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
+	if a.guard.tokens == nil {
+		return nil, fault.New(fault.Conflict, "", "This coordinator asks for no tokens, so nobody has to log in")
+	}
+	given, err := a.read(g)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.guard.logins.Deployment(); err != nil {
+		return nil, err
+	}
+	right, err := a.tries.take(g.Request.RemoteAddr)
+	if err != nil {
+		return nil, err
+	}
+	who, err := a.check(g.Request.Context(), given)
+	if fault.KindOf(err) != fault.Unauthorized || err == nil {
+		right()
+	}
+	if err != nil {
+		return nil, err
+	}
+	of(g).who = who
+	if who, err = a.guard.begin(g, who); err != nil {
+		return nil, err
+	}
+	return a.tell(who)
+}
+
+// read reads what a browser shows. Its errors never repeat any of it.
+func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
+	raw, err := a.in.body(g)
+	if err == nil && (!json.Valid(raw) || wire.Decode(raw, &given) != nil || (given.Token == "") == (given.Code == "")) {
+		err = fault.New(fault.Invalid, "", `The body must be {"token":"…"} or {"code":"…"}`)
+	}
+	return given, err
+}
+
+// check tells who shows a token or a code; a code is used up by that.
+func (a *loginAPI) check(ctx context.Context, given credentials) (access.Caller, error) {
+	switch {
+	case strings.HasPrefix(given.Token, fleet.TokenPrefix):
+		return access.Caller{}, fault.New(fault.Unauthorized, "", "A session token cannot log in; use an API token (ao tokens create)")
+	case given.Token != "":
+		return a.guard.tokens.Check(given.Token)
+	}
+	who, err := a.guard.tokens.CheckPass(access.Code, given.Code, a.guard.logins.Sign)
+	if err != nil {
+		return access.Caller{}, fault.New(fault.Unauthorized, "", "This code is not valid, or older than a minute; run 'ao dashboard' again")
+	}
+	first, err := a.guard.logins.End(ctx, who.Login.ID)
+	if err == nil && !first {
+		err = fault.New(fault.Unauthorized, "", "This code was used already; run 'ao dashboard' again")
+	}
+	who.Login = access.Pass{}
+	return who, err
+}
+
+// logout ends the login of a browser for every coordinator, and takes its cookie. Who is not logged in is out already.
+func (a *loginAPI) logout(g *gin.Context, _ query) (any, error) {
+	if err := a.in.noBody(g); err != nil {
+		return nil, err
+	}
+	if a.guard.tokens == nil {
+		return nil, nil
+	}
+	who, err := a.guard.loggedIn(g.Request)
+	switch {
+	case err == nil && who.Login != access.Pass{}:
+		of(g).who = who
+		if _, err := a.guard.logins.End(context.WithoutCancel(g.Request.Context()), who.Login.ID); err != nil {
+			return nil, err
+		}
+	case err != nil && fault.KindOf(err) != fault.Unauthorized:
+		return nil, err
+	}
+	return nil, a.guard.setCookie(g, "", -1)
+}
+
+// code makes a code that lets a browser in with the caller's token, once.
+func (a *loginAPI) code(g *gin.Context, _ query) (any, error) {
+	if err := a.in.noBody(g); err != nil {
+		return nil, err
+	}
+	if a.guard.tokens == nil {
+		return nil, fault.New(fault.Conflict, "", "This coordinator asks for no tokens, so nobody has to log in")
+	}
+	if _, err := a.guard.logins.Deployment(); err != nil {
+		return nil, err
+	}
+	code := a.guard.tokens.Issue(access.Code, caller(g), a.guard.logins.Sign)
+	return loginCode{code, int(access.Code.Last / time.Second)}, nil
+}
