@@ -215,5 +215,9 @@ Agent Orchestrator is up: %[1]s   (NATS: %[2]s)   Ctrl-C ends it. Try, in anothe
 	default:
 		fmt.Printf("  nats %srequest ao.api.runs.create '{%s}'\n", at, try.body)
 	}
-	fmt.Println()
+	in := ""
+	if c.APITokens != "" {
+		in = fmt.Sprintf("   (%s dashboard logs a browser in)", ao)
+	}
+	fmt.Printf("\nDashboard: %s/%s\n", url, in)
 }

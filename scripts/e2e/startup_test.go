@@ -209,7 +209,7 @@ func TestAllInOne(t *testing.T) {
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
 	ao := filepath.Join(bin, "ao") // beside the program, and not below the folder it was started in
-	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "  "+ao+" --url "+s.url+" run text-stats", "curl -s "+s.url)
+	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "  "+ao+" --url "+s.url+" run text-stats", "curl -s "+s.url, "\nDashboard: "+s.url+"/\n")
 	out, told, code := s.ao("run", "text-stats", "-p", "file=file.txt")
 	if code != 0 {
 		t.Fatalf("text-stats: %d %s %s", code, out, told)
@@ -321,7 +321,7 @@ func TestAllInOneForSome(t *testing.T) {
 	s.env = append(s.env, withNATS(s))
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "as 'ao init' printed it for the publisher")
-	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "export AO_TOKEN=…", "export AO_CA=…", `curl -s -H "Authorization: Bearer $AO_TOKEN" --cacert "$AO_CA" `+s.url)
+	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "export AO_TOKEN=…", "export AO_CA=…", `curl -s -H "Authorization: Bearer $AO_TOKEN" --cacert "$AO_CA" `+s.url, "\nDashboard: "+s.url+"/   ("+filepath.Join(bin, "ao")+" --url "+s.url+" dashboard logs a browser in)\n")
 	_, line, _ := strings.Cut(p.log.String(), filepath.Join(bin, "ao")+" ")
 	line, _, _ = strings.Cut(line, "\n")
 	token, err := os.ReadFile(in("client/run.token"))

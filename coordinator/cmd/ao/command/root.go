@@ -68,6 +68,7 @@ const about = `Agent Orchestrator at the command line: start runs of agents, fol
   ao events -f SESSION                        watch a session
   ao explain RUN                              why it waits, or why it ended so
   ao top                                      watch everything
+  ao dashboard                                the same in a browser, and more
 
 Exit codes: 0 done (a run: completed), 1 it failed or was refused, 2 the words were not understood,
 3 the run was stopped, 4 the time to wait was over and the run goes on, 5 no coordinator was reached, 130 interrupted.`
@@ -91,7 +92,7 @@ func (a *app) root() *cobra.Command {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{topCommand(a), sessionsCommand(a), agentsCommand(a), schemasCommand(a), runnersCommand(a), callbacksCommand(a), tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a), doctorCommand(a), healthCommand(a)} {
+	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a), schemasCommand(a), runnersCommand(a), callbacksCommand(a), tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a), doctorCommand(a), healthCommand(a)} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}

@@ -85,7 +85,7 @@ async function once(method, path, { body, headers, signal, raw }) {
 }
 
 function requestHeaders(method, body, more) {
-  const h = { Accept: "application/json", ...more };
+  const h = { Accept: "application/json", "X-Requested-With": "ao", ...more }; // no page of another origin can send that
   if (body !== undefined) h["Content-Type"] = "application/json";
   if (method === "GET" && seen) h["Ao-Position"] = seen;
   return h;

@@ -137,7 +137,7 @@ class Stream {
     signal.addEventListener("abort", abort, { once: true });
     let watchdog = setTimeout(abort, silence);
     try {
-      const headers = { Accept: "text/event-stream" };
+      const headers = { Accept: "text/event-stream", "X-Requested-With": "ao" };
       if (this.last) headers["Last-Event-ID"] = this.last;
       const res = await fetch(this.path, { headers, signal: inner.signal, cache: "no-store", credentials: "same-origin" });
       if (!res.ok) throw await refused(res);

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"ao/coordinator/cmd/ao/browser"
+	"ao/coordinator/cmd/ao/client"
+	"ao/shared/wire"
+
+	"github.com/spf13/cobra"
+)
+
+const aboutDashboard = `Open the coordinator's dashboard in a browser, and print its address.
+
+Where the coordinator asks for tokens, the browser is logged in as the token that ao has (AO_TOKEN), by a code that is good once and for a
+minute. With --print the address is printed with that code, and nothing is opened: for a browser on another machine.`
+
+func dashboardCommand(a *app) *cobra.Command {
+	var only bool
+	c := &cobra.Command{Use: "dashboard", Short: "Open the dashboard in a browser", Args: cobra.NoArgs, Long: aboutDashboard}
+	c.Flags().BoolVar(&only, "print", false, "print the address, and open nothing")
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		plain, login, err := a.dashboard(ctx)
+		if err != nil {
+			return err
+		}
+		if !only {
+			err := browser.Open(login)
+			if err == nil {
+				return a.address(plain)
+			}
+			a.note("no browser was opened: %s; open the address yourself", inWords(err))
+		}
+		return a.address(login)
+	})
+	return c
+}
+
+// address prints where the dashboard is.
+func (a *app) address(at string) error {
+	if !a.json {
+		return a.print(at + "\n")
+	}
+	doc, err := wire.Encode(map[string]string{"url": at})
+	if err != nil {
+		return err
+	}
+	return a.doc(doc)
+}
+
+// dashboard is the address of the dashboard, and the one that logs a browser in. The code is behind a #: no server and no log sees it.
+func (a *app) dashboard(ctx context.Context) (plain, login string, err error) {
+	plain = a.client.URL() + "/ui/"
+	doc, err := a.client.Get(ctx, nil, "me")
+	if err != nil {
+		return "", "", err
+	}
+	var me struct {
+		Login bool `json:"login"`
+	}
+	if err := json.Unmarshal(doc, &me); err != nil || !me.Login {
+		return plain, plain, err
+	}
+	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"login", "codes"}})
+	if err != nil {
+		return "", "", err
+	}
+	var made struct {
+		Code string `json:"code"`
+	}
+	err = json.Unmarshal(answer.Doc, &made)
+	return plain, plain + "login#code=" + url.QueryEscape(made.Code), err
+}
