@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -139,7 +140,7 @@ func oddKey(key string) string {
 func text(raw json.RawMessage) (s string, given bool, err error) {
 	switch raw[0] {
 	case '"':
-		err = json.Unmarshal(raw, &s)
+		s, err = word(raw)
 		return s, true, err
 	case 'f', 'n':
 		return "", false, nil
@@ -153,6 +154,15 @@ func text(raw json.RawMessage) (s string, given bool, err error) {
 	return string(raw), true, nil
 }
 
+// word is the text of a JSON string. Most need no decoding, and this stands on the way of every run.
+func word(raw json.RawMessage) (s string, err error) {
+	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
+		return string(inside), nil
+	}
+	err = json.Unmarshal(raw, &s)
+	return s, err
+}
+
 // list joins an array's items by commas.
 func list(raw json.RawMessage) (string, error) {
 	var items []json.RawMessage
@@ -163,7 +173,7 @@ func list(raw json.RawMessage) (string, error) {
 	for i, item := range items {
 		var err error
 		if item[0] == '"' {
-			err = json.Unmarshal(item, &words[i])
+			words[i], err = word(item)
 		} else {
 			words[i], err = compact(item)
 		}

@@ -25,13 +25,17 @@ func (p Profile) AllowedModels() agent.Models {
 
 // Permit tells whether the profile allows the model that a blueprint names; the fault is the run's error.
 func (p Profile) Permit(blueprint json.RawMessage) *fault.Fault {
+	all := p.AllowedModels()
+	if all == nil {
+		return nil
+	}
 	var b struct {
 		Model string `json:"model"`
 	}
 	if len(blueprint) > 0 && json.Unmarshal(blueprint, &b) != nil {
 		return nil // the executor says what is wrong with it
 	}
-	if all := p.AllowedModels(); !all.Allow(b.Model) {
+	if !all.Allow(b.Model) {
 		return all.Refused(b.Model, "the executor profile "+p.Name).With("executor_profile", p.Name)
 	}
 	return nil
