@@ -17,6 +17,10 @@ const (
 // its next trial, in which a crowd waits for it.
 const byFar = 3
 
+// clearly is what is left of the rate of the way that is not the usual one when the two are compared: it has to win by a tenth.
+// Of two ways that are worth the same, noise would take either.
+const clearly = 0.9
+
 // way is what one way of appending was last worth.
 type way struct {
 	rate float64   // answers a second; 0: never tried
@@ -84,7 +88,7 @@ func (p *pace) judge(rate float64, now time.Time) {
 	}
 	this.rate, this.at = rate, now
 	switch {
-	case other.rate > this.rate:
+	case p.trying && other.rate > clearly*this.rate, !p.trying && clearly*other.rate > this.rate:
 		p.batches = !p.batches
 		if p.vain++; !p.trying { // the way that was the better one has become dear
 			p.vain = 0

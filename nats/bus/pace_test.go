@@ -56,6 +56,16 @@ func TestATrialIsJudgedByItself(t *testing.T) {
 	}
 }
 
+// Without a sync for each write both ways may be worth nearly the same: the plain one stays.
+func TestAWayThatIsHardlyBetterIsNotTaken(t *testing.T) {
+	t.Parallel()
+	var p pace
+	now := time.Unix(1e9, 0)
+	if tried, batches := p.crowd(&now, 5*time.Minute, 10000, 10500); batches || tried > 8 {
+		t.Errorf("batches that are a twentieth better were begun %d times, and are taken in the end: %v", tried, batches)
+	}
+}
+
 // Where a disk syncs each write, a trial of single writes makes a crowd wait: one is enough for the first minute.
 func TestAWayThatLosesByFarIsTriedSeldom(t *testing.T) {
 	t.Parallel()
