@@ -46,6 +46,7 @@ var Rules = map[string]Rule{
 	"GET /runs/:id/explain": {Read, Reads},
 	"GET /runs/:id/result":  {Read, Reads},
 	"GET /runs/:id/wait":    {Read, Reads},
+	"POST /runs/:id/retry":  {Run, Reads}, // and the request is looked at as one that it submits
 	"POST /runs/:id/stop":   {Run, Acts},
 
 	"GET /sessions":            {Read, Lists},

@@ -33,6 +33,7 @@ GET /runs/:id                 read  reads
 GET /runs/:id/explain         read  reads
 GET /runs/:id/result          read  reads
 GET /runs/:id/wait            read  reads
+POST /runs/:id/retry          run   reads
 POST /runs/:id/stop           run   acts
 GET /sessions                 read  lists
 GET /sessions/:id             read  reads

@@ -29,6 +29,11 @@ type Runs interface {
 	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
 }
 
+// Again starts runs like ones that there are.
+type Again interface {
+	Retry(ctx context.Context, q runs.Retry) (runs.Accepted, error)
+}
+
 // Callbacks tells which runs call back, and has an HTTP callback tried again.
 type Callbacks interface {
 	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)

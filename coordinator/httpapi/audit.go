@@ -11,8 +11,9 @@ import (
 
 // actions names what the routes do that change something. POST /mcp is missing: its tools are recorded each for itself.
 var actions = map[string]string{
-	"POST /runs":          audit.RunCreate,
-	"POST /runs/:id/stop": audit.RunStop,
+	"POST /runs":           audit.RunCreate,
+	"POST /runs/:id/retry": "run.retry",
+	"POST /runs/:id/stop":  audit.RunStop,
 
 	"POST /sessions/:id/stop": audit.SessionStop,
 	"DELETE /sessions/:id":    "session.delete",

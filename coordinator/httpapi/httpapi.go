@@ -24,6 +24,7 @@ import (
 // Config is whom the API asks, all of them required, and how it behaves: zero listens to loopback names only.
 type Config struct {
 	Runs       Runs
+	Again      Again
 	Callbacks  Callbacks
 	Sessions   Sessions
 	Agents     Agents
@@ -109,7 +110,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	return handlers{
 		login:     &loginAPI{guard, newTries(), &intake{limit: loginBody}},
 		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics},
-		runs:      &runsAPI{runs: cfg.Runs, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends},
+		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends},
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},
 		streams:   streams,

@@ -32,6 +32,9 @@ var headers = map[string][]obj{
 		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
 		{"name": "traceparent", "in": "header", "schema": obj{"type": "string"}, "description": "W3C trace context, handed on to the executor."},
 	},
+	"POST /runs/:id/retry": {
+		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
+	},
 	"GET /sse/sessions": {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},
 }
 

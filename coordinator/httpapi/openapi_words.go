@@ -29,6 +29,7 @@ var sayings = map[string]string{
 	"parameters":                  "what the agent's parameters_schema describes, as sent",
 	"demands":                     "what a runner must be or have to take the run",
 	"parent_session_id":           "the session whose child this is",
+	"retry_of":                    "the run that it repeats; not there: none",
 	"depth":                       "how many sessions are above its own; not there: none",
 	"parent_gone":                 "the parent session does not exist any more",
 	"Me.name":                     "of the token, or the session's id",

@@ -43,6 +43,7 @@ func (h handlers) routes() []route {
 		{get, "/runs/:id/explain", nil, "why it waits, or why it ended so, as a story with times", ok, h.insight.explain, false},
 		{get, "/runs/:id/result", nil, "the result of a run that has ended", ok, h.runs.result, false},
 		{get, "/runs/:id/wait", []string{"timeout_seconds"}, "the run and its result once it has ended (200), else the run (202)", ok, h.runs.wait, false},
+		{post, "/runs/:id/retry", nil, "start a run like this one, with changes of its request", created, h.runs.again, false},
 		{post, "/runs/:id/stop", nil, "stop a run, with tree all below it, too", ok, h.runs.stop, false},
 
 		{get, "/sessions", filters, "sessions, newest first", ok, h.sessions.list, false},

@@ -20,6 +20,7 @@ import (
 // runsAPI answers for runs.
 type runsAPI struct {
 	runs     Runs
+	more     Again
 	sessions Sessions
 	streams  *streamsAPI // for readers of a sync run's events
 	in       *intake
@@ -44,6 +45,13 @@ func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.taken(g, func(ctx context.Context) (runs.Accepted, error) {
+		return a.runs.Submit(ctx, body, caller(g).Keys(), key)
+	})
+}
+
+// taken answers a request whose run is stored, as its mode says: at once, or when the run has ended.
+func (a *runsAPI) taken(g *gin.Context, submit func(context.Context) (runs.Accepted, error)) (any, error) {
 	streaming := wantsStream(g.Request.Header)
 	if streaming { // before anything is stored
 		leave, err := a.streams.take(g)
@@ -52,7 +60,7 @@ func (a *runsAPI) create(g *gin.Context, _ query) (any, error) {
 		}
 		defer leave()
 	}
-	acc, err := a.runs.Submit(context.WithoutCancel(g.Request.Context()), body, caller(g).Keys(), key)
+	acc, err := submit(context.WithoutCancel(g.Request.Context()))
 	if err != nil {
 		return nil, err
 	}

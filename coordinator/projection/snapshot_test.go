@@ -321,7 +321,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{trees{}, "stopped suppressing", "tables below halting halted"},
 		{debts{}, "recent promised", "tables trees due unlisted"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace Body Input", ""},
+		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace RetryOf Asked Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {

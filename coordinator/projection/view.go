@@ -177,7 +177,7 @@ func (x *Reader) view(ctx context.Context, s sight, large bool) (run.Run, error)
 	}
 	r := s.bare()
 	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackTo, spec.Attempts
-	r.Trace = spec.Trace
+	r.Trace, r.RetryOf = spec.Trace, spec.RetryOf
 	if spec.Input != nil {
 		r.Parameters = spec.Parameters
 	}

@@ -40,11 +40,14 @@ type placing interface {
 	Place(ctx context.Context, p Plan, run, session string) (Accepted, error)
 }
 
+// asking also knows how who asks wants to learn of the end.
+type asking interface {
+	placing
+	Waits(body []byte) (mode string, seconds *int, err error)
+}
+
 // submit takes a request under a caller's key, or gives the answer that the key had.
-func (i *Idempotency) submit(ctx context.Context, runs placing, body []byte, scope, key string) (Accepted, error) {
-	if len(key) > MaxKey {
-		return Accepted{}, fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).With("field", "Idempotency-Key")
-	}
+func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scope, key string) (Accepted, error) {
 	sum := sha256.Sum256(body)
 	name := sha256.Sum256([]byte(scope + "\x00" + key))
 	at := hex.EncodeToString(name[:])
@@ -81,7 +84,7 @@ func (i *Idempotency) submit(ctx context.Context, runs placing, body []byte, sco
 }
 
 // repeat gives the first answer again, and stores the run where that did not come to pass.
-func (i *Idempotency) repeat(ctx context.Context, runs placing, body []byte, scope string, sum, raw []byte) (Accepted, error) {
+func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scope string, sum, raw []byte) (Accepted, error) {
 	var first Once
 	if err := json.Unmarshal(raw, &first); err != nil {
 		return Accepted{}, err
@@ -89,11 +92,11 @@ func (i *Idempotency) repeat(ctx context.Context, runs placing, body []byte, sco
 	if !bytes.Equal(first.Body, sum) {
 		return Accepted{}, fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was used with another body; use a new key for a new request").With("run_id", first.Run)
 	}
-	req, err := run.ReadRequest(body)
+	mode, wait, err := runs.Waits(body)
 	if err != nil {
 		return Accepted{}, err
 	}
-	again := Accepted{first.Run, first.Session, run.Pending, req.Mode, req.WaitSeconds, false}
+	again := Accepted{RunID: first.Run, SessionID: first.Session, Status: run.Pending, Mode: mode, Wait: wait}
 	if _, err := i.history.Get(ctx, first.Run); err == nil {
 		return again, nil
 	} else if fault.KindOf(err) != fault.NotFound {

@@ -173,7 +173,20 @@ func (d *draft) demands(context.Context) error {
 	if d.Spec.Attempts == 1 { // that is what none says, too
 		d.Spec.Attempts = 0
 	}
+	d.Spec.Asked = asked(d.req)
 	return nil
+}
+
+// asked is what of a request its run has only merged with the agent's values; nil: nothing.
+func asked(req run.Request) *run.Asked {
+	a := run.Asked{ProjectDir: req.ProjectDir, Timeout: req.TimeoutSeconds, Attempts: req.MaxAttempts, Options: req.OutputSchemaOptions}
+	if !req.AdditionalDemands.None() {
+		a.Demands = &req.AdditionalDemands
+	}
+	if a == (run.Asked{}) {
+		return nil
+	}
+	return &a
 }
 
 // model checks that a runner may use the agent's, and finds the run's lane.

@@ -167,6 +167,7 @@ type Accepted struct {
 	RunID     string     `json:"run_id"`
 	SessionID string     `json:"session_id"`
 	Status    run.Status `json:"status"`
+	RetryOf   string     `json:"retry_of,omitempty"`
 	Mode      string     `json:"-"` // as asked for: who waits, an ingress decides
 	Wait      *int       `json:"-"` // seconds, as asked for
 	fresh     bool       // stored by this request

@@ -44,8 +44,16 @@ type Service struct {
 // session's id). A refused creation leaves nothing behind; one that NATS did not answer may come to be. key is the
 // caller's idempotency key, scope whose key it is.
 func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+	if len(key) > MaxKey {
+		return Accepted{}, keyTooLong()
+	}
+	return r.take(ctx, plain{r}, body, scope, key)
+}
+
+// take has one who checks and stores take a request.
+func (r *Service) take(ctx context.Context, by asking, body []byte, scope, key string) (Accepted, error) {
 	ctx, span := r.spans.Begin(ctx, trace.Producer, "submit")
-	a, err := r.submit(ctx, body, scope, key)
+	a, err := r.submit(ctx, by, body, scope, key)
 	span.Went(err)
 	span.Set(trace.Run, a.RunID)
 	span.Set(trace.Session, a.SessionID)
@@ -53,18 +61,27 @@ func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (A
 	return a, err
 }
 
-func (r *Service) submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
+func (r *Service) submit(ctx context.Context, by asking, body []byte, scope, key string) (Accepted, error) {
 	if err := r.ready(); err != nil {
 		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).After(time.Second)
 	}
 	if key != "" {
-		return r.Once.submit(ctx, r, body, scope, key)
+		return r.Once.submit(ctx, by, body, scope, key)
 	}
-	p, err := r.Check(ctx, body, scope)
+	p, err := by.Check(ctx, body, scope)
 	if err != nil {
 		return Accepted{}, err
 	}
-	return r.Place(ctx, p, run.NewID(), run.NewSessionID())
+	return by.Place(ctx, p, run.NewID(), run.NewSessionID())
+}
+
+// plain takes requests as they are.
+type plain struct{ *Service }
+
+// Waits is how a request's caller wants to learn of the end.
+func (plain) Waits(body []byte) (mode string, seconds *int, err error) {
+	req, err := run.ReadRequest(body)
+	return req.Mode, req.WaitSeconds, err
 }
 
 // Check reads a body and makes every check; too many waiting runs are told first.
@@ -97,7 +114,7 @@ func (r *Service) Place(ctx context.Context, p Plan, runID, sessionID string) (A
 		return Accepted{}, err
 	}
 	r.meter.took(input)
-	return Accepted{p.Spec.ID, p.Spec.SessionID, run.Pending, p.Spec.Mode, p.wait, true}, nil
+	return Accepted{p.Spec.ID, p.Spec.SessionID, run.Pending, p.Spec.RetryOf, p.Spec.Mode, p.wait, true}, nil
 }
 
 // Validation answers POST /runs/validate.

@@ -189,6 +189,7 @@ func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bo
 	h := &c.HTTP
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History = co, co, co, co.Agents, co.Schemas, co, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
+	h.Again = co.Again
 	h.Insight = struct {
 		*explain.Explainer
 		*status.Overview

@@ -30,6 +30,7 @@ var gates = []struct{ route, scope, session, names string }{
 	{"GET /runs/{id}/explain", "read", "own", "run"},
 	{"GET /runs/{id}/result", "read", "own", "run"},
 	{"GET /runs/{id}/wait", "read", "own", "run"},
+	{"POST /runs/{id}/retry", "run", "own", "run"},
 	{"POST /runs/{id}/stop", "run", "own", "held run"},
 	{"GET /sessions", "read", "own", ""},
 	{"GET /sessions/{id}", "read", "own", "session"},

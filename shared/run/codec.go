@@ -74,6 +74,10 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.CreatedAt = Instant(v)
 		case "trace":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Trace))
+		case "retry_of":
+			s.RetryOf = wire.Text(v)
+		case "asked":
+			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Asked))
 		case "payload":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Body))
 		case "parameters":

@@ -62,6 +62,10 @@ func (s *Spec) write(o *wire.Builder) {
 		o.Some("tracestate", s.Trace.State)
 		o.Close()
 	}
+	o.Some("retry_of", s.RetryOf)
+	if s.Asked != nil {
+		o.Value("asked", s.Asked)
+	}
 	if s.Body != nil {
 		o.Value("payload", s.Body)
 	}
@@ -176,6 +180,7 @@ func (r *Run) Write(o *wire.Builder) {
 	o.Text("status", string(r.Status))
 	o.Text("mode", r.Mode)
 	o.Some("parent_session_id", r.Parent)
+	o.Some("retry_of", r.RetryOf)
 	r.Demands.write(o)
 	o.Some("runner_id", r.RunnerID)
 	o.Int("attempt", r.Attempt)

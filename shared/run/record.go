@@ -44,8 +44,20 @@ type Spec struct {
 	Tells      *Tells    `json:"tells,omitempty"`               // accepted, a callback turn: what its callback record says; it is not queued before that stands
 	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
 	Trace      *Trace    `json:"trace,omitempty"`               // whose trace it is a part of; nil: nobody's
+	RetryOf    string    `json:"retry_of,omitempty"`            // the run that it repeats
+	Asked      *Asked    `json:"asked,omitempty"`               // what a retry asks for again; nil: nothing
 	Body       *Payload  `json:"payload,omitempty"`             // instead of Input where that is too large
 	*Input     `json:",omitempty"`
+}
+
+// Asked is what the request asked for where the other members have it merged with the agent's values. A retry asks for the
+// same, and today's agent is merged anew.
+type Asked struct {
+	ProjectDir string         `json:"project_dir,omitempty"`
+	Demands    *Demands       `json:"additional_demands,omitempty"`
+	Timeout    *int           `json:"timeout_seconds,omitempty"`
+	Attempts   *int           `json:"max_attempts,omitempty"`
+	Options    *OutputOptions `json:"output_schema_options,omitempty"`
 }
 
 // Trace is a W3C trace context: what is below it in a trace says so by it. It decides nothing.

@@ -77,6 +77,7 @@ type Run struct {
 	Status     Status          `json:"status"`
 	Mode       string          `json:"mode"`
 	Parent     string          `json:"parent_session_id,omitempty"`
+	RetryOf    string          `json:"retry_of,omitempty"` // the run that it repeats
 	Demands    Demands         `json:"demands"`
 	RunnerID   string          `json:"runner_id,omitempty"`
 	Attempt    int             `json:"attempt"`

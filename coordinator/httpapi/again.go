@@ -1,0 +1,32 @@
+package httpapi
+
+import (
+	"context"
+
+	"ao/coordinator/runs"
+
+	"github.com/gin-gonic/gin"
+)
+
+// again starts a run like the one in the path, with the changes in the body.
+func (a *runsAPI) again(g *gin.Context, _ query) (any, error) {
+	id, err := runID(g)
+	if err != nil {
+		return nil, err
+	}
+	q := runs.Retry{Of: id, Scope: caller(g).Keys()}
+	if g.Request.ContentLength != 0 {
+		if q.Changes, err = a.in.body(g); err != nil {
+			return nil, err
+		}
+	}
+	if q.Key, err = idempotencyKey(g.Request.Header); err != nil {
+		return nil, err
+	}
+	if own := caller(g).Session; own != "" {
+		q.As = func(ctx context.Context, request []byte) ([]byte, error) {
+			return a.sessions.AsSession(ctx, own, request)
+		}
+	}
+	return a.taken(g, func(ctx context.Context) (runs.Accepted, error) { return a.more.Retry(ctx, q) })
+}

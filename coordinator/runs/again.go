@@ -1,0 +1,249 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// Where a retry's run goes.
+const (
+	InNewSession  = "new_session"
+	InSameSession = "same_session"
+)
+
+// Retry asks for a run like one that there is.
+type Retry struct {
+	Of      string
+	Changes []byte // members of the request that are others; empty: none
+	Scope   string // whose request it is
+	Key     string // the caller's idempotency key; empty: none
+
+	// As makes the request a session's own; nil: it is nobody's.
+	As func(ctx context.Context, request []byte) ([]byte, error)
+}
+
+// Again starts runs like ones that there are.
+type Again struct {
+	runs *Service
+	of   Known
+}
+
+// Known tells what there is.
+type Known interface {
+	Spec(ctx context.Context, id string) (run.Spec, error)
+	Session(ctx context.Context, id string) (run.Session, error)
+}
+
+// NewAgain makes an Again.
+func NewAgain(s *Service, of Known) *Again { return &Again{s, of} }
+
+// Retry starts a run like another one: the same request, with changes, checked against today's agent.
+func (a *Again) Retry(ctx context.Context, q Retry) (Accepted, error) {
+	if len(q.Key) > MaxKey {
+		return Accepted{}, keyTooLong()
+	}
+	return a.retry(ctx, q)
+}
+
+func (a *Again) retry(ctx context.Context, q Retry) (Accepted, error) {
+	c, err := readChanges(q.Changes)
+	if err != nil {
+		return Accepted{}, err
+	}
+	acc, err := a.runs.take(ctx, retrying{a, q, c}, slices.Concat([]byte("retry "+q.Of+"\n"), q.Changes), q.Scope, q.Key)
+	acc.RetryOf = q.Of
+	return acc, err
+}
+
+// retrying checks and stores a retry.
+type retrying struct {
+	*Again
+	q       Retry
+	changes changes
+}
+
+// Check makes the request and checks it as any other.
+func (r retrying) Check(ctx context.Context, _ []byte, scope string) (Plan, error) {
+	body, err := r.request(ctx, r.q, r.changes)
+	if err != nil {
+		return Plan{}, err
+	}
+	p, err := r.runs.Check(ctx, body, scope)
+	p.Spec.RetryOf = r.q.Of
+	return p, err
+}
+
+// Place stores the run.
+func (r retrying) Place(ctx context.Context, p Plan, runID, sessionID string) (Accepted, error) {
+	return r.runs.Place(ctx, p, runID, sessionID)
+}
+
+// Waits is how the caller wants to learn of the end: nobody waits for a retry who does not say so.
+func (r retrying) Waits([]byte) (mode string, seconds *int, err error) {
+	return r.changes.Mode, r.changes.WaitSeconds, nil
+}
+
+// changes are the members of a request that a retry has anew. null takes one away.
+type changes struct {
+	In          string
+	Mode        string
+	WaitSeconds *int
+	members     []wire.Member // but In
+}
+
+// readChanges reads the body of a retry.
+func readChanges(raw []byte) (c changes, err error) {
+	c.In, c.Mode = InNewSession, run.AsyncPoll
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return c, nil
+	}
+	if err := wire.Check(raw); err != nil {
+		return c, err
+	}
+	all, err := wire.Members(raw)
+	if err != nil {
+		return c, fault.New(fault.Invalid, "", `The body must be a JSON object with what is to be another: {"parameters":{…}}, or be left out`)
+	}
+	for _, m := range all {
+		switch m.Key {
+		case "in":
+			err = json.Unmarshal(m.Value, &c.In)
+			if err != nil || c.In != InNewSession && c.In != InSameSession {
+				return c, fault.New(fault.Invalid, "", "in must be new_session or same_session").With("field", "in")
+			}
+			continue
+		case "type":
+			return c, fault.New(fault.Invalid, "", `A retry has no type: say "in":"same_session" for a further turn of the run's session`).With("field", "type")
+		case "mode", "execution_mode":
+			_ = json.Unmarshal(m.Value, &c.Mode) // who checks the request says what is wrong with it
+		case "wait_seconds":
+			_ = json.Unmarshal(m.Value, &c.WaitSeconds)
+		}
+		c.members = append(c.members, m)
+	}
+	if c.In == InSameSession && slices.ContainsFunc(c.members, func(m wire.Member) bool { return m.Key == "session_id" }) {
+		return c, fault.New(fault.Invalid, "", `session_id is that of the run with "in":"same_session"; leave one of them out`).With("field", "session_id")
+	}
+	return c, nil
+}
+
+// instead are the members that others take the place of.
+var instead = map[string][]string{
+	"prompt":             {"parameters"},
+	"execution_mode":     {"mode"},
+	"output_schema":      {"output_schema_name"},
+	"output_schema_name": {"output_schema"},
+}
+
+// request is the body of POST /runs for a retry: what was asked for, as it was sent, and the changes.
+func (a *Again) request(ctx context.Context, q Retry, c changes) ([]byte, error) {
+	s, err := a.of.Spec(ctx, q.Of)
+	if err != nil {
+		return nil, err
+	}
+	parent := s.Parent
+	if c.In == InSameSession {
+		if of, err := a.of.Session(ctx, s.SessionID); err == nil && of.Parent == parent {
+			parent = "" // the session's own counts, also where it is gone
+		}
+	}
+	if q.As != nil {
+		parent = ""
+	}
+	members, err := asRequest(s, c.In, parent)
+	if err != nil {
+		return nil, err
+	}
+	members = slices.DeleteFunc(members, func(m wire.Member) bool {
+		return slices.ContainsFunc(c.members, func(other wire.Member) bool { return other.Key == m.Key || slices.Contains(instead[other.Key], m.Key) })
+	})
+	for _, m := range c.members {
+		if string(m.Value) != "null" {
+			members = append(members, m)
+		}
+	}
+	body := wire.Object(members)
+	if q.As != nil {
+		return q.As(ctx, body)
+	}
+	return body, nil
+}
+
+// asRequest is what was asked for, member by member. Parameters and schemas stay as they were sent.
+func asRequest(s run.Spec, in, parent string) (all []wire.Member, err error) {
+	put := func(key string, v any) {
+		raw, wrong := wire.Encode(v)
+		if err == nil {
+			err = wrong
+		}
+		all = append(all, wire.Member{Key: key, Value: raw})
+	}
+	text := func(key, v string) {
+		if v != "" {
+			put(key, v)
+		}
+	}
+	if in == InSameSession {
+		put("type", run.Resume)
+		put("session_id", s.SessionID)
+	} else {
+		put("type", run.Start)
+		put("agent_name", s.Agent)
+	}
+	if s.Input != nil {
+		all = append(all, wire.Member{Key: "parameters", Value: s.Parameters})
+	}
+	if s.Mode != run.Sync { // nobody waits for it
+		put("mode", s.Mode)
+	}
+	text("parent_session_id", parent)
+	text("callback_url", s.CallbackTo)
+	if s.Input != nil && s.Output != nil {
+		switch s.Output.Source {
+		case run.SourceRequest:
+			all = append(all, wire.Member{Key: "output_schema", Value: s.Output.Schema})
+		case run.SourceRegistry:
+			put("output_schema_name", s.Output.Name)
+		}
+	}
+	a := s.Asked
+	if a == nil {
+		return all, err
+	}
+	text("project_dir", a.ProjectDir)
+	if a.Demands != nil {
+		put("additional_demands", a.Demands)
+	}
+	if a.Timeout != nil {
+		put("timeout_seconds", *a.Timeout)
+	}
+	if a.Attempts != nil {
+		put("max_attempts", *a.Attempts)
+	}
+	if a.Options != nil {
+		put("output_schema_options", a.Options)
+	}
+	return all, err
+}
+
+// derived is an idempotency key that no caller can send: of what it stands for.
+func derived(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return "\x00" + hex.EncodeToString(h.Sum(nil))
+}
+
+func keyTooLong() *fault.Fault {
+	return fault.Newf(fault.Invalid, "Idempotency-Key must be at most %d bytes", MaxKey).With("field", "Idempotency-Key")
+}
