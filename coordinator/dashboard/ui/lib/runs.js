@@ -2,7 +2,7 @@
 import { html } from "../base.js";
 import { get, request, seg, send } from "./api.js";
 import { parse } from "./json.js";
-import { Hostile, JsonLine, Text } from "./components.js";
+import { Hostile, Icon, Id, JsonLine, Text } from "./components.js";
 
 export const statuses = ["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"];
 
@@ -32,6 +32,8 @@ export function Given({ parameters, omitted, most = 200 }) {
   if (omitted) return html`<span class="faint">large parameters</span>`;
   if (!parameters) return html`<span class="none">–</span>`;
   const prompt = onlyPrompt(parameters);
+  const turn = prompt !== undefined && calledBack(prompt);
+  if (turn) return html`<span class="soft called"><${Icon} name="callbacks" />${turn.count ? `callbacks of ${turn.count} runs below` : html`callback of <${Id} id=${turn.session} copy=${false} />, ${turn.status}`}</span>`;
   if (prompt !== undefined) return html`<span class="soft"><${Hostile} text=${prompt.slice(0, most).replace(/\s+/g, " ")} /></span>`;
   return html`<${JsonLine} value=${parameters} most=${most} />`;
 }
@@ -40,6 +42,14 @@ export function Given({ parameters, omitted, most = 200 }) {
 export function onlyPrompt(parameters) {
   if (parameters?.kind !== "object" || parameters.tree.items.length !== 1) return undefined;
   return parameters.member("prompt")?.string();
+}
+
+// calledBack is what a callback turn's prompt says it tells; of one sentence only, for a list.
+function calledBack(prompt) {
+  const one = /^<agent-callback session="([^"<>]+)" status="([a-z]+)">/.exec(prompt);
+  if (one) return { session: one[1], status: one[2] };
+  const many = /^<agent-callback type="aggregated" count="(\d+)">/.exec(prompt);
+  return many ? { count: many[1] } : undefined;
 }
 
 /** stopRun and the like do what their buttons say; they return what the API answers. */
