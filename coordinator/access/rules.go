@@ -42,6 +42,7 @@ var Rules = map[string]Rule{
 	"POST /runs":            {Run, Submits},
 	"POST /runs/validate":   {Read, Submits},
 	"GET /runs":             {Read, Lists},
+	"GET /runs/count":       {Read, Lists},
 	"GET /runs/:id":         {Read, Reads},
 	"GET /runs/:id/explain": {Read, Reads},
 	"GET /runs/:id/result":  {Read, Reads},
@@ -63,14 +64,16 @@ var Rules = map[string]Rule{
 
 	"GET /agents":          {Read, Shared},
 	"POST /agents":         {Admin, Nothing},
+	"POST /agents/preview": {Read, Nothing},
 	"GET /agents/:name":    {Read, Shared},
 	"PATCH /agents/:name":  {Admin, Nothing},
 	"DELETE /agents/:name": {Admin, Nothing},
 
-	"GET /schemas":          {Read, Shared},
-	"POST /schemas":         {Admin, Nothing},
-	"GET /schemas/:name":    {Read, Shared},
-	"DELETE /schemas/:name": {Admin, Nothing},
+	"GET /schemas":           {Read, Shared},
+	"POST /schemas":          {Admin, Nothing},
+	"POST /schemas/validate": {Read, Nothing},
+	"GET /schemas/:name":     {Read, Shared},
+	"DELETE /schemas/:name":  {Admin, Nothing},
 
 	"GET /runners":          {Read, Nothing},
 	"DELETE /runners/:id":   {Admin, Nothing},

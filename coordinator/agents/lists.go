@@ -45,14 +45,20 @@ func (a *Catalog) BrokenAgents() []agent.Bad {
 	return append(a.unreadable(), a.cfg.Runners.Broken()...)
 }
 
+// Existing is Look for an agent that has to be there, active or not.
+func (a *Catalog) Existing(ctx context.Context, name string) (Resolved, error) {
+	k, ok, err := a.Look(ctx, name)
+	if err == nil && !ok {
+		err = fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
+	}
+	return k, err
+}
+
 // Agent is one agent by its name.
 func (a *Catalog) Agent(ctx context.Context, name string) (agent.Blueprint, error) {
-	k, ok, err := a.Look(ctx, name)
+	k, err := a.Existing(ctx, name)
 	if err != nil {
 		return k.Blueprint, err
-	}
-	if !ok {
-		return k.Blueprint, fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 	}
 	if k.Owners != nil {
 		return k.Shown(a.cfg.Runners.Serving(name, k.OwnerHash())), nil

@@ -29,6 +29,7 @@ GET /ui/*path                 open  shared
 POST /runs                    run   submits
 POST /runs/validate           read  submits
 GET /runs                     read  lists
+GET /runs/count               read  lists
 GET /runs/:id                 read  reads
 GET /runs/:id/explain         read  reads
 GET /runs/:id/result          read  reads
@@ -47,11 +48,13 @@ GET /callbacks                read  nothing
 POST /callbacks/:id/redeliver run   nothing
 GET /agents                   read  shared
 POST /agents                  admin nothing
+POST /agents/preview          read  nothing
 GET /agents/:name             read  shared
 PATCH /agents/:name           admin nothing
 DELETE /agents/:name          admin nothing
 GET /schemas                  read  shared
 POST /schemas                 admin nothing
+POST /schemas/validate        read  nothing
 GET /schemas/:name            read  shared
 DELETE /schemas/:name         admin nothing
 GET /runners                  read  nothing

@@ -6,6 +6,7 @@ import (
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
+	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -21,6 +22,7 @@ type Runs interface {
 	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
 	Validate(ctx context.Context, body []byte) (runs.Validation, error)
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
+	Count(ctx context.Context, q projection.Query) (projection.Count, error)
 	Show(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
@@ -61,6 +63,12 @@ type Agents interface {
 	CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error)
 	ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error)
 	DeleteAgent(ctx context.Context, name string) error
+}
+
+// Previews shows what definitions would do, before they are stored.
+type Previews interface {
+	Schema(raw []byte) (preview.SchemaVerdict, error)
+	Preview(ctx context.Context, raw []byte) (preview.AgentPreview, error)
 }
 
 // Schemas keeps output schemas by name.

@@ -29,6 +29,7 @@ type Config struct {
 	Sessions   Sessions
 	Agents     Agents
 	Schemas    Schemas
+	Previews   Previews
 	Runners    Runners
 	Insight    Insight
 	History    History
@@ -116,6 +117,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		streams:   streams,
 		agents:    &agentsAPI{cfg.Agents, in, audited},
 		schemas:   &schemasAPI{cfg.Schemas, in, audited},
+		previews:  &previewAPI{cfg.Previews, in},
 		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},
 		insight:   &insightAPI{cfg.Insight, cfg.Checkup, make(chan struct{}, 1)},
 		mcp:       &mcpSide{mcp, in, audited},

@@ -19,6 +19,8 @@ var parameters = map[string]obj{
 	"agent_name":        {"description": "Only those of this agent.", "schema": obj{"type": "string"}},
 	"session_id":        {"description": "Only what is of this session.", "schema": obj{"type": "string"}},
 	"parent_session_id": {"description": "Only children of this session.", "schema": obj{"type": "string"}},
+	"runner_id":         {"description": "Only those whose current attempt this runner has, or had.", "schema": obj{"type": "string"}},
+	"roots":             {"description": "Only runs of sessions that are below no other; each with its children's number of runs.", "schema": obj{"type": "boolean", "default": false}},
 	"created_after":     {"description": "Only what was created after this moment (RFC 3339).", "schema": obj{"type": "string", "format": "date-time"}},
 	"limit":             {"description": "How many at most.", "schema": obj{"type": "integer", "minimum": 1, "maximum": 1000}},
 	"cursor":            {"description": "next_cursor of the page before.", "schema": obj{"type": "string"}},

@@ -9,6 +9,7 @@ import (
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
+	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -99,6 +100,7 @@ var bodies = map[string]body{
 	"POST /runs":            {in: run.Request{}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.Late{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/validate":   {in: run.Request{}, out: runs.Validation{}},
 	"GET /runs":             {out: projection.Page{}},
+	"GET /runs/count":       {out: projection.Count{}},
 	"GET /runs/:id":         {out: run.Run{}},
 	"GET /runs/:id/explain": {out: explain.Explanation{}},
 	"GET /runs/:id/result":  {out: run.Result{}},
@@ -119,14 +121,16 @@ var bodies = map[string]body{
 
 	"GET /agents":          {out: agentList{}},
 	"POST /agents":         {in: agent.Blueprint{}, out: agent.Blueprint{}, must: []string{"name"}, not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"POST /agents/preview": {in: preview.AgentRequest{}, out: preview.AgentPreview{}},
 	"GET /agents/:name":    {out: agent.Blueprint{}},
 	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agent.Blueprint{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"DELETE /agents/:name": {},
 
-	"GET /schemas":          {out: schemaList{}},
-	"POST /schemas":         {in: schemas.Schema{}, out: schemas.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
-	"GET /schemas/:name":    {out: schemas.Schema{}},
-	"DELETE /schemas/:name": {},
+	"GET /schemas":           {out: schemaList{}},
+	"POST /schemas":          {in: schemas.Schema{}, out: schemas.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
+	"POST /schemas/validate": {in: preview.SchemaRequest{}, out: preview.SchemaVerdict{}},
+	"GET /schemas/:name":     {out: schemas.Schema{}},
+	"DELETE /schemas/:name":  {},
 
 	"GET /runners":          {out: runnerList{}},
 	"DELETE /runners/:id":   {out: drained{}},

@@ -31,6 +31,7 @@ var sayings = map[string]string{
 	"parent_session_id":           "the session whose child this is",
 	"retry_of":                    "the run that it repeats; not there: none",
 	"depth":                       "how many sessions are above its own; not there: none",
+	"Run.children":                "lists with roots=true: how many runs the sessions right below its own have; not there: none",
 	"parent_gone":                 "the parent session does not exist any more",
 	"Me.name":                     "of the token, or the session's id",
 	"Me.login":                    "tokens are asked for here",

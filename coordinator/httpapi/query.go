@@ -69,6 +69,19 @@ func (q *query) list(name string) []string {
 	return strings.Split(s, ",")
 }
 
+// flag reads true or false; false where it is not given.
+func (q *query) flag(name string) bool {
+	switch s := q.values.Get(name); s {
+	case "", "false":
+		return false
+	case "true":
+		return true
+	default:
+		q.fail(name, fmt.Sprintf("%s must be true or false, got %.40q", name, s))
+		return false
+	}
+}
+
 // moment reads a time; the zero time where none is given. A '+' that nobody escaped has become a space.
 func (q *query) moment(name string) time.Time {
 	s := q.values.Get(name)

@@ -21,6 +21,12 @@ type route struct {
 // filters are the parameters of the lists of runs and sessions.
 var filters = []string{"status", "agent_name", "session_id", "parent_session_id", "created_after", "limit", "cursor"}
 
+// runFilters are the parameters of the lists of runs.
+var runFilters = slices.Concat(filters, []string{"runner_id", "roots"})
+
+// countFilters are those that say which runs are counted.
+var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string) bool { return name == "limit" || name == "cursor" })
+
 // ofRegistries are the beginnings of the paths at which agents and runners are told of or changed.
 var ofRegistries = []string{"/agents", "/runner", "/runs/validate"}
 

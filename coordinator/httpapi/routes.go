@@ -12,6 +12,7 @@ type handlers struct {
 	streams   *streamsAPI
 	agents    *agentsAPI
 	schemas   *schemasAPI
+	previews  *previewAPI
 	runners   *runnersAPI
 	insight   *insightAPI
 	mcp       *mcpSide
@@ -38,7 +39,8 @@ func (h handlers) routes() []route {
 
 		{post, "/runs", nil, "start a session or resume one; mode sync waits for the result", created, h.runs.create, false},
 		{post, "/runs/validate", nil, "the checks of POST /runs; nothing is stored", ok, h.runs.validate, false},
-		{get, "/runs", filters, "runs, newest first", ok, h.runs.list, false},
+		{get, "/runs", runFilters, "runs, newest first", ok, h.runs.list, false},
+		{get, "/runs/count", countFilters, "how many runs match", ok, h.runs.count, false},
 		{get, "/runs/:id", nil, "one run", ok, h.runs.show, false},
 		{get, "/runs/:id/explain", nil, "why it waits, or why it ended so, as a story with times", ok, h.insight.explain, false},
 		{get, "/runs/:id/result", nil, "the result of a run that has ended", ok, h.runs.result, false},
@@ -60,12 +62,14 @@ func (h handlers) routes() []route {
 
 		{get, "/agents", []string{"status"}, "agents; status=broken: files that could not be read", ok, h.agents.list, false},
 		{post, "/agents", nil, "define an agent", created, h.agents.create, false},
+		{post, "/agents/preview", nil, "what a run of a definition would be given, and which runners would take it; nothing is stored", ok, h.previews.agent, false},
 		{get, "/agents/:name", nil, "one agent", ok, h.agents.show, false},
 		{patch, "/agents/:name", nil, "change members of an agent; null takes one away", ok, h.agents.change, false},
 		{del, "/agents/:name", nil, "delete an agent", none, h.agents.delete, false},
 
 		{get, "/schemas", nil, "output schemas that have a name", ok, h.schemas.list, false},
 		{post, "/schemas", nil, "give an output schema a name; it never changes", created, h.schemas.create, false},
+		{post, "/schemas/validate", nil, "the verdict on a schema, and on an answer to it; nothing is stored", ok, h.previews.schema, false},
 		{get, "/schemas/:name", nil, "one output schema", ok, h.schemas.show, false},
 		{del, "/schemas/:name", nil, "delete an output schema that no agent names", none, h.schemas.delete, false},
 

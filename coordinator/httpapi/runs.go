@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"ao/coordinator/runs"
 	"ao/shared/agent"
 	"ao/shared/fault"
+	"ao/shared/fleet"
 	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
@@ -151,8 +153,24 @@ func listing(q query) (projection.Query, error) {
 	return f, q.err
 }
 
-func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
+// listingRuns reads the parameters of a list of runs.
+func listingRuns(q query) (projection.Query, error) {
 	f, err := listing(q)
+	f.Runner, f.Roots = q.check("runner_id", fleet.CheckID), q.flag("roots")
+	return f, cmp.Or(err, q.err)
+}
+
+// count is GET /runs/count.
+func (a *runsAPI) count(g *gin.Context, q query) (any, error) {
+	f, err := listingRuns(q)
+	if err != nil {
+		return nil, err
+	}
+	return a.runs.Count(g.Request.Context(), f)
+}
+
+func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
+	f, err := listingRuns(q)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 func newFold(key func(string, int) string) *fold {
 	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, owing: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}}
 	scan := &scanner{names: map[string]string{}}
-	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident]map[*session]bool{}, halting: map[*row]bool{}, suppressing: map[*session][]*row{}}
+	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident]map[*session]bool{}, children: offspring{}, halting: map[*row]bool{}, suppressing: map[*session][]*row{}}
 	return &fold{
 		tables: t, key: key, scan: scan, late: &lateness{}, trees: below, lines: &lines{lanes: map[string]*line{}},
 		webhooks: &webhooks{tables: t, scan: scan, of: map[*row]*hook{}},
@@ -62,6 +62,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		sess = &session{id: sid, agent: s.Agent, agentType: s.AgentType, parent: s.Parent, dir: s.ProjectDir, first: m.Seq}
 		f.sessions[sid] = sess
 		f.sorder = append(f.sorder, sess)
+		f.trees.children.add(sess)
 		ch.First = true
 	}
 	r := &row{

@@ -27,6 +27,7 @@ func (f *fold) dropSession(s *session) {
 	delete(f.trees.stopped, s.id)
 	s.runs = 0
 	f.trees.indexBelow(s)
+	f.trees.children.drop(s)
 	f.goneSess++
 }
 

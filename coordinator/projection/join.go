@@ -61,6 +61,7 @@ func (l *loading) joinSessions() error {
 			return errors.New("a session comes twice")
 		}
 		f.sessions[s.id] = s
+		f.trees.children.add(s)
 	}
 	return nil
 }

@@ -3,31 +3,14 @@ package projection
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
 	"sync"
-	"time"
 
 	"ao/shared/fault"
 	"ao/shared/run"
 )
-
-// Query says which runs or sessions are wanted. Empty members ask nothing.
-type Query struct {
-	Statuses     []string // any of these
-	Agent        string
-	Session      string
-	Parent       string
-	CreatedAfter time.Time
-	Limit        int    // default 50, at most 1000
-	Cursor       string // Next of the page before
-
-	also func(*fold, *row) bool // nil: no further condition
-}
 
 // Page is a part of a list of runs.
 type Page struct {
@@ -50,67 +33,6 @@ const (
 	readers      = 8        // records read at once
 )
 
-// sessionStatuses are those that can be asked for.
-var sessionStatuses = []run.SessionStatus{
-	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
-}
-
-func refuse[S ~string](q Query, known []S) error {
-	for _, s := range q.Statuses {
-		if !slices.Contains(known, S(s)) {
-			return fault.Newf(fault.Invalid, "status %.40q is none of %v", s, known).With("field", "status")
-		}
-	}
-	if q.Limit < 0 || q.Limit > maxLimit {
-		return fault.Newf(fault.Invalid, "limit %d: use 1 to %d", q.Limit, maxLimit).With("field", "limit")
-	}
-	return nil
-}
-
-// cursor reads a cursor: the sequence below which the next page begins.
-func cursor(kind, c string) (uint64, error) {
-	if c == "" {
-		return 1<<64 - 1, nil
-	}
-	bad := fault.New(fault.Invalid, "", "cursor is not one of this list; use next_cursor of the page before").With("field", "cursor")
-	if len(c) > 64 {
-		return 0, bad
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(c)
-	if err != nil {
-		return 0, bad
-	}
-	digits, ok := strings.CutPrefix(string(raw), kind)
-	seq, err := strconv.ParseUint(digits, 10, 64)
-	if !ok || err != nil || cursorAt(kind, seq) != c { // one page has one cursor
-		return 0, bad
-	}
-	return seq, nil
-}
-
-func cursorAt(kind string, seq uint64) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(kind + strconv.FormatUint(seq, 10)))
-}
-
-const (
-	runCursor     = "r1:"
-	sessionCursor = "s1:"
-)
-
-func (q *Query) wants(r *row) bool {
-	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(r.shown()))) &&
-		(q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) &&
-		(q.CreatedAfter.IsZero() || r.created > q.CreatedAfter.UnixNano()) &&
-		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id)
-}
-
-func (q *Query) wantsSession(s *session, status run.SessionStatus) bool {
-	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(status))) &&
-		(q.Agent == "" || q.Agent == s.agent) && (q.Parent == "" || q.Parent == s.parent) &&
-		(q.CreatedAfter.IsZero() || s.firstRow.created > q.CreatedAfter.UnixNano()) &&
-		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.id)
-}
-
 // Lists are pages of runs, sessions and callbacks, newest first.
 type Lists struct {
 	p      *Projection
@@ -128,7 +50,7 @@ func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 		return Page{}, err
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)
-	found := x.find(q, below, limit+1)
+	found := x.find(ctx, q, below, limit+1)
 	p := Page{}
 	if len(found) > limit {
 		found = found[:limit]
@@ -138,48 +60,61 @@ func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 	return p, err
 }
 
-// find finds at most n rows below a sequence, newest first, a stride at a time so that nobody waits long for the lock.
-func (x *Lists) find(q Query, below uint64, n int) (found []sight) {
+// find finds at most n rows below a sequence, newest first.
+func (x *Lists) find(ctx context.Context, q Query, below uint64, n int) (found []sight) {
+	x.scan(ctx, &q, below, func(f *fold, r *row) bool {
+		found = append(found, q.sightOf(f, r))
+		return len(found) < n
+	})
+	return found
+}
+
+// scan calls take with the rows below a sequence that match, newest first, until take has enough; all: it came to the end. It looks
+// at a stride at a time, so that nobody waits long for the lock.
+func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*fold, *row) (more bool)) (all bool) {
 	if q.Session != "" {
-		return x.ofSession(q, below, n)
+		return x.scanSession(q, below, take)
 	}
-	for len(found) < n {
-		i := 0
+	for ctx.Err() == nil {
+		i, more := 0, true
 		x.p.reading(func(f *fold) {
 			i = sort.Search(len(f.order), func(i int) bool { return f.order[i].first >= below })
-			for looked := 0; i > 0 && looked < stride && len(found) < n; looked++ {
+			for looked := 0; i > 0 && looked < stride && more; looked++ {
 				i--
-				if r := f.order[i]; !r.gone && q.wants(r) && (q.also == nil || q.also(f, r)) {
-					found = append(found, sightOf(f, r))
+				if r := f.order[i]; !r.gone && q.wants(f, r) {
+					more = take(f, r)
 				}
 			}
 			if i > 0 {
 				below = f.order[i].first
 			}
 		})
-		if i == 0 {
-			break
+		if i == 0 || !more {
+			return i == 0
 		}
 	}
-	return found
+	return false
 }
 
-func (x *Lists) ofSession(q Query, below uint64, n int) []sight {
-	return read(x.p, func(f *fold) (found []sight) {
+// scanSession is scan of one session.
+func (x *Lists) scanSession(q *Query, below uint64, take func(*fold, *row) (more bool)) (all bool) {
+	return read(x.p, func(f *fold) bool {
 		s := f.sessions[identOf(sessionPrefix, q.Session)]
 		if s == nil {
-			return nil
+			return true
 		}
-		var all []*row
+		var rows []*row
 		for r := s.firstRow; r != nil && r.first < below; r = r.next {
-			if q.wants(r) && (q.also == nil || q.also(f, r)) {
-				all = append(all, r)
+			if q.wants(f, r) {
+				rows = append(rows, r)
 			}
 		}
-		for i := len(all) - 1; i >= 0 && len(found) < n; i-- {
-			found = append(found, sightOf(f, all[i]))
+		for _, r := range slices.Backward(rows) {
+			if !take(f, r) {
+				return false
+			}
 		}
-		return found
+		return true
 	})
 }
 
@@ -330,7 +265,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)
-	found := x.find(q, below, limit+1)
+	found := x.find(ctx, q, below, limit+1)
 	p := CallbackPage{}
 	if len(found) > limit {
 		found = found[:limit]

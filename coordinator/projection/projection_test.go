@@ -313,8 +313,15 @@ func TestQueries(t *testing.T) {
 		{"by time", Query{CreatedAfter: began}, "4", "4"},
 		{"by session and agent", Query{Session: "ses_1", Agent: "y"}, "", ""},
 		{"only so many", Query{Limit: 2}, "4 3", "4 2"},
+		{"by runner", Query{Runner: "rnr_1"}, "2 1", "4 2 1"},
+		{"by another runner", Query{Runner: "rnr_2"}, "", "4 2 1"},
+		{"roots", Query{Roots: true}, "4 3 1", "4 2 1"},
+		{"roots by runner and status", Query{Roots: true, Runner: "rnr_1", Statuses: []string{"failed"}}, "1", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if n, err := b.Count(t.Context(), tt.q); err != nil || !n.Exact || tt.q.Limit == 0 && n.N != len(strings.Fields(tt.runs)) {
+				t.Errorf("count: %+v %v", n, err)
+			}
 			p, err := b.Runs(t.Context(), tt.q)
 			if err != nil {
 				t.Fatal(err)

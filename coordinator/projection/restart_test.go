@@ -322,7 +322,7 @@ func TestSnapshotsUnderLoad(t *testing.T) {
 	})
 	fresh, at := newFold(nil), 0
 	for j.Saved().Seq < uint64(len(records)) {
-		done, err := j.shelf.save(func() { j.find(Query{Agent: "nobody"}, 1<<64-1, 1) })
+		done, err := j.shelf.save(func() { j.find(t.Context(), Query{Agent: "nobody"}, 1<<64-1, 1) })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ type sight struct {
 	snap          *Active // nil: ended
 	sessionFirst  uint64
 	calls         calls
+	children      int // runs of the sessions right below its own, where they were counted
 }
 
 // see copies a row. It wants at least the reading lock.
@@ -29,7 +30,7 @@ func sightOf(f *fold, r *row) sight {
 func (s *sight) bare() run.Run {
 	r := run.Run{
 		ID: s.id, SessionID: s.sessionID, Agent: s.agent, Status: s.status, Parent: s.parent, Depth: int(s.depth), RunnerID: s.runner, Attempt: max(1, int(s.attempt)),
-		ParentGone: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
+		Children: s.children, ParentGone: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
 		CreatedAt: moment(s.created), ClaimedAt: momentOrNil(s.claimed), StartedAt: momentOrNil(s.started), EndedAt: momentOrNil(s.ended),
 	}
 	if s.runner == "" { // a coordinator's claim, to end it: nobody has begun it

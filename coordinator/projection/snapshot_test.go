@@ -60,7 +60,7 @@ func whole(f *fold) string {
 			continue
 		}
 		o := *s
-		o.firstRow, o.last, o.lastEnded, o.live, o.owed, o.due, o.bound = nil, nil, nil, nil, nil, false, nil
+		o.firstRow, o.last, o.lastEnded, o.live, o.owed, o.due, o.bound, o.place = nil, nil, nil, nil, nil, false, nil, 0
 		lines = append(lines, fmt.Sprintf("session %+v %+v %d %d %d live %v owed %v owing %t at %t", o, s.bond(), first(s.firstRow), first(s.last), first(s.lastEnded),
 			firsts(s.live), firsts(s.owed), f.owing[s] && len(firsts(s.owed)) > 0, f.sessions[s.id] == s))
 	}
@@ -305,7 +305,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed proven live", "next"},
 		{live{}, "snap children unlisted", "prev next fresh in before behind since"},
 		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping Halt NotBefore", "Status FirstSeq Started"},
-		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs due"},
+		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs place due"},
 		{bond{}, "model host profile", ""},
 		{hook{}, "n tries next status reason host", "row to place"},
 		{past{}, "queued begun", ""},
@@ -318,7 +318,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{lines{}, "", "lanes apart underway"},
 		{webhooks{}, "of", "tables scan hosts"},
 		{lateness{}, "all", ""},
-		{trees{}, "stopped suppressing", "tables below halting halted"},
+		{trees{}, "stopped suppressing", "tables below children halting halted"},
 		{debts{}, "recent promised", "tables trees due unlisted"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace RetryOf Asked Body Input", ""},

@@ -150,9 +150,10 @@ type trees struct {
 	*tables
 	stopped     map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
 	below       map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
-	halting     map[*row]bool               // runs that are to be stopped with their tree and have not ended
-	suppressing map[*session][]*row         // children that ended, of whom the session is not to be told, until a record says so
-	halted      bool                        // there is more of these since Halting was asked last
+	children    offspring
+	halting     map[*row]bool       // runs that are to be stopped with their tree and have not ended
+	suppressing map[*session][]*row // children that ended, of whom the session is not to be told, until a record says so
+	halted      bool                // there is more of these since Halting was asked last
 }
 
 // line is runs that stand one behind the other for the same thing: for their turn or a runner, in one lane, or under way. Every run
@@ -270,6 +271,7 @@ type session struct {
 	bound          *bond  // what its executor bound last, nil: nothing
 	open           int32  // how many of these are queued or claimed
 	runs           int32
+	place          int32 // among the children of its parent
 	due            bool  // noted as ready to be told
 	misses         int32 // callback turns in a row that ended before a runner began them
 }

@@ -241,8 +241,10 @@ func (ts *trees) reparent(s *session, parent string) {
 	runs := s.runs
 	s.runs = 0 // as if it were gone
 	ts.indexBelow(s)
+	ts.children.drop(s)
 	s.runs, s.parent = runs, parent
 	ts.indexBelow(s)
+	ts.children.add(s)
 }
 
 // haltsBelow tells whether something below a session is yet to be stopped with its tree.

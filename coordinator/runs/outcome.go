@@ -120,6 +120,12 @@ func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, e
 	return res, of, err
 }
 
+// Count counts runs.
+func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Count, error) {
+	r.reads.Own(ctx)
+	return r.history.Count(ctx, q)
+}
+
 // Runs lists runs, each with why it waits.
 func (r *Service) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
 	r.reads.Own(ctx)

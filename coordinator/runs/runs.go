@@ -143,6 +143,7 @@ type showing interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
+	Count(ctx context.Context, q projection.Query) (projection.Count, error)
 	Wait(ctx context.Context, id string) (run.Run, error)
 	Done(ctx context.Context, id string) error
 }

@@ -155,6 +155,11 @@ func TestInput(t *testing.T) {
 			s.has(s.get("/runs?"+query), 400, `"field":"`+field+`"`)
 			s.has(s.get("/sessions?"+query), 400, `"field":"`+field+`"`)
 		}
+		for query, field := range map[string]string{"runner_id=rnr_*": "runner_id", "roots=yes": "roots", "status=done": "status"} {
+			s.has(s.get("/runs?"+query), 400, `"field":"`+field+`"`)
+			s.has(s.get("/runs/count?"+query), 400, `"field":"`+field+`"`)
+		}
+		s.has(s.get("/runs/count?limit=1"), 400, `"field":"limit"`)
 		s.has(s.do("PUT", "/runs", ""), 405, "possible: ")
 	})
 

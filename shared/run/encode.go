@@ -198,6 +198,7 @@ func (r *Run) Write(o *wire.Builder) {
 	o.True("parameters_omitted", r.ParametersOmitted)
 	o.Count("max_attempts", uint64(r.MaxAttempts))
 	o.Count("depth", uint64(r.Depth))
+	o.Count("children", uint64(r.Children))
 	o.True("parent_gone", r.ParentGone)
 	if r.Callback != nil {
 		o.Value("callback", r.Callback)

@@ -94,6 +94,7 @@ type Run struct {
 
 	MaxAttempts  int    `json:"max_attempts,omitempty"`
 	Depth        int    `json:"depth,omitempty"`       // how many sessions are above its own
+	Children     int    `json:"children,omitempty"`    // lists of roots: how many runs the sessions right below its own have
 	ParentGone   bool   `json:"parent_gone,omitempty"` // the parent session does not exist any more
 	Callback     *Call  `json:"callback,omitempty"`    // mode async_callback: whether the parent session was told
 	CallbackURL  string `json:"callback_url,omitempty"`

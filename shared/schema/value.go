@@ -125,6 +125,7 @@ type reader struct {
 	count int
 	lim   limits
 	path  path
+	seen  func() // called where a value begins; may be nil
 }
 
 func (r *reader) refuse(format string, args ...any) *unfit {
@@ -142,6 +143,9 @@ func (r *reader) value(v *value, depth int) *unfit {
 		return &unfit{what: fmt.Sprintf("has too many values: at most %d are allowed", r.lim.values)}
 	}
 	r.space()
+	if r.seen != nil {
+		r.seen()
+	}
 	switch c := r.text[r.at]; c {
 	case '{':
 		return r.object(v, depth+1)
@@ -266,10 +270,12 @@ func (r *reader) number(v *value) *unfit {
 	}
 	v.kind, v.raw = number, r.text[start:r.at]
 	if len(v.raw) > maxLiteral {
+		r.at = start
 		return r.refuse("%s is too long for a number: at most %d characters are allowed", cut(v.raw, 40), maxLiteral)
 	}
 	if i := strings.IndexAny(v.raw, "eE"); i >= 0 {
 		if e, err := strconv.Atoi(v.raw[i+1:]); err != nil || e > maxExponent || e < -maxExponent {
+			r.at = start
 			return r.refuse("%s is out of range for a number: its exponent must lie between -%d and %d", v.raw, maxExponent, maxExponent)
 		}
 	}

@@ -87,6 +87,9 @@ type crowd struct {
 	taken      int // of these
 }
 
+// Candidates are the runners as a run that wants this sees them, the closest first, 50 at most.
+func (x *Explainer) Candidates(w fleet.Want) []Candidate { return x.candidates(w).all }
+
 // candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
 func (x *Explainer) candidates(w fleet.Want) (all crowd) {
 	holders := map[string][]Holder{}

@@ -29,6 +29,7 @@ import (
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
 	"ao/coordinator/logins"
+	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -109,6 +110,7 @@ type Coordinator struct {
 	*sessionsService
 	Again      *runs.Again
 	Explainer  *explain.Explainer
+	Preview    *preview.Previewer
 	Overview   *status.Overview
 	Doctor     *doctor.Doctor
 	Auditor    *ledger.Auditor

@@ -1,11 +1,15 @@
 package parts
 
 import (
+	"context"
+	"encoding/json"
+
 	"ao/coordinator/insight/doctor"
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/insight/metrics"
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
+	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/nats/subject"
 )
@@ -17,6 +21,14 @@ func (c *Coordinator) insight() {
 		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.Told},
 		History: c.History, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
 		Members: members, Parting: c.announced.Parting, Ready: c.Ready, NoMatch: c.NoMatch, Most: c.MaxQueues,
+	}
+	c.Preview = &preview.Previewer{
+		WholeOnly: c.WholeOnly, Runners: c.Explainer.Candidates,
+		Named: func(ctx context.Context, name string) (json.RawMessage, error) {
+			s, err := c.Schemas.Schema(ctx, name)
+			return s.Schema, err
+		},
+		Agent: c.Agents.Existing,
 	}
 	c.Overview = &status.Overview{History: c.History, Past: c.reads, Runners: c.Registry, Members: members, Queues: c.Queues, Began: c.Registry.Departed.Began, Most: c.MaxPending}
 	c.Doctor = &doctor.Doctor{

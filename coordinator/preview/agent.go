@@ -1,0 +1,147 @@
+package preview
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"ao/coordinator/agents"
+	"ao/coordinator/insight/explain"
+	"ao/shared/agent"
+	"ao/shared/executor"
+	"ao/shared/fault"
+	"ao/shared/fleet"
+	"ao/shared/outputschema"
+	"ao/shared/prompt"
+	"ao/shared/run"
+	"ao/shared/schema"
+	"ao/shared/wire"
+)
+
+// Previewer shows what definitions would do. All of it is required.
+type Previewer struct {
+	WholeOnly bool                                                            // only an answer that is JSON as a whole counts, where nobody says so
+	Named     func(ctx context.Context, name string) (json.RawMessage, error) // an output schema of the registry
+	Agent     func(ctx context.Context, name string) (agents.Resolved, error) // an agent that exists
+	Runners   func(w fleet.Want) []explain.Candidate                          // the closest first
+}
+
+// AgentRequest asks what a run of a definition would be given, and who would take it.
+type AgentRequest struct {
+	Definition json.RawMessage `json:"definition,omitempty"` // as for POST /agents; what the coordinator adds to it is ignored
+	AgentName  string          `json:"agent_name,omitempty"` // instead of definition: an agent that exists
+	Parameters json.RawMessage `json:"parameters,omitempty"` // default {}
+}
+
+// AgentPreview is what a start with these parameters would be given.
+type AgentPreview struct {
+	Valid            bool               `json:"valid"` // the parameters match
+	ValidationErrors []schema.Violation `json:"validation_errors"`
+	ParametersSchema json.RawMessage    `json:"parameters_schema"` // what they are validated against
+	Prompt           *string            `json:"prompt"`            // null: there is none, or the parameters do not have it
+	SystemPrompt     *string            `json:"system_prompt"`     // with the request for output; null: there is none
+	Runners          []Runner           `json:"runners"`
+}
+
+// Runner is whether a runner would take the run now.
+type Runner struct {
+	explain.Candidate
+	Matches bool `json:"matches"`
+}
+
+// added are the members that answers have beside a definition.
+var added = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable", "reason", "drafts"}
+
+// Preview is what a run of a definition would be given. A definition that cannot be stored is refused as POST /agents refuses it.
+func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, error) {
+	var req AgentRequest
+	if err := wire.DecodeFilled(raw, &req); err != nil {
+		return AgentPreview{}, err
+	}
+	k, err := p.resolve(ctx, req)
+	if err != nil {
+		return AgentPreview{}, err
+	}
+	s, err := k.InputSchema(run.Start)
+	if err != nil {
+		return AgentPreview{}, agent.InvalidSchema("parameters_schema", err)
+	}
+	parameters := req.Parameters
+	if len(parameters) == 0 || string(parameters) == "null" {
+		parameters = json.RawMessage(`{}`)
+	}
+	if parameters[0] != '{' {
+		return AgentPreview{}, fault.New(fault.Invalid, "", "parameters must be a JSON object").With("field", "parameters")
+	}
+	wrong := s.Check(parameters)
+	out := AgentPreview{Valid: wrong == nil, ValidationErrors: append([]schema.Violation{}, wrong...), ParametersSchema: s.Raw(), Runners: []Runner{}}
+	if k.Type == run.Autonomous {
+		if out.Prompt, err = told(k, parameters); err != nil {
+			return AgentPreview{}, err
+		}
+		if out.SystemPrompt, err = p.system(ctx, k.Blueprint); err != nil {
+			return AgentPreview{}, err
+		}
+	}
+	for _, c := range p.Runners(k.Want(k.Demanded(run.Demands{}))) {
+		c.Holds = nil
+		out.Runners = append(out.Runners, Runner{c, len(c.Mismatches) == 0})
+	}
+	return out, nil
+}
+
+// resolve reads the definition, or finds the agent.
+func (p *Previewer) resolve(ctx context.Context, req AgentRequest) (agents.Resolved, error) {
+	given := len(req.Definition) > 0 && string(req.Definition) != "null"
+	switch {
+	case given && req.AgentName != "":
+		return agents.Resolved{}, fault.New(fault.Invalid, "", "definition and agent_name exclude each other; send one of them").With("field", "agent_name")
+	case req.AgentName != "":
+		return p.Agent(ctx, req.AgentName)
+	case !given:
+		return agents.Resolved{}, fault.New(fault.Invalid, "", "definition is required: what POST /agents takes").With("field", "definition")
+	}
+	members, err := wire.Members(req.Definition)
+	if err != nil {
+		return agents.Resolved{}, fault.New(fault.Invalid, "", "definition must be a JSON object").With("field", "definition")
+	}
+	members = slices.DeleteFunc(members, func(m wire.Member) bool { return slices.Contains(added, m.Key) })
+	b, err := agent.Read(wire.Object(members), run.Autonomous)
+	return agents.Resolved{Blueprint: b}, err
+}
+
+// told is what the model would be told; nil where the parameters lack it.
+func told(k agents.Resolved, parameters json.RawMessage) (*string, error) {
+	raw, err := k.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	text, err := prompt.Text(raw, executor.Start, parameters)
+	switch {
+	case fault.KindOf(err) == fault.Invalid && err != nil:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &text, nil
+}
+
+// system is the system prompt with the request for output in the agent's schema.
+func (p *Previewer) system(ctx context.Context, b agent.Blueprint) (*string, error) {
+	text, wanted := b.SystemPrompt, b.OutputSchema
+	if b.OutputSchemaName != "" {
+		named, err := p.Named(ctx, b.OutputSchemaName)
+		if err != nil {
+			return nil, err
+		}
+		wanted = named
+	}
+	if len(bytes.TrimSpace(wanted)) > 0 {
+		text = outputschema.WithFormat(text, wanted)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	return &text, nil
+}

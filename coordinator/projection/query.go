@@ -1,0 +1,108 @@
+package projection
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// Query says which runs or sessions are wanted. Empty members ask nothing.
+type Query struct {
+	Statuses     []string // any of these
+	Agent        string
+	Session      string
+	Parent       string
+	Runner       string // runs: the runner that has or had the current attempt
+	Roots        bool   // runs: only of sessions whose parent does not exist; each tells how many runs its children have
+	CreatedAfter time.Time
+	Limit        int    // default 50, at most 1000
+	Cursor       string // Next of the page before
+
+	also func(*fold, *row) bool // nil: no further condition
+}
+
+// sessionStatuses are those that can be asked for.
+var sessionStatuses = []run.SessionStatus{
+	run.SessionPending, run.SessionRunning, run.SessionIdle, run.SessionStopping, run.SessionFinished, run.SessionStopped, run.SessionFailed,
+}
+
+func refuse[S ~string](q Query, known []S) error {
+	for _, s := range q.Statuses {
+		if !slices.Contains(known, S(s)) {
+			return fault.Newf(fault.Invalid, "status %.40q is none of %v", s, known).With("field", "status")
+		}
+	}
+	if q.Limit < 0 || q.Limit > maxLimit {
+		return fault.Newf(fault.Invalid, "limit %d: use 1 to %d", q.Limit, maxLimit).With("field", "limit")
+	}
+	return nil
+}
+
+// cursor reads a cursor: the sequence below which the next page begins.
+func cursor(kind, c string) (uint64, error) {
+	if c == "" {
+		return 1<<64 - 1, nil
+	}
+	bad := fault.New(fault.Invalid, "", "cursor is not one of this list; use next_cursor of the page before").With("field", "cursor")
+	if len(c) > 64 {
+		return 0, bad
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(c)
+	if err != nil {
+		return 0, bad
+	}
+	digits, ok := strings.CutPrefix(string(raw), kind)
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if !ok || err != nil || cursorAt(kind, seq) != c { // one page has one cursor
+		return 0, bad
+	}
+	return seq, nil
+}
+
+func cursorAt(kind string, seq uint64) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(kind + strconv.FormatUint(seq, 10)))
+}
+
+const (
+	runCursor     = "r1:"
+	sessionCursor = "s1:"
+)
+
+// wants reports whether a row matches the query as it is now.
+func (q *Query) wants(f *fold, r *row) bool {
+	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(r.shown()))) && q.fits(f, r)
+}
+
+// fits reports whether a row matches the query, whatever its status.
+func (q *Query) fits(f *fold, r *row) bool {
+	return (q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) && (q.Runner == "" || q.Runner == r.runner) &&
+		(q.CreatedAfter.IsZero() || r.created > q.CreatedAfter.UnixNano()) &&
+		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id) &&
+		(!q.Roots || !hasParent(f, r.session)) && (q.also == nil || q.also(f, r))
+}
+
+// unfiltered reports whether the query asks for all runs.
+func (q *Query) unfiltered() bool {
+	return len(q.Statuses) == 0 && q.Agent == "" && q.Session == "" && q.Parent == "" && q.Runner == "" && !q.Roots && q.CreatedAfter.IsZero() && q.also == nil
+}
+
+// sightOf is the view of a row that matches.
+func (q *Query) sightOf(f *fold, r *row) sight {
+	s := sightOf(f, r)
+	if q.Roots {
+		s.children = f.trees.children.runs(r.session)
+	}
+	return s
+}
+
+func (q *Query) wantsSession(s *session, status run.SessionStatus) bool {
+	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(status))) &&
+		(q.Agent == "" || q.Agent == s.agent) && (q.Parent == "" || q.Parent == s.parent) &&
+		(q.CreatedAfter.IsZero() || s.firstRow.created > q.CreatedAfter.UnixNano()) &&
+		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.id)
+}

@@ -1,0 +1,49 @@
+package serve_test
+
+import (
+	"testing"
+
+	"ao/coordinator/projection"
+	"ao/shared/run"
+)
+
+// Lists of runs are narrowed by runner and to roots, and counted by the same filters.
+func TestListsOfRuns(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	think(s)
+	top := s.submit(`{"agent_name":"mind","prompt":"x"}`)
+	s.until(top.RunID, run.Completed)
+	child := s.submit(`{"agent_name":"mind","prompt":"x","parent_session_id":"` + top.SessionID + `"}`)
+	runner := s.until(child.RunID, run.Completed).RunnerID
+	waits := s.submit(`{"agent_name":"mind","prompt":"x","additional_demands":{"tags":["nowhere"]}}`)
+	for query, want := range map[string][]string{
+		"":                                   {waits.RunID, child.RunID, top.RunID},
+		"runner_id=" + runner:                {child.RunID, top.RunID},
+		"roots=true":                         {waits.RunID, top.RunID},
+		"roots=true&status=completed":        {top.RunID},
+		"roots=false&status=completed":       {child.RunID, top.RunID},
+		"runner_id=rnr_nobody":               {},
+		"parent_session_id=" + top.SessionID: {child.RunID},
+		"session_id=" + top.SessionID + "&roots=true": {top.RunID},
+	} {
+		p := into[projection.Page](s.get("/runs?"+query), 200)
+		n := into[projection.Count](s.get("/runs/count?"+query), 200)
+		var got []string
+		for _, r := range p.Runs {
+			got = append(got, r.ID)
+			if r.ID == top.RunID && query == "roots=true" && r.Children != 1 {
+				t.Errorf("the root has %d runs below", r.Children)
+			}
+		}
+		if len(got) != len(want) || n.N != len(want) || !n.Exact {
+			t.Errorf("%s: %v and %+v, want %v", query, got, n, want)
+			continue
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%s: %v, want %v", query, got, want)
+			}
+		}
+	}
+}
