@@ -25,7 +25,7 @@ func Locate(text []byte, paths []string) []Place {
 		}
 		return places(text, offsets)
 	}
-	r := reader{text: string(text), lim: limits{values: MaxValues, depth: MaxDepth}}
+	r := reader{text: string(text), lim: limits{values: maxValues, depth: maxDepth}}
 	r.seen = func() {
 		here := r.path.String()
 		for i, p := range paths {
