@@ -26,12 +26,21 @@ func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 		return map[string][]agent.Bad{"agents": orEmpty(a.agents.BrokenAgents())}, nil
 	}
 	list, err := a.agents.Agents(q.text("status"))
-	if caller(g).Session != "" {
-		for i := range list {
-			list[i] = outside(list[i])
-		}
+	for i := range list {
+		list[i] = shownTo(caller(g), list[i])
 	}
 	return map[string][]agent.Blueprint{"agents": orEmpty(list)}, err
+}
+
+// shownTo is an agent as a caller may see it.
+func shownTo(who access.Caller, b agent.Blueprint) agent.Blueprint {
+	switch {
+	case who.Session != "":
+		return outside(b)
+	case who.Needs(access.Admin) != nil:
+		return b.Masked()
+	}
+	return b
 }
 
 // outside is an agent as another agent's session may see it: not how it is told to work, and not what it is to show to its servers.
@@ -60,10 +69,7 @@ func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	b, err := a.agents.Agent(g.Request.Context(), name)
-	if caller(g).Session != "" {
-		b = outside(b)
-	}
-	return b, err
+	return shownTo(caller(g), b), err
 }
 
 func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {

@@ -137,6 +137,9 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 		return reply{200, map[string]any{"agents": s.cfg.Agents.BrokenAgents()}}, nil
 	}
 	list, err := s.cfg.Agents.Agents(in.Status)
+	for i := range list { // publishers start runs, and administrate nothing
+		list[i] = list[i].Masked()
+	}
 	return reply{200, map[string]any{"agents": list}}, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
+	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -473,5 +474,41 @@ func sessionTokens(t *testing.T, m *minds, admin []string) {
 	})
 	if g := m.get("/sessions/"+top.SessionID, mine); g.status != 401 || !strings.Contains(g.body, "is over; the token ended with it") || g.header.Get("WWW-Authenticate") == "" {
 		t.Errorf("after its end: %d %s", g.status, g.body)
+	}
+}
+
+// TestSecretsOfAgentsAreMasked: what an agent shows to its MCP servers is the administrator's to see, by whatever way it is asked for.
+func TestSecretsOfAgentsAreMasked(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	const shown = `{"one":{"command":"x","env":{"KEY":"SECRET-1"}},"two":{"url":"https://mcp.example","headers":{"Authorization":"SECRET-2"}}}`
+	hidden := strings.NewReplacer("SECRET-1", "••••", "SECRET-2", "••••").Replace(shown)
+	s.post("/agents", `{"name":"armed","mcp_servers":`+shown+`}`, s.admin).want(201)
+	cookie := s.login(s.run)
+	for _, path := range []string{"/agents", "/agents/armed", "/agents?status=active"} {
+		for _, tt := range []struct {
+			want    string
+			headers []string
+		}{{shown, []string{s.admin}}, {hidden, []string{s.run}}, {hidden, []string{s.read}}, {hidden, []string{cookie, page}}} {
+			if g := s.get(path, tt.headers...); g.status != 200 || !strings.Contains(g.body, `"mcp_servers":`+tt.want) {
+				t.Errorf("%s: %d %s, want %s", path, g.status, g.body, tt.want)
+			}
+		}
+	}
+	run := s.submit(`{"agent_name":"armed","prompt":"x"}`, s.run)
+	for _, path := range []string{"/runs", "/runs/" + run.RunID, "/runs/" + run.RunID + "/explain", "/sessions", "/sessions/" + run.SessionID, "/sessions/" + run.SessionID + "/events", "/status", "/runners"} {
+		if g := s.get(path, s.read); g.status != 200 || strings.Contains(g.body, "SECRET") {
+			t.Errorf("%s: %d %s", path, g.status, g.body)
+		}
+	}
+	if g := s.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_agent_blueprints","arguments":{}}}`, s.run, "Content-Type: application/json", "Accept: application/json, text/event-stream"); strings.Contains(g.body, "SECRET") || !strings.Contains(g.body, "armed") {
+		t.Errorf("over MCP: %s", g.body)
+	}
+	answer, err := s.nc.Request("ao.api.agents.list", nil, 10*time.Second)
+	if err != nil || strings.Contains(string(answer.Data), "SECRET") || !strings.Contains(string(answer.Data), hidden) {
+		t.Errorf("over NATS: %v %s", err, answer.Data)
+	}
+	if got := string(into[agent.Blueprint](s.get("/agents/armed", s.admin), 200).MCPServers); got != shown {
+		t.Errorf("the definition is changed by being shown: %s", got)
 	}
 }
