@@ -16,6 +16,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/mcpapi"
 	"ao/shared/metric"
+	"ao/shared/setting"
 	"ao/shared/trace"
 
 	"github.com/gin-gonic/gin"
@@ -48,9 +49,10 @@ type Config struct {
 	Audit      *audit.Log     // who changed what; nil: it is not recorded
 	Trace      *trace.Tracer  // makes spans; default none
 	Memory     *budget.Memory // for bodies, default budget.For
-	Streams    int            // live streams at a time, default 256
-	Beat       time.Duration  // rhythm of comments on a quiet stream, default 15 s
-	Log        *slog.Logger   // default slog.Default()
+	Settings   []setting.InForce
+	Streams    int           // live streams at a time, default 256
+	Beat       time.Duration // rhythm of comments on a quiet stream, default 15 s
+	Log        *slog.Logger  // default slog.Default()
 
 	Metrics *metric.Registry // what GET /metrics tells; nil: nothing is counted
 }
@@ -110,7 +112,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	})
 	return handlers{
 		login:     &loginAPI{guard, newTries(), &intake{limit: loginBody}},
-		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics},
+		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
 		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends},
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},

@@ -173,7 +173,7 @@ func operationID(r route) string {
 // tag is the first word of a path.
 func tag(path string) string {
 	word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if word == "" || slices.Contains([]string{"health", "ready", "openapi.json", "metrics", "status"}, word) {
+	if word == "" || slices.Contains([]string{"health", "ready", "openapi.json", "metrics", "status", "settings", "me", "login", "logout"}, word) {
 		return "service"
 	}
 	return word

@@ -18,6 +18,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/setting"
 )
 
 // body is what a route reads and answers, as values of the types.
@@ -89,6 +90,7 @@ var bodies = map[string]body{
 	"GET /ready":        {out: state{}},
 	"GET /status":       {out: insight.Status{}},
 	"GET /doctor":       {out: checkup.Report{}},
+	"GET /settings":     {out: settingList{}},
 	"GET /metrics":      {out: mediaType("text/plain")},
 	"GET /ledger":       {out: ledger.Report{}},
 
@@ -166,6 +168,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[agent.Bad]():         "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():     "Ledger",
 	reflect.TypeFor[checkup.Report]():    "Checkup",
+	reflect.TypeFor[setting.InForce]():   "Setting",
 	reflect.TypeFor[me]():                "Me",
 	reflect.TypeFor[webhook.Told]():      "WebhookBody",
 }

@@ -1,6 +1,9 @@
 package httpapi
 
-import "ao/shared/run"
+import (
+	"ao/shared/run"
+	"ao/shared/setting"
+)
 
 // obj is a JSON object of the document. Its keys come out sorted, so that two coordinators say the same bytes.
 type obj = map[string]any
@@ -18,6 +21,7 @@ var words = map[string][]string{
 	"OutputOptions.validation_mode": {"lenient", "strict"},
 	"Output.schema_source":          {"request", "registry", "blueprint"},
 	"Runner.status":                 {"online", "stale", "draining"},
+	"Setting.source":                {setting.FromFlag, setting.FromEnvironment, setting.FromDefault},
 	"Me.kind":                       {"none", "token", "cookie", "session"},
 }
 

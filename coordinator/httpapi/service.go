@@ -7,6 +7,7 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/metric"
+	"ao/shared/setting"
 
 	"github.com/gin-gonic/gin"
 )
@@ -17,6 +18,7 @@ type serviceAPI struct {
 	document  []byte // openapi.json
 	readiness func() error
 	registry  *metric.Registry // nil: nothing is counted
+	inForce   []setting.InForce
 }
 
 func (a *serviceAPI) index(*gin.Context, query) (any, error) {
@@ -42,6 +44,16 @@ func (a *serviceAPI) ready(*gin.Context, query) (any, error) {
 // openAPI answers GET /openapi.json.
 func (a *serviceAPI) openAPI(g *gin.Context, _ query) (any, error) {
 	return json.RawMessage(a.document), nil
+}
+
+// settings tells what this coordinator goes by.
+func (a *serviceAPI) settings(*gin.Context, query) (any, error) {
+	return settingList{orEmpty(a.inForce)}, nil
+}
+
+// settingList is the settings in force.
+type settingList struct {
+	Settings []setting.InForce `json:"settings"`
 }
 
 // metrics answers who monitors.

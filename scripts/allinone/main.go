@@ -36,7 +36,7 @@ func main() {
 	var w worker.Config
 	var level, format string
 	settings := append(c.Settings(), w.Settings()...)
-	setting.Load(setting.Program{Name: "allinone", About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
+	c.HTTP.Settings = setting.Load(setting.Program{Name: "allinone", About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
 		append(settings, setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
 	c.Log = setting.Logger(os.Stderr, level, format)
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload

@@ -215,6 +215,7 @@ func TestAllInOne(t *testing.T) {
 		t.Fatalf("text-stats: %d %s %s", code, out, told)
 	}
 	s.contains(out, "5")
+	s.contains(s.get("/settings").text, `{"name":"AO_HTTP_ADDR","value":"`+strings.TrimPrefix(s.url, "http://")+`","default":"127.0.0.1:8765","source":"environment"`, `{"name":"AO_PROFILES",`)
 	first := s.get("/runs").at("runs.0.run_id")
 	result := s.result(first)
 	key := s.post("/runs", `{"agent_name":"text-stats","parameters":{"file":"file.txt"}}`, "Idempotency-Key", "k")

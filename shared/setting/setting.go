@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -25,6 +26,7 @@ type Setting[T any] struct {
 	Doc     string // one line
 	Example string // of a legal value, as it would be written
 	Read    func(string) (T, error)
+	Secret  bool // its value is shown to nobody
 }
 
 // Bound is a setting that a program uses, with the place its value goes to.
@@ -33,12 +35,64 @@ type Bound struct {
 	toggle                              bool // may stand without a value: --flag
 	read                                func(string) error
 	raw                                 *string // as given by flag
+	secret                              bool
+	value                               string // that is in force, as it was written
+	source                              string
+}
+
+// InForce is a setting with the value that a program goes by, for people to see.
+type InForce struct {
+	Name    string `json:"name"`    // the environment variable
+	Value   string `json:"value"`   // as it was written; of a secret Set or Unset
+	Default string `json:"default"` // empty: none, or help says it
+	Source  string `json:"source"`
+	Help    string `json:"help"`
+	Secret  bool   `json:"secret"`
+}
+
+// Where a value is from.
+const (
+	FromFlag        = "flag"
+	FromEnvironment = "environment"
+	FromDefault     = "default"
+)
+
+// What is shown of a secret.
+const (
+	Set   = "set"
+	Unset = "unset"
+)
+
+// shown is a setting as it is in force.
+func (s *Bound) shown() InForce {
+	f := InForce{Name: s.env, Value: s.value, Default: s.def, Source: s.source, Help: s.doc, Secret: s.secret}
+	switch {
+	case !s.secret:
+		f.Value = withoutPassword(s.value)
+	case s.value == "":
+		f.Value = Unset
+	default:
+		f.Value = Set
+	}
+	return f
+}
+
+// withoutPassword is a value without what an address in it has of a login.
+func withoutPassword(value string) string {
+	words := strings.Split(value, ",")
+	for i, w := range words {
+		if u, err := url.Parse(strings.TrimSpace(w)); err == nil && u.User != nil {
+			u.User = url.User("••••")
+			words[i] = strings.ReplaceAll(u.String(), url.User("••••").String(), "••••")
+		}
+	}
+	return strings.Join(words, ",")
 }
 
 // To binds a setting to a variable.
 func (s Setting[T]) To(p *T) Bound {
 	_, toggle := any(p).(*bool)
-	return Bound{env: s.Env, flag: s.Flag, short: s.Short, def: s.Default, doc: s.Doc, example: cmp.Or(s.Example, s.Default), toggle: toggle,
+	return Bound{env: s.Env, flag: s.Flag, short: s.Short, def: s.Default, doc: s.Doc, example: cmp.Or(s.Example, s.Default), toggle: toggle, secret: s.Secret,
 		read: func(raw string) error {
 			if raw == "" {
 				var zero T
@@ -90,8 +144,8 @@ type Program struct {
 var ErrHelp = errors.New("help requested")
 
 // Load is Parse for a main: with the process's arguments and environment. Help, --version and errors end the process; a variable whose name
-// is a slip away from a setting's is warned of.
-func Load(p Program, settings ...Bound) {
+// is a slip away from a setting's is warned of. It gives what is in force.
+func Load(p Program, settings ...Bound) []InForce {
 	if len(os.Args) == 2 && strings.TrimLeft(os.Args[1], "-") == "version" {
 		fmt.Print(version.Line(p.Name))
 		os.Exit(0)
@@ -108,6 +162,17 @@ func Load(p Program, settings ...Bound) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n(%s --help lists all settings)\n", p.Name, err, p.Name)
 		os.Exit(2)
 	}
+	return Shown(settings)
+}
+
+// Shown is what is in force of settings that Parse has read.
+func Shown(settings []Bound) (all []InForce) {
+	for i := range settings {
+		if s := &settings[i]; s.flag != "" {
+			all = append(all, s.shown())
+		}
+	}
+	return all
 }
 
 // Parse reads every setting from the arguments, else from the environment, else from its default. The error lists
@@ -136,12 +201,14 @@ func Parse(p Program, args []string, lookup func(string) (string, bool), setting
 	for i := range settings {
 		s := &settings[i]
 		raw, from := s.def, ""
+		s.source = FromDefault
 		if env, ok := lookup(s.env); ok && env != "" {
-			raw, from = env, s.env
+			raw, from, s.source = env, s.env, FromEnvironment
 		}
 		if s.raw != nil {
-			raw, from = *s.raw, "--"+cmp.Or(s.flag, s.short)+" ("+s.env+")"
+			raw, from, s.source = *s.raw, "--"+cmp.Or(s.flag, s.short)+" ("+s.env+")", FromFlag
 		}
+		s.value = raw
 		if err := s.read(raw); err != nil {
 			wrong = append(wrong, s.explain(cmp.Or(from, s.env), raw, err))
 		}

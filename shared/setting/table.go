@@ -76,7 +76,7 @@ var (
 		Doc: `who may be told by callback_url, a comma list; "*": any public host; empty: nobody`}
 	CallbackNetworks = Setting[[]netip.Prefix]{Env: "AO_CALLBACK_NETWORKS", Flag: "callback-networks", Example: "10.1.0.0/16", Read: Networks,
 		Doc: "private networks in which receivers of callbacks may be, a comma list"}
-	CallbackSecret = Setting[string]{Env: "AO_CALLBACK_SECRET", Flag: "callback-secret", Example: "whsec_ and 24 to 64 bytes as base64", Read: Text,
+	CallbackSecret = Setting[string]{Env: "AO_CALLBACK_SECRET", Flag: "callback-secret", Example: "whsec_ and 24 to 64 bytes as base64", Read: Text, Secret: true,
 		Doc: "signs callbacks as Standard Webhooks describes; several, separated by spaces, while they are exchanged"}
 	RunLease = Setting[time.Duration]{Env: "RUN_LEASE", Flag: "run-lease", Default: "15", Example: "15, or RUN_LEASE=1m30s", Read: Duration(time.Second),
 		Doc: "a begun run that its worker does not name for so long is lost"}

@@ -15,7 +15,7 @@ func main() {
 	setting.Collect()
 	var cfg serve.Config
 	var level, format string
-	setting.Load(setting.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
+	cfg.HTTP.Settings = setting.Load(setting.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
 		append(cfg.Settings(), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
 	cfg.Log = setting.Logger(os.Stderr, level, format)
 
