@@ -96,6 +96,9 @@ func (w *Writer) AppendEither(ctx context.Context, together, apart []bus.Entry) 
 	return seq, err
 }
 
+// Version is that of records that stand under no attempt's key.
+func (w *Writer) Version() int { return w.versions.Now() }
+
 // Wrote notes records that were written as one.
 func (w *Writer) Wrote(seq uint64) { w.history.Wrote(seq) }
 

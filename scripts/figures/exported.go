@@ -11,12 +11,13 @@ import (
 )
 
 // exported counts exported names at package level that no other package uses: it neither names them nor gets values of
-// them through what it names. Tests are not looked at. Packages that no code imports are programs or are for tests.
+// them through what it names. Tests are not looked at. Packages that no code imports are programs or for tests, as are those
+// that are called so.
 func (c code) exported() {
 	used := c.used()
 	var lonely []function
 	for _, p := range c.all {
-		if !c.imported(p) {
+		if !c.imported(p) || strings.HasSuffix(p.PkgPath, "test") {
 			continue
 		}
 		for _, name := range p.Types.Scope().Names() {

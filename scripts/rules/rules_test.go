@@ -103,7 +103,9 @@ func TestRulesBite(t *testing.T) {
 		{"a closed secret", "README.md", file("    (umask 077; cat seed >~/.config/ao/publisher.nk)\n    sudo install -m 0400 KEYFILE ~/.config/ao/llm_api_key # a\n"), ""},
 		{"a secret that is only used", "README.md", file("    nats --nkey publisher/nats.nk request x >/dev/null; AO_TOKEN=\"$(cat /etc/ao/client/admin.token)\" ao\n"), ""},
 
-		{"a controller that asks four", "coordinator/control/lease/x.go", file("package lease\ntype four interface{ F() }\ntype x struct {\n\ta, b interface{ F() }\n\tc four\n\td interface{ G() }\n}\n"), "ao/coordinator/control/lease.x asks 4 interfaces, 3 are the most"},
+		{"a controller that asks four", "coordinator/control/lease/x.go", file("package lease\ntype four interface{ F() }\ntype x struct {\n\ta, b interface{ F() }\n\tc four\n\td interface{ G() }\n}\n"), "ao/coordinator/control/lease.x asks 4 interfaces and functions, 3 are the most"},
+		{"a controller that asks functions", "coordinator/control/lease/x.go", file("package lease\ntype ask func()\ntype cfg struct {\n\ta, b interface{ F() }\n\tc ask\n}\ntype x struct {\n\tcfg\n\td func()\n}\n"), "ao/coordinator/control/lease.x asks 4 interfaces and functions"},
+		{"a controller that asks for much", "coordinator/control/lease/x.go", file("package lease\ntype y interface {\n" + strings.Repeat("\tF()\n", 9) + "}\ntype x struct {\n\ta interface {\n\t\ty\n\t\tG()\n\t}\n}\n"), "ao/coordinator/control/lease.x asks an interface of 10 methods"},
 		{"one that asks three", "coordinator/control/lease/x.go", file("package lease\ntype x struct {\n\ta, b interface{ F() }\n\tc interface{ G() }\n\td int\n}\n"), ""},
 
 		{"several records at once", "coordinator/runs/x.go", file("package runs\nfunc f() { b.AppendAll() }\n"), "f writes several records at once"},
@@ -131,6 +133,8 @@ func TestRulesBite(t *testing.T) {
 		{"26 methods of a part of the bus", "nats/bus/x.go", file(wide("package bus\n", 26)), "ao/nats/bus.x has 26 methods, 25 are the most"},
 		{"26 methods of the bus by embedding", "nats/bus/x.go", file(wide("package bus\ntype y struct { *x }\nfunc (y) own() {}\n", 25)), ""},
 		{"26 methods asked for", "worker/x.go", file("package worker\ntype x interface {\n" + strings.Repeat("\tF()\n", 26) + "}\n"), "ao/worker.x has 26 methods"},
+		{"26 methods asked for by embedding", "worker/x.go", file("package worker\ntype x interface {\n\ty\n\tG()\n}\ntype y interface {\n" + strings.Repeat("\tF()\n", 25) + "}\n"), "ao/worker.x has 26 methods"},
+		{"9 fields of others, some within a struct", "worker/x.go", file("package worker\nimport r \"ao/shared/run\"\ntype x struct {\n\ta, b, c, d, e r.Run\n\tin struct {\n\t\tf, g, h, i r.Run\n\t}\n}\n"), "ao/worker.x has 9 fields of other packages' types"},
 		{"8 fields of others", "worker/x.go", file(knowing(8)), ""},
 		{"9 fields of others", "worker/x.go", file(knowing(9)), "ao/worker.x has 9 fields of other packages' types, 8 are the most"},
 		{"another's lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.y.mu.RLock() }\n"), "worker/process/x.go:2:19: takes the lock of another type: ao/worker/process"},

@@ -14,7 +14,8 @@ const (
 	maxMethods   = 25 // of a type with those it embeds, or asked for by an interface
 	maxForeign   = 8  // fields of a struct whose types are of other packages of ours
 	maxImporters = 6  // packages that import one package of coordinator/
-	maxAsked     = 3  // interfaces that a controller asks: the log, the projection, and one more
+	maxAsked     = 3  // interfaces and functions that a controller asks: the log, the projection, and one more
+	maxAskedOf   = 9  // methods of one of these
 )
 
 // shared is the package whose types all embed its connection, and are handed on glued together: there only a type's own methods count.
@@ -39,7 +40,7 @@ func beyond(count map[string]int, most int, say string) (broken []string) {
 // sizes counts, by type, the methods and the fields of other packages' types.
 func sizes(h *House) (methods, foreign map[string]int) {
 	methods, foreign = map[string]int{}, map[string]int{}
-	embeds := map[string][]string{}
+	embeds, types := map[string][]string{}, typesOf(h)
 	for _, f := range h.Files {
 		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", shared}, f.Package()) ||
 			anyCovers([]string{"ao/coordinator/serve/...", "ao/worker/serve"}, f.Package()) {
@@ -54,7 +55,7 @@ func sizes(h *House) (methods, foreign map[string]int) {
 				}
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					measure(s, f.Package(), ours, methods, foreign, embeds)
+					measure(s, types, f.Package(), ours, methods, foreign, embeds)
 				}
 			}
 		}
@@ -70,7 +71,7 @@ func sizes(h *House) (methods, foreign map[string]int) {
 }
 
 // measure notes what a type declares.
-func measure(s ast.Spec, home string, ours map[string]string, methods, foreign map[string]int, embeds map[string][]string) {
+func measure(s ast.Spec, types declared, home string, ours map[string]string, methods, foreign map[string]int, embeds map[string][]string) {
 	spec, ok := s.(*ast.TypeSpec)
 	if !ok {
 		return
@@ -78,9 +79,9 @@ func measure(s ast.Spec, home string, ours map[string]string, methods, foreign m
 	at := home + "." + spec.Name.Name
 	switch t := spec.Type.(type) {
 	case *ast.InterfaceType:
-		methods[at] += t.Methods.NumFields()
+		methods[at] += types.methods(t, place{home, ours})
 	case *ast.StructType:
-		foreign[at], embeds[at] = foreignFields(t, ours), embedded(t, home, ours)
+		foreign[at], embeds[at] = types.foreignFields(t, place{home, ours}), embedded(t, home, ours)
 	}
 }
 
@@ -136,23 +137,6 @@ func oursIn(f File) map[string]string {
 	return ours
 }
 
-func foreignFields(s *ast.StructType, ours map[string]string) (n int) {
-	for _, f := range s.Fields.List {
-		found := false
-		ast.Inspect(f.Type, func(at ast.Node) bool {
-			if sel, ok := at.(*ast.SelectorExpr); ok {
-				x, ok := sel.X.(*ast.Ident)
-				found = found || ok && ours[x.Name] != ""
-			}
-			return !found
-		})
-		if found {
-			n += max(1, len(f.Names))
-		}
-	}
-	return n
-}
-
 // receiver is the type that a method belongs to; empty: it is a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
@@ -205,44 +189,4 @@ func fewImporters(h *House) (broken []string) {
 		}
 	}
 	return broken
-}
-
-// smallControllers has a controller ask of few, each by a small interface.
-func smallControllers(h *House) (broken []string) {
-	structs, interfaces := map[string]*ast.StructType{}, map[string]bool{}
-	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() || !covers("ao/coordinator/control/...", f.Package()) {
-			continue
-		}
-		ast.Inspect(f.Go, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				return true
-			}
-			at := f.Package() + "." + spec.Name.Name
-			switch t := spec.Type.(type) {
-			case *ast.StructType:
-				structs[at] = t
-			case *ast.InterfaceType:
-				interfaces[at] = true
-			}
-			return false
-		})
-	}
-	asked := map[string]int{}
-	for at, s := range structs {
-		asked[at] = interfaceFields(s, at[:strings.LastIndex(at, ".")+1], interfaces)
-	}
-	return beyond(asked, maxAsked, "asks %d interfaces, %d are the most: put together what belongs together where it is wired")
-}
-
-// interfaceFields is how many fields of a struct are interfaces, written there or declared in its package.
-func interfaceFields(s *ast.StructType, pkg string, declared map[string]bool) (n int) {
-	for _, f := range s.Fields.List {
-		_, is := f.Type.(*ast.InterfaceType)
-		if name, ok := f.Type.(*ast.Ident); is || ok && declared[pkg+name.Name] {
-			n += max(1, len(f.Names))
-		}
-	}
-	return n
 }

@@ -60,17 +60,18 @@ type Config struct {
 		AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
 		Wrote(seq uint64)
 	}
-	Plan     func(ctx context.Context, req run.Request) (run.Spec, error) // checks a turn as it checks what callers send
-	TooLarge func(in *run.Input) error
-	Most     int64  // bytes that a turn's parameters may have
-	Idle     func() // told when there is room again
-	Spans    *trace.Tracer
-	Log      *slog.Logger
+	Plans interface { // check a turn as they check what callers send
+		Plan(ctx context.Context, req run.Request) (run.Spec, error)
+		TooLarge(in *run.Input) error
+	}
+	Most  int64 // bytes that a turn's parameters may have
+	Spans *trace.Tracer
+	Log   *slog.Logger
 }
 
 // New makes a Controller.
 func New(c Config) *Controller {
-	return &Controller{Config: c, Pool: pool.New(pool.Config{Slots: tellers, Backoff: run.Backoff, Idle: c.Idle})}
+	return &Controller{Config: c, Pool: pool.New(pool.Config{Slots: tellers, Backoff: run.Backoff})}
 }
 
 // Reconcile begins with the parents that can be told: with those of which that is new, and once a second with all.
@@ -249,7 +250,7 @@ func (c *Controller) resume(ctx context.Context, o projection.Owing, parameters 
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
 		return last, cmp.Or(ctx.Err(), lastErr)
 	}
-	spec, err := c.Plan(ctx, run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
+	spec, err := c.Plans.Plan(ctx, run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
 	switch kind := fault.KindOf(err); {
 	case err == nil:
 	case kind == fault.TooLarge || kind == fault.Unavailable:
@@ -267,7 +268,7 @@ func (c *Controller) resume(ctx context.Context, o projection.Owing, parameters 
 		if last.Input != nil {
 			spec.Output = last.Output
 		}
-		err = c.TooLarge(spec.Input)
+		err = c.Plans.TooLarge(spec.Input)
 	}
 	spec.ID, spec.Mode, spec.Parent = run.NewID(), o.Mode, o.Parent
 	return spec, err

@@ -14,6 +14,17 @@ import (
 	"ao/shared/run"
 )
 
+// Fleet is who takes runs, and from which queues.
+type Fleet interface {
+	Matches(w fleet.Want) bool
+	LaneMatches(lane string, w fleet.Want) bool
+	Changes() uint64 // how often registrations have changed
+	Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
+	IsMade(lane string) bool
+	Find(agent string) (agents.Resolved, bool)                            // as it is now
+	Renewed(context.Context, run.Spec, agents.Resolved) (run.Spec, error) // a run with another definition of its agent
+}
+
 // Controller acts on what the fold says, not on messages: no wake-up can be lost, and what several coordinators do at once,
 // compare-and-set decides.
 type Controller struct {
@@ -34,16 +45,8 @@ type Controller struct {
 		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
-	Fleet interface { // who takes runs, from which queues
-		Matches(w fleet.Want) bool
-		LaneMatches(lane string, w fleet.Want) bool
-		Changes() uint64 // how often registrations have changed
-		Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
-		IsMade(lane string) bool
-		Find(agent string) (agents.Resolved, bool) // as it is now
-	}
-	Renew   func(context.Context, run.Spec, agents.Resolved) (run.Spec, error) // with another definition of its agent
-	NoMatch time.Duration                                                      // how long a run waits for a runner at most
+	Fleet   Fleet
+	NoMatch time.Duration // how long a run waits for a runner at most
 	Log     *slog.Logger
 
 	mu      sync.Mutex

@@ -115,7 +115,7 @@ func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Ent
 	spec := *a.Spec
 	var err error
 	if k, changed := c.successor(a); changed {
-		if spec, err = c.Renew(ctx, spec, k); err != nil && fault.KindOf(err) != fault.Unavailable {
+		if spec, err = c.Fleet.Renewed(ctx, spec, k); err != nil && fault.KindOf(err) != fault.Unavailable {
 			return e, fault.Of(err), false
 		}
 	}

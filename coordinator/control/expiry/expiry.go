@@ -18,9 +18,10 @@ type Config struct {
 	Lease      time.Duration
 	Connection interface{ Connected() bool }
 	Runners    Runners
-	Attempts   func(runner string) []projection.Active                    // that it has begun, and not done its part of
-	Abandon    func(ctx context.Context, a projection.Active, why string) // gives one up, however long its lease
-	Removed    func(runner string)                                        // notes who was
+	Attempts   interface {
+		BegunBy(runner string) []projection.Active                     // and whose worker has not done its part
+		Outright(ctx context.Context, a projection.Active, why string) // gives one up, however long its lease
+	}
 }
 
 // Runners are those that are registered.
@@ -30,6 +31,7 @@ type Runners interface {
 	Ended(ctx context.Context, r fleet.Runner) error          // notes that its process is gone
 	ForgetProcess(ctx context.Context, r fleet.Runner) error  // where it is that process still
 	ForgetDeparted(ctx context.Context, r fleet.Runner) error // where it has not been back
+	Removed(runner string)                                    // notes who was
 }
 
 // Controller looks for silence. It has a loop of its own: where others write for long, nobody is taken for silent.
@@ -83,10 +85,10 @@ func (e *Controller) remove(ctx context.Context, r fleet.Runner) {
 		e.Log.Warn("runner could not be removed; trying again", "runner", id, "err", err)
 		return
 	}
-	e.Removed(id)
-	for _, a := range e.Attempts(id) { // where a lease is longer than that
+	e.Runners.Removed(id)
+	for _, a := range e.Attempts.BegunBy(id) { // where a lease is longer than that
 		if a.Claim.Instance == r.Instance {
-			go e.Abandon(ctx, a, "no heartbeat until its runner was removed")
+			go e.Attempts.Outright(ctx, a, "no heartbeat until its runner was removed")
 		}
 	}
 }

@@ -39,8 +39,8 @@ type Config struct {
 	Commands interface {
 		Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
 		TellStop(ctx context.Context, a projection.Active)
+		Proven(runner string, reply fleet.CommandReply) bool // the answer is of the process that registered
 	}
-	Proven  func(runner string, reply fleet.CommandReply) bool // the answer is of the process that registered
 	Hearing *Hearing
 }
 
@@ -108,7 +108,7 @@ func (c *Controller) Judge(ctx context.Context, a projection.Active, why string)
 	if ctx.Err() != nil { // who asks is ending
 		return ctx.Err()
 	}
-	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && c.Proven(a.Claim.RunnerID, reply) {
+	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && c.Commands.Proven(a.Claim.RunnerID, reply) {
 		c.Hearing.Heard(a.Key, time.Now(), false)
 		return nil
 	}

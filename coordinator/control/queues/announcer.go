@@ -13,11 +13,13 @@ import (
 // Announcer tells runners of their queues, so that a new one is served at once and not at the next heartbeat.
 type Announcer struct {
 	Log     *slog.Logger
-	Takers  func(fleet.Want) []string                 // the online runners that satisfy it
-	Runner  func(id string) (r fleet.Runner, ok bool) // a registered one
-	Queues  func(fleet.Runner) []string               // that a runner takes from
-	Command func(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
-	Wake    func() // has Reconcile called
+	Runners interface {
+		Takers(fleet.Want) []string                 // the online ones that satisfy it
+		Runner(id string) (r fleet.Runner, ok bool) // a registered one
+		Queues(fleet.Runner) []string               // that one takes from
+		Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
+	}
+	Wake func() // has Reconcile called
 
 	mu   sync.Mutex
 	news map[string]bool // runners that are to be told
@@ -25,7 +27,7 @@ type Announcer struct {
 
 // Announce has the runners that satisfy w told of their queues.
 func (a *Announcer) Announce(w fleet.Want) {
-	takers := a.Takers(w)
+	takers := a.Runners.Takers(w)
 	a.mu.Lock()
 	if a.news == nil {
 		a.news = map[string]bool{}
@@ -49,13 +51,13 @@ func (a *Announcer) Reconcile(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(announcing)
 	for id := range news {
-		r, ok := a.Runner(id)
+		r, ok := a.Runners.Runner(id)
 		if !ok {
 			continue
 		}
 		g.Go(func() error {
-			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: r.Instance, Lanes: a.Queues(r)}
-			if _, err := a.Command(ctx, id, cmd); err != nil {
+			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: r.Instance, Lanes: a.Runners.Queues(r)}
+			if _, err := a.Runners.Command(ctx, id, cmd); err != nil {
 				a.Log.Debug("queues not told; the next beat does", "runner", id, "err", err)
 			}
 			return nil

@@ -34,21 +34,22 @@ type ControllerConfig struct {
 		EnsureLane(ctx context.Context, lane string, start uint64) error
 		DropLane(ctx context.Context, lane string) error
 		Last(ctx context.Context, subj string) (bus.Message, error)
+		Generation() uint64 // counts the times that NATS was away
 	}
 	History interface {
 		Active(id string) (projection.Active, bool)
 		Pending(f func(projection.Active) bool)
 		Waits(lane string) bool
 		Sure() bool
+		Anew() uint64                   // counts the times that it was replaced
+		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		Base() map[string]fleet.Want // the queues of type and profile alone that they take from
-		Satisfied(fleet.Want) bool   // does any, online or not
+		Base() map[string]fleet.Want                                      // the queues of type and profile alone that they take from
+		Satisfied(fleet.Want) bool                                        // does any, online or not
+		Silent(key string) bool                                           // was nobody heard to have an attempt that nobody has begun
+		Judge(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
 	}
-	Past     func() [2]uint64                                                 // changes when NATS was away, or its history was replaced
-	CaughtUp func(context.Context) error                                      // waits until the history has what others wrote before
-	Silent   func(key string) bool                                            // was nobody heard to have an attempt that nobody has begun
-	Judge    func(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
 }
 
 // Controller looks after the lanes every 30 s, and more often for a while after NATS was away: a consumer that is missing, or past a run
@@ -58,7 +59,7 @@ type Controller struct {
 
 	idle    map[string]idleness
 	orphans map[string]time.Time
-	was     [2]uint64 // what Past said last
+	was     [2]uint64 // what past said last
 	looked  time.Time // after all lanes
 	healed  time.Time // after NATS was away
 	began   time.Time // that it was
@@ -70,11 +71,16 @@ func NewController(cfg ControllerConfig) *Controller {
 }
 
 // Begin notes where it starts from, before it is asked for the first time whether the history is sure: NATS may go away in between.
-func (t *Controller) Begin() { t.was, t.looked = t.cfg.Past(), time.Now() }
+func (t *Controller) Begin() { t.was, t.looked = t.past(), time.Now() }
+
+// past changes when NATS was away, or its history was replaced.
+func (t *Controller) past() [2]uint64 {
+	return [2]uint64{t.cfg.Consumers.Generation(), t.cfg.History.Anew()}
+}
 
 // Reconcile looks whether NATS was away, and after the lanes where it is time.
 func (t *Controller) Reconcile(ctx context.Context) error {
-	if now := t.cfg.Past(); now != t.was {
+	if now := t.past(); now != t.was {
 		t.was, t.began, t.healed = now, time.Now(), time.Time{}
 		t.cfg.Table.doubtAll()
 	}
@@ -137,7 +143,7 @@ func (t *Controller) Mend(ctx context.Context, a projection.Active) (has bool, e
 	case err != nil:
 		return false, err
 	case s.AckFloor >= a.QueuedSeq, s.Delivered >= a.QueuedSeq && s.AckPending == 0:
-		if err := t.cfg.CaughtUp(ctx); err != nil {
+		if err := t.cfg.History.CaughtUp(ctx); err != nil {
 			return false, err
 		}
 		if now, ok := t.cfg.History.Active(a.Spec.ID); !ok || now.Claim != nil || now.Lane != a.Lane || now.QueuedSeq != a.QueuedSeq || !t.cfg.History.Sure() {
@@ -164,13 +170,13 @@ func (t *Controller) forestalled(ctx context.Context, a projection.Active) (bool
 	switch {
 	case errors.Is(err, bus.ErrNone):
 		return false, nil
-	case err != nil, m.Seq > a.QueuedSeq, !t.cfg.Silent(a.Key):
+	case err != nil, m.Seq > a.QueuedSeq, !t.cfg.Runners.Silent(a.Key):
 		return true, err
 	}
 	var early run.Claim
 	_ = json.Unmarshal(m.Body, &early) // who nobody can read of does not have it
 	a.Claim = &early
-	return true, t.cfg.Judge(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
+	return true, t.cfg.Runners.Judge(ctx, a, "no heartbeat within the lease, and its claim precedes what queues it")
 }
 
 // spare is how long a queue is kept that nobody uses, and no registered runner serves. One that is served goes when its room is needed.

@@ -48,7 +48,7 @@ func (s *Table) Ensure(ctx context.Context, lane string, w fleet.Want, caller st
 		s.made[lane] = used
 	}
 	s.mu.Unlock()
-	s.cfg.Announce(q.Want)
+	s.cfg.Runners.Announce(q.Want)
 	return lane, nil
 }
 

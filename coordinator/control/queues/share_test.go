@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,11 +16,19 @@ type nothingWaits struct{}
 func (nothingWaits) Oldest() uint64    { return 1 }
 func (nothingWaits) Waits(string) bool { return false }
 
+func (nothingWaits) CaughtUp(context.Context) error { return nil }
+
+// owners are registered runners whose own agents have these queues.
+type owners map[string]bool
+
+func (o owners) Own() map[string]bool { return o }
+func (owners) Announce(fleet.Want)    {}
+
 // Which queue goes when room is needed: one that nobody uses, of one's own first, else of who has more.
 func TestWhichQueueMakesRoom(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	blank := Config{History: nothingWaits{}, Own: func() map[string]bool { return nil }}
+	blank := Config{History: nothingWaits{}, Runners: owners{}}
 	const mine, others = "x", "y"
 	tagged := func(tag, caller string) queue {
 		return queue{fleet.Want{Type: run.Procedural, Tags: []string{tag}}, caller}
@@ -53,7 +62,7 @@ func TestWhichQueueMakesRoom(t *testing.T) {
 		}
 	}
 	s := New(blank)
-	s.all["a"], s.cfg.Own = runners, func() map[string]bool { return map[string]bool{"a": true} }
+	s.all["a"], s.cfg.Runners = runners, owners{"a": true}
 	if got, _ := s.unused(runners); got != "" {
 		t.Errorf("the queue of a registered runner's agents goes: %q", got)
 	}

@@ -24,15 +24,17 @@ type Config struct {
 	Consumers interface {
 		EnsureLane(ctx context.Context, lane string, start uint64) error
 		DropLane(ctx context.Context, lane string) error
+		Insist(ctx context.Context, what string, f func() error) error // until NATS answers
 	}
 	History interface {
 		Oldest() uint64
-		Waits(lane string) bool // does a run
+		Waits(lane string) bool         // does a run
+		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
-	CaughtUp func(context.Context) error // waits until the history has what others wrote before
-	Own      func() map[string]bool      // the queues of registered runners' own agents
-	Announce func(fleet.Want)            // has runners told of a queue that was made
-	Insist   bus.Insist
+	Runners interface {
+		Own() map[string]bool // the queues of registered runners' own agents
+		Announce(fleet.Want)  // has runners told of a queue that was made
+	}
 }
 
 // Table is the table of the queues in use. What type and profile name needs no entry: those are bounded by the runners. Every other queue
@@ -70,7 +72,7 @@ func (s *Table) Read() bool { return s.read.Load() }
 
 // Watch reads the bucket and follows it until ctx ends.
 func (s *Table) Watch(ctx context.Context) error {
-	return s.cfg.Entries.Mirror(ctx, s.cfg.Insist, func(lane string, value []byte, _ uint64) { s.put(lane, value) }, func() { s.read.Store(true) })
+	return s.cfg.Entries.Mirror(ctx, s.cfg.Consumers.Insist, func(lane string, value []byte, _ uint64) { s.put(lane, value) }, func() { s.read.Store(true) })
 }
 
 // put takes over what bucket `lanes` has under a name; nil: nothing.
@@ -149,7 +151,7 @@ const grace = time.Second
 // retire removes the entry of a queue that nobody uses, by compare-and-set. Its consumer goes later (CloseDue); a run that another
 // coordinator queues there meanwhile is found by the next sweep of any of them, and its queue made again.
 func (s *Table) retire(ctx context.Context, lane string) (gone bool, err error) {
-	if err := s.cfg.CaughtUp(ctx); err != nil { // another coordinator may have queued a run there a moment ago
+	if err := s.cfg.History.CaughtUp(ctx); err != nil { // another coordinator may have queued a run there a moment ago
 		return false, err
 	}
 	if s.cfg.History.Waits(lane) {
@@ -219,7 +221,7 @@ func (s *Table) needed(ctx context.Context, lane string) (bool, error) {
 	} else if !errors.Is(err, bus.ErrNone) {
 		return false, err
 	}
-	if err := s.cfg.CaughtUp(ctx); err != nil {
+	if err := s.cfg.History.CaughtUp(ctx); err != nil {
 		return false, err
 	}
 	return s.cfg.History.Waits(lane), nil

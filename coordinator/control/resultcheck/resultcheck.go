@@ -56,7 +56,6 @@ type Config struct {
 		Checked(run.Status) // a result, and what its run became
 		Mismatch()          // one that its worker should not have offered
 	}
-	Idle  func() // told when there is room again
 	Spans *trace.Tracer
 	Log   *slog.Logger
 }
@@ -64,7 +63,7 @@ type Config struct {
 // New makes a Controller.
 func New(c Config) *Controller {
 	pause := func(times int) time.Duration { return run.Backoff(times) / 4 }
-	return &Controller{Config: c, Pool: pool.New(pool.Config{Slots: checkers, Backoff: pause, Idle: c.Idle})}
+	return &Controller{Config: c, Pool: pool.New(pool.Config{Slots: checkers, Backoff: pause})}
 }
 
 // Reconcile begins to check what is offered: what is new, and once a second all.

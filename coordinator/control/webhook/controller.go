@@ -27,9 +27,9 @@ import (
 // restarts; who makes a try has taken it before, so that it is usually made once. Receivers see one webhook-id per run.
 type Controller struct {
 	ControllerConfig
+	Pool *pool.Pool // of tries by run, in groups by receiver
 
-	self string     // this process, in what it takes
-	pool *pool.Pool // of tries by run, in groups by receiver
+	self string // this process, in what it takes
 
 	pruned, said time.Time // Reconcile's alone
 
@@ -43,6 +43,8 @@ type ControllerConfig struct {
 		Get(ctx context.Context, id string) (run.Run, error)
 		Hook(run string) (projection.Hook, run.Call, bool)
 		Hooks(projection.Look) []projection.Hook
+		Outcome(ctx context.Context, id string) (runs.Outcome, error) // as readers see it
+		Show(ctx context.Context, id string) (run.Run, error)         // likewise
 		Sure() bool
 	}
 	Records interface { // of tries, and entries of who makes one
@@ -51,16 +53,11 @@ type ControllerConfig struct {
 		Create(ctx context.Context, key string, value []byte) (uint64, error)
 		Get(ctx context.Context, key string) ([]byte, uint64, error)
 		Update(ctx context.Context, key string, value []byte, rev uint64) (uint64, error)
+		Version() int                                                  // of records
+		Insist(ctx context.Context, what string, f func() error) error // until NATS answers
 	}
-	Runs interface { // as readers see them
-		Outcome(ctx context.Context, id string) (runs.Outcome, error)
-		Show(ctx context.Context, id string) (run.Run, error)
-	}
+	Meter     interface{ Posted(status string) } // counts a try
 	Receivers *Client
-	Version   func() int // of records
-	Insist    func(ctx context.Context, what string, f func() error) error
-	Posted    func(status string) // counts a try
-	Idle      func()              // told when there is room again
 	Spans     *trace.Tracer
 	Log       *slog.Logger
 }
@@ -69,12 +66,12 @@ type ControllerConfig struct {
 func NewController(c ControllerConfig) *Controller {
 	return &Controller{
 		ControllerConfig: c, self: record.Nonce(), holds: map[string]hold{},
-		pool: pool.New(pool.Config{Slots: tries, Each: hostTries, Idle: c.Idle}),
+		Pool: pool.New(pool.Config{Slots: tries, Each: hostTries}),
 	}
 }
 
 // Wait waits until the tries that were begun are over.
-func (c *Controller) Wait() { c.pool.Wait() }
+func (c *Controller) Wait() { c.Pool.Wait() }
 
 // hold is a try that is left alone here for a while: another coordinator has taken it, or something went wrong.
 type hold struct {
@@ -124,7 +121,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		c.prune()
 	}
 	for _, d := range c.look(time.Now()) {
-		c.pool.Go(ctx, d.RunID, d.Host, func(ctx context.Context) error { c.one(ctx, d); return nil })
+		c.Pool.Go(ctx, d.RunID, d.Host, func(ctx context.Context) error { c.one(ctx, d); return nil })
 	}
 	return nil
 }
@@ -143,7 +140,7 @@ func (c *Controller) look(now time.Time) []projection.Hook {
 	if c.full() {
 		c.prune()
 	}
-	busy, hosts := c.pool.Busy(), map[string]int{}
+	busy, hosts := c.Pool.Busy(), map[string]int{}
 	resting, full := c.resting() // after busy: what rests does so before it is over
 	if full {
 		return nil
@@ -296,11 +293,11 @@ func (c *Controller) try(ctx context.Context, d projection.Hook) error {
 
 // told is what a receiver is told, and where, and whose trace the run is a part of.
 func (c *Controller) told(ctx context.Context, d projection.Hook) (to string, body []byte, of *run.Trace, err error) {
-	o, err := c.Runs.Outcome(ctx, d.RunID)
+	o, err := c.History.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound && ctx.Err() == nil {
 		c.Log.Error("the result of a run cannot be read; its receiver is told without it", "run", d.RunID, "err", err)
 		o = runs.Outcome{}
-		o.Run, err = c.Runs.Show(ctx, d.RunID)
+		o.Run, err = c.History.Show(ctx, d.RunID)
 	}
 	if err != nil {
 		return "", nil, nil, err
@@ -317,7 +314,7 @@ func (c *Controller) told(ctx context.Context, d projection.Hook) (to string, bo
 
 // record notes how a try went, and has the fold know it: no look finds the same try again.
 func (c *Controller) record(ctx context.Context, d projection.Hook, went Attempt) error {
-	r := run.Notified{V: c.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
+	r := run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed, HTTP: went.Status, Reason: went.Reason, At: time.Now().UTC()}
 	pause, last := backoff(d.Tries + 1)
 	switch {
 	case went.Delivered:
@@ -328,13 +325,13 @@ func (c *Controller) record(ctx context.Context, d projection.Hook, went Attempt
 		next := r.At.Add(pause + rand.N(pause/10+1))
 		r.Next = &next
 	}
-	c.Posted(r.Status)
+	c.Meter.Posted(r.Status)
 	if r.Status == run.NotifyDelivered {
 		c.Log.Info("HTTP callback delivered", "run", d.RunID, "tries", d.Tries+1)
 	} else {
 		c.Log.Warn("HTTP callback failed", "run", d.RunID, "tries", d.Tries+1, "status", r.Status, "reason", r.Reason)
 	}
-	err := c.Insist(ctx, "the record of an HTTP callback", func() error { // it was made: without the record it would be made again
+	err := c.Records.Insist(ctx, "the record of an HTTP callback", func() error { // it was made: without the record it would be made again
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recording)
 		defer cancel()
 		return c.append(short, d, r)
@@ -367,11 +364,11 @@ func (c *Controller) Redeliver(ctx context.Context, id string) (run.Run, error) 
 	if !ok {
 		return r, fault.Newf(fault.Conflict, "run %s has no HTTP callback that failed; GET /callbacks?status=dead lists those that did", id).With("run_id", id)
 	}
-	if err := c.append(ctx, d, run.Notified{V: c.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
+	if err := c.append(ctx, d, run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyAgain, At: time.Now().UTC()}); err != nil {
 		return r, bus.NotStored(err)
 	}
 	if err := c.Records.CaughtUp(ctx); err != nil {
 		return r, err
 	}
-	return c.Runs.Show(ctx, id)
+	return c.History.Show(ctx, id)
 }

@@ -352,7 +352,7 @@ func TestATryThatCameToNothingRests(t *testing.T) {
 	done := make(chan struct{})
 	defer close(done)
 	for n := range webhook.HostTries { // it leaves this receiver to us
-		c.Posting.Pool().Go(t.Context(), fmt.Sprint("held ", n), host, func(context.Context) error { <-done; return nil })
+		c.Posting.Pool.Go(t.Context(), fmt.Sprint("held ", n), host, func(context.Context) error { <-done; return nil })
 	}
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"http://`+host+`/"}`, "").RunID
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
@@ -363,16 +363,16 @@ func TestATryThatCameToNothingRests(t *testing.T) {
 	}
 	for n := range 500 {
 		end := make(chan struct{})
-		if !h.Pool().Go(t.Context(), id, host, func(context.Context) error { <-end; h.Rest(due[0], time.Hour); return nil }) {
+		if !h.Pool.Go(t.Context(), id, host, func(context.Context) error { <-end; h.Rest(due[0], time.Hour); return nil }) {
 			t.Fatal("it is not tried")
 		}
 		close(end)
-		for len(h.Pool().Busy()) > 0 {
+		for len(h.Pool.Busy()) > 0 {
 			if again := h.Look(time.Now()); len(again) > 0 {
 				t.Fatalf("found again, at once, in turn %d: %+v", n, again)
 			}
 		}
-		h.Pool().Wait()
+		h.Pool.Wait()
 		h.Forget()
 	}
 }

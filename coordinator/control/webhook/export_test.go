@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator/control/pool"
 	"ao/coordinator/projection"
 )
 
@@ -14,7 +13,6 @@ const HostTries = hostTries
 
 type Taken = taken
 
-func (c *Controller) Pool() *pool.Pool                                 { return c.pool }
 func (c *Controller) Look(now time.Time) []projection.Hook             { return c.look(now) }
 func (c *Controller) Try(ctx context.Context, d projection.Hook) error { return c.try(ctx, d) }
 func (c *Controller) Rest(d projection.Hook, pause time.Duration)      { c.rest(d, pause) }
@@ -23,7 +21,7 @@ func (c *Controller) Rest(d projection.Hook, pause time.Duration)      { c.rest(
 func (c *Controller) Rests() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.pool.Busy())+len(c.holds) == 0
+	return len(c.Pool.Busy())+len(c.holds) == 0
 }
 
 // Theirs tells whether a try is left to another.

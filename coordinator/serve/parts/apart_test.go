@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/control/dispatch"
 	"ao/nats/natstest"
 	"ao/shared/fleet"
 	"ao/shared/run"
@@ -18,11 +19,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour, Patience: fleet.Patience{Remove: 4 * time.Second}})
 	hangs := make(chan struct{})
-	c.Dispatch.Renew = func(ctx context.Context, s run.Spec, _ agents.Resolved) (run.Spec, error) {
-		close(hangs) // once: nobody looks at what waits before this is over
-		<-ctx.Done()
-		return s, ctx.Err()
-	}
+	c.Dispatch.Fleet = hanging{c.Dispatch.Fleet, hangs}
 	launch(t, c)
 	f := newFamily(t, c)
 	beating(t, c, f.r.ID(), "one")
@@ -66,6 +63,18 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	if a, ok := c.History.Active(waits); !ok || a.QueuedSeq != 0 {
 		t.Errorf("the store does not hang: %+v", a)
 	}
+}
+
+// hanging renews no run before its context ends.
+type hanging struct {
+	dispatch.Fleet
+	begun chan struct{}
+}
+
+func (h hanging) Renewed(ctx context.Context, s run.Spec, _ agents.Resolved) (run.Spec, error) {
+	close(h.begun) // once: nobody looks at what waits before this is over
+	<-ctx.Done()
+	return s, ctx.Err()
 }
 
 // beating has a runner be heard until the test ends.

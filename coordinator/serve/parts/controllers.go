@@ -16,6 +16,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
+	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -28,22 +29,21 @@ func newDispatch(c *Coordinator) *dispatch.Controller {
 		*record.Writer
 		*record.Ender
 	}{c.records, c.ends}
-	renew := func(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
-		return c.runsService.Renewed(ctx, s, k)
-	}
 	fleet := struct {
 		*runners.Registry
 		*queues.Table
 		*agents.Catalog
-	}{c.Registry, c.Queues, c.Agents}
-	return &dispatch.Controller{
-		History: c.History, Records: records, Fleet: fleet,
-		Renew: renew, NoMatch: c.NoMatch, Log: c.log,
-	}
+		*runs.Service
+	}{c.Registry, c.Queues, c.Agents, c.runsService}
+	return &dispatch.Controller{History: c.History, Records: records, Fleet: fleet, NoMatch: c.NoMatch, Log: c.log}
 }
 
 func newLease(c *Coordinator) *lease.Controller {
-	return lease.New(lease.Config{History: c.History, Ends: c.ends, Commands: c.commands, Proven: c.Registry.Proven, Hearing: c.Hearing})
+	commands := struct {
+		*runners.Commander
+		*runners.Registry
+	}{c.commands, c.Registry}
+	return lease.New(lease.Config{History: c.History, Ends: c.ends, Commands: commands, Hearing: c.Hearing})
 }
 
 func newFleet(c *Coordinator) *fleetapi.Service {
@@ -76,20 +76,23 @@ func newCompletion(c *Coordinator) *completion.Controller {
 }
 
 func newResultCheck(c *Coordinator) *resultcheck.Controller {
-	return resultcheck.New(resultcheck.Config{
-		History: c.History, Words: c.ends, Meter: c.meters, Idle: func() { c.scheduler.Wake(offered) }, Spans: c.Trace, Log: c.log,
-	})
+	r := resultcheck.New(resultcheck.Config{History: c.History, Words: c.ends, Meter: c.meters, Spans: c.Trace, Log: c.log})
+	r.Pool.Idle = func() { c.scheduler.Wake(offered) }
+	return r
 }
 
 func newCallback(c *Coordinator) *callback.Controller {
-	plan := func(ctx context.Context, req run.Request) (run.Spec, error) {
-		p, err := c.Plans.Plan(ctx, req)
-		return p.Spec, err
-	}
-	return callback.New(callback.Config{
-		History: c.History, Records: c.records, Plan: plan, TooLarge: c.Plans.TooLarge, Most: c.MaxPayload, Spans: c.Trace, Log: c.log,
-		Idle: func() { c.scheduler.Wake(callbackDue) },
-	})
+	t := callback.New(callback.Config{History: c.History, Records: c.records, Plans: planner{c.Plans}, Most: c.MaxPayload, Spans: c.Trace, Log: c.log})
+	t.Pool.Idle = func() { c.scheduler.Wake(callbackDue) }
+	return t
+}
+
+// planner checks requests of which only the run is wanted.
+type planner struct{ *runs.Planner }
+
+func (p planner) Plan(ctx context.Context, req run.Request) (run.Spec, error) {
+	plan, err := p.Planner.Plan(ctx, req)
+	return plan.Spec, err
 }
 
 func newWebhook(c *Coordinator) *webhook.Controller {
@@ -97,11 +100,25 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 		*record.Writer
 		*record.Reads
 		*bus.Bucket
-	}{c.records, c.reads, c.bus.Bucket(subject.Idempotency)}
-	return webhook.NewController(webhook.ControllerConfig{
-		History: c.History, Records: records, Runs: c.runsService, Receivers: c.Webhooks,
-		Version: c.versions.Now, Insist: c.insist, Posted: c.meters.Posted, Idle: func() { c.scheduler.Wake(webhookDue) }, Spans: c.Trace, Log: c.log,
+		insisting
+	}{c.records, c.reads, c.bus.Bucket(subject.Idempotency), c.insist}
+	shown := struct {
+		history
+		*runs.Service
+	}{c.History, c.runsService}
+	w := webhook.NewController(webhook.ControllerConfig{
+		History: shown, Records: records, Meter: c.meters, Receivers: c.Webhooks, Spans: c.Trace, Log: c.log,
 	})
+	w.Pool.Idle = func() { c.scheduler.Wake(webhookDue) }
+	return w
+}
+
+// insisting is Coordinator.insist for those who ask for it by an interface.
+type insisting bus.Insist
+
+// Insist calls f until NATS answers.
+func (i insisting) Insist(ctx context.Context, what string, f func() error) error {
+	return i(ctx, what, f)
 }
 
 // Redeliver has an HTTP callback that failed tried again, from the beginning of its schedule and at once.

@@ -150,17 +150,20 @@ type Coordinator struct {
 
 	scheduler *control.Scheduler
 
-	History struct { // the whole read model; what is wired asks it by interfaces of its own
-		*projection.Projection
-		*projection.Index
-		*projection.Lives
-		*projection.Agenda
-		*projection.Overlay
-		*projection.Reader
-		*projection.Lists
-		*projection.Feed
-		*projection.Follower
-	}
+	History history
+}
+
+// history is the whole read model; what is wired asks it by interfaces of its own.
+type history struct {
+	*projection.Projection
+	*projection.Index
+	*projection.Lives
+	*projection.Agenda
+	*projection.Overlay
+	*projection.Reader
+	*projection.Lists
+	*projection.Feed
+	*projection.Follower
 }
 
 // wireHistory puts the parts of the read model together.

@@ -6,10 +6,13 @@ import (
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/control/expiry"
+	"ao/coordinator/control/lease"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
+	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
+	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fleet"
 )
@@ -51,13 +54,25 @@ func wireRunners(c *Coordinator) {
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() },
 		Attempts: c.History.BegunBy, Running: c.History.BegunCounts, Abandon: c.Leases.Abandon,
 	}
+	known := struct {
+		*runners.Leaving
+		removals
+	}{c.Leaving, removals{c.Audit}}
+	attempts := struct {
+		history
+		*lease.Controller
+	}{c.History, c.Leases}
 	c.Expiry = expiry.New(expiry.Config{
-		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: c.Leaving,
-		Attempts: c.History.BegunBy, Abandon: c.Leases.Outright,
-		Removed: func(runner string) {
-			c.Audit.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
-		},
+		Log: c.log, Patience: c.Patience.Remove, Lease: c.Lease, Connection: c.bus, Runners: known, Attempts: attempts,
 	})
+}
+
+// removals records who was removed.
+type removals struct{ log *audit.Log }
+
+// Removed records that a runner was.
+func (r removals) Removed(runner string) {
+	r.log.Note(audit.Entry{Door: audit.Clock, Actor: &audit.Actor{Kind: audit.Coordinator}, Action: audit.Removed, Targets: audit.Targets{Runner: runner}})
 }
 
 // wireRetention makes who lets go of history.
@@ -70,23 +85,44 @@ func wireRetention(c *Coordinator) {
 
 // wireQueues makes the table of queues, and who looks after them.
 func wireQueues(c *Coordinator) {
-	c.news = &queues.Announcer{
-		Log: c.log, Takers: c.Registry.Takers, Command: c.commands.Command, Wake: func() { c.scheduler.Wake(requeued) },
-		Queues: func(r fleet.Runner) []string { return c.Queues.Of(r) },
-		Runner: func(id string) (fleet.Runner, bool) {
-			m, ok := c.Registry.Of(id)
-			return m.Runner, ok
-		},
-	}
+	c.news = &queues.Announcer{Log: c.log, Runners: audience{c.Registry, c.commands, c}, Wake: func() { c.scheduler.Wake(requeued) }}
+	known := struct {
+		history
+		*record.Reads
+	}{c.History, c.reads}
+	consumers := struct {
+		*bus.Bus
+		insisting
+	}{c.bus, c.insist}
+	served := struct {
+		*runners.Registry
+		*queues.Announcer
+	}{c.Registry, c.news}
 	c.Queues = queues.New(queues.Config{
-		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: c.bus, History: c.History,
-		CaughtUp: c.reads.CaughtUp, Own: c.Registry.Own, Announce: c.news.Announce, Insist: c.insist,
+		Log: c.log, Most: c.MaxQueues, Entries: c.bus.Bucket(subject.Lanes), Consumers: consumers, History: known, Runners: served,
 	})
-	c.Lanes = queues.NewController(queues.ControllerConfig{
-		Log: c.log, Table: c.Queues, Consumers: c.bus, History: c.History, Runners: c.Registry, CaughtUp: c.reads.CaughtUp,
-		Past:   func() [2]uint64 { return [2]uint64{c.bus.Generation(), c.History.Anew()} },
-		Silent: c.Hearing.Silent, Judge: c.Leases.Judge,
-	})
+	judged := struct {
+		*runners.Registry
+		*lease.Hearing
+		*lease.Controller
+	}{c.Registry, c.Hearing, c.Leases}
+	c.Lanes = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.bus, History: known, Runners: judged})
+}
+
+// audience is the runners that are told of their queues.
+type audience struct {
+	*runners.Registry
+	*runners.Commander
+	c *Coordinator
+}
+
+// Queues are those that a runner takes from.
+func (a audience) Queues(r fleet.Runner) []string { return a.c.Queues.Of(r) }
+
+// Runner is a registered one.
+func (a audience) Runner(id string) (fleet.Runner, bool) {
+	m, ok := a.Registry.Of(id)
+	return m.Runner, ok
 }
 
 // Register takes a runner in.
