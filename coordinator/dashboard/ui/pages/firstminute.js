@@ -1,0 +1,121 @@
+// The first minute: see a parent with four children work, see proof that nothing was lost, kill a worker.
+import { html, useEffect, useRef, useState } from "../base.js";
+import { get, newKey, send, seg } from "../lib/api.js";
+import { object, quote } from "../lib/json.js";
+import { plural } from "../lib/format.js";
+import { Button, Card, CodeLine, Hostile, Icon, Num, Problem, Status, Text, Took, useEvery, useResource } from "../lib/components.js";
+
+// What the profile test does by itself, without any model: see the directives in worker/testexec.
+const child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
+const script = [
+  "@say I ask four others, and go on when they have answered.",
+  child("summarizer", "@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {\"wrong\":1}"),
+  child("data-extractor", "@sleep 2s\n@say Looking for names\n@sleep 8s"),
+  child("content-writer", "@sleep 5s\n@fail source_unreachable The source that this child was to read does not answer"),
+  child("security-scanner", "@sleep 12s\n@say Looking through the code"),
+].join("\n");
+
+const runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
+
+/** FirstMinute is what an Overview without runs shows. started: begin at once. */
+export function FirstMinute({ started = false }) {
+  const [session, setSession] = useState(null);
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const key = useRef(newKey());
+  const show = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      const made = await send("POST", "/runs", runBody("content-writer", script), { headers: { "Idempotency-Key": key.current } });
+      setSession(made.session_id);
+    } catch (err) {
+      setError(err);
+    }
+    setBusy(false);
+  };
+  useEffect(() => void (started && show()), []);
+  const profile = useResource(async (signal) => (await get("/runners", {}, { signal })).runners.some((r) => r.status === "online" && r.executor_profile === "test"), []);
+  const why = profile.data === false ? "No online runner has the profile test, which needs no model: scripts/up starts one" : undefined;
+  return html`<${Card} title="The first minute" class="firstminute">
+    ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>A parent starts four children. One answer is refused and mended, one child fails, and the parent is called back. It takes about 20 seconds and needs no model.</p>
+      <div class="actions"><${Button} kind="primary" icon="play" needs="POST /runs" why=${why} busy=${busy} onClick=${show}>Show me<//></div>${error && html`<${Problem} error=${error} />`}</div>`
+      : html`<div class="stack"><${Live} session=${session} /><${Prove} after=${session} /><${Kill} /></div>`}<//>`;
+}
+
+const over = (sessions) => sessions.length > 4 && sessions.every((s) => s.runs.every((r) => ["completed", "failed", "stopped"].includes(r.status))) && sessions[0].runs.length > 1;
+
+// The tree as it grows.
+function Live({ session }) {
+  const tree = useResource((signal) => get(`/sessions/${seg(session)}/tree`, { limit: 200 }, { signal }), [session]);
+  const sessions = tree.data?.sessions ?? [];
+  const done = over(sessions);
+  useEvery(0.5, tree.reload, !done);
+  const begin = Date.parse(sessions[0]?.created_at ?? "");
+  const all = sessions.flatMap((s) => s.runs);
+  const end = Math.max(begin + 20000, ...all.map((r) => Date.parse(r.completed_at ?? "") || 0));
+  const place = (t) => `${(100 * (Date.parse(t) - begin)) / (end - begin)}%`;
+  const width = (r) => `max(4px, ${(100 * ((Date.parse(r.completed_at ?? "") || Date.now()) - Date.parse(r.started_at ?? r.created_at))) / (end - begin)}%)`;
+  return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The failed child is told to the parent like the others." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
+    ${tree.error && html`<${Problem} error=${tree.error} />`}
+    <ul class="minitree">${sessions.flatMap((s) => s.runs.map((r, i) => html`<li key=${r.run_id} class=${"level" + Math.min(s.depth, 3)}>
+      <a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${s.agent_name} />${i > 0 && html` <span class="faint">${r.reports?.length ? `is told of ${plural(r.reports.length, "child", "children")}` : "goes on"}</span>`}</a>
+      <${Status} status=${r.status} /><span class="lane" aria-hidden="true"><span class=${"piece look-" + r.status} style=${{ insetInlineStart: place(r.started_at ?? r.created_at), width: width(r) }}></span></span>
+      <span class="faint"><${Took} from=${r.started_at} to=${r.completed_at} running=${Boolean(r.started_at)} /></span>
+      ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
+}
+
+/** Prove runs the ledger: whether every promise was kept, read from the stream itself. */
+export function Prove({ started = false }) {
+  const [state, setState] = useState({});
+  const prove = async () => {
+    setState({ busy: true });
+    try {
+      setState({ ledger: await get("/ledger", {}, { patience: 30000 }) });
+    } catch (error) {
+      setState({ error });
+    }
+  };
+  useEffect(() => void (started && prove()), []);
+  const l = state.ledger;
+  return html`<div class="stack"><div class="row wrap"><${Button} icon="shield" needs="GET /ledger" busy=${state.busy} onClick=${prove}>Prove it<//><span class="soft">Reads the stream from its beginning and counts: accepted, ended, attempts. It believes no coordinator's memory.</span></div>
+    ${state.error && html`<${Problem} error=${state.error} />`}
+    ${l && html`<div class=${"banner " + (l.ok ? "good" : "bad")} role="status"><${Icon} name=${l.ok ? "check" : "warn"} /><div>
+      <p>${l.ok ? "Nothing was lost, and nothing was done twice." : "Something is wrong."}</p>
+      <p><${Num} value=${l.accepted} /> accepted = <${Num} value=${l.waiting} /> waiting + <${Num} value=${l.running} /> running + <${Num} value=${l.ended} /> ended, in <${Num} value=${l.attempts} /> attempts.</p>
+      ${(l.wrong ?? []).slice(0, 5).map((w) => html`<p><${Hostile} text=${typeof w === "string" ? w : w.what ?? w.message ?? w.run_id} /></p>`)}</div></div>`}</div>`;
+}
+
+const line = "bin/worker -x test --profiles-dir worker/profiles & sleep 12; kill -9 $!";
+
+// Sixteen runs that may be attempted again, on two workers, one of which is killed.
+function Kill() {
+  const [started, setStarted] = useState(null);
+  const [error, setError] = useState(null);
+  const key = useRef(newKey());
+  const start = async () => {
+    setError(null);
+    try {
+      const since = new Date().toISOString();
+      const made = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody("content-writer", "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
+      setStarted({ since, ids: new Set(made.map((m) => m.run_id)) });
+    } catch (err) {
+      setError(err);
+    }
+  };
+  return html`<details class="kill"><summary>Kill a worker yourself</summary><div class="stack">
+    <p class="soft">This starts a second worker in another terminal and kills it with -9 after 12 seconds. Start the runs meanwhile: what the dead worker had is begun again by the other one within a lease (15 s).</p>
+    <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started ? "They are started" : undefined} onClick=${start}>Start 16 runs<//></div>
+    ${error && html`<${Problem} error=${error} />`}${started && html`<${Takeover} ids=${started.ids} />`}</div></details>`;
+}
+
+function Takeover({ ids }) {
+  const runs = useResource(async (signal) => (await get("/runs", { agent_name: "content-writer", limit: 200 }, { signal })).runs.filter((r) => ids.has(r.run_id)), []);
+  const rows = runs.data ?? [];
+  const open = rows.filter((r) => !["completed", "failed", "stopped"].includes(r.status));
+  useEvery(1, runs.reload, rows.length === 0 || open.length > 0);
+  const by = Map.groupBy(open.filter((r) => r.runner_id), (r) => r.runner_id);
+  const again = rows.filter((r) => r.attempt > 1).length;
+  return html`<div class="stack"><p><${Num} value=${rows.filter((r) => r.status === "completed").length} /> of 16 completed. ${again > 0 && html`<strong>${plural(again, "run")} taken over from the worker that was killed.</strong>`}</p>
+    <ul class="links">${[...by].map(([id, mine]) => html`<li><a href="/ui/runners"><${Hostile} text=${id} /></a><span>${plural(mine.length, "run")}</span></li>`)}<li><span class="soft">waiting</span><span>${open.filter((r) => !r.runner_id).length}</span></li></ul></div>`;
+}
