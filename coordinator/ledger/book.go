@@ -49,7 +49,7 @@ func newBook() *book {
 	runs, calls := &b.runs, &b.calls
 	*runs = runsBook{
 		memory: m, rules: &b.Rules, open: map[uint32][]uint32{}, live: map[uint32]attempt{}, ends: map[uint32]int64{}, over: map[uint32]string{},
-		promised: map[uint32]int64{}, unlisted: map[uint32]int64{},
+		promised: map[uint32]int64{},
 	}
 	*calls = callsBook{memory: m, runs: runs, hooks: map[uint32]hook{}}
 	b.enter = map[subject.Kind]func(subject.Record, fields){
@@ -132,7 +132,7 @@ func (b *book) named(rec *subject.Record, f fields) bool {
 			return false
 		}
 	}
-	for _, id := range []string{rec.Run, f.run} {
+	for _, id := range []string{rec.Run, f.run, f.turn} {
 		if _, ok := runIdent(id); id != "" && !ok {
 			b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (%s) is of run %.80q, which is no id that a coordinator makes", b.seq, rec.Kind, id))
 			return false

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,39 +23,49 @@ type hook struct {
 	status string
 }
 
-// report is a callback record: a turn of the parent tells it of children that have ended. One that is suppressed names a turn that was
+// report is a callback record: a turn of the parent reports children that have ended. The turn follows, or,
+// in a history of an older version, precedes. One that is suppressed names a turn that was
 // begun before, and nobody is told.
 func (b *callsBook) report(rec subject.Record, f fields) {
 	parent := b.about
-	turn, t := b.find(f.run)
-	if f.next && f.run != "" {
-		turn, t = b.run(f.run, rec.Session)
+	name := cmp.Or(f.turn, f.run)
+	turn, t := b.find(name)
+	if f.next && name != "" {
+		turn, t = b.run(name, rec.Session)
 		b.runs.promise(turn, t, f)
 	}
-	delete(b.runs.unlisted, turn)
+	if t == nil && f.turn != "" && !f.next && b.places.at(parent).deleted != 0 { // what a deletion left of a list
+		b.tellAll(name, turn, parent, f)
+		return
+	}
 	switch {
-	case f.run == "" || len(f.children) == 0:
-		b.wrong(kindCallback, f.run, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
+	case name == "" || len(f.children) == 0:
+		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
 		return
 	case t == nil || !t.is(known) && b.runs.promised[turn] == 0:
-		b.missing(f.run, f.run, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted", b.seq, f.run))
+		b.missing(name, name, cutOff, fmt.Sprintf("Record %d (callback) names turn %s, which nobody had accepted", b.seq, name))
 	case t.session != parent:
-		b.wrong(kindCallback, f.run, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, f.run, rec.Session))
+		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, name, rec.Session))
 	}
 	// Or two turns could tell of one child (decision 0014).
 	if first, e := b.find(f.children[0]); rec.Run != f.children[0] {
-		b.wrong(kindCallback, f.run, fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run, f.children[0]))
+		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run, f.children[0]))
 	} else if first != 0 {
 		vain := int(e.vain)
 		if e.turn != 0 && !b.told(e) {
 			vain++
 		}
 		if rec.N != vain {
-			b.missing(f.run, rec.Run, cutOff, fmt.Sprintf("Record %d (callback) says that %d turns told of run %s in vain, and %d did", b.seq, rec.N, rec.Run, vain))
+			b.missing(name, rec.Run, cutOff, fmt.Sprintf("Record %d (callback) says that %d turns told of run %s in vain, and %d did", b.seq, rec.N, rec.Run, vain))
 		}
 	}
+	b.tellAll(name, turn, parent, f)
+}
+
+// tellAll is what a list names.
+func (b *callsBook) tellAll(name string, turn, parent uint32, f fields) {
 	for _, id := range f.children {
-		b.tell(f.run, turn, parent, id)
+		b.tell(name, turn, parent, id)
 		if _, e := b.find(id); e != nil && f.suppressed {
 			e.flags |= hushed
 		}

@@ -130,9 +130,6 @@ func (b *runsBook) count(r *Report, at uint32, e *entry, now time.Time) {
 	if e.is(held) && now.Sub(time.Unix(0, b.live[at].carried)) > overdue {
 		b.finding(kindUnfinished, e, fmt.Sprintf("A coordinator claimed attempt %d, to end it, and it has no last word", e.claimed))
 	}
-	if since := b.unlisted[at]; since != 0 && now.Sub(time.Unix(0, since)) > overdue {
-		b.finding(kindCallback, e, "The run is to tell its session of runs, and no callback record says so")
-	}
 	if l := b.live[at]; l.offered != 0 && now.Sub(time.Unix(0, l.offered)) > overdueOffer {
 		b.keep(finding{Wrong: Wrong{Kind: kindUnchecked, RunID: e.id.runID(), Sequence: l.offer, Message: fmt.Sprintf("The result of attempt %d was offered %s ago, and no coordinator has said the last word", l.n, now.Sub(time.Unix(0, l.offered)).Round(time.Second))}})
 	}

@@ -17,11 +17,13 @@ import (
 type fields struct {
 	v, attempt, most, n, bound   int
 	run, session, parent, runner string
+	turn                         string // of a callback record: the turn, where run is another
 	key, mode, agentType, status string
 	children                     []string
 	checked                      string
 	hooked, contract, suppressed bool
-	next, tells                  bool // it carries the record that is to follow; it names the children that a callback record is to tell of
+	next                         bool // it carries the record that is to follow
+	reports                      bool // it is a callback turn, whose list precedes
 }
 
 var errNotJSON = errors.New("not valid JSON")
@@ -44,6 +46,8 @@ func read(body []byte) (f fields, err error) {
 			f.n = int(wire.Number(v))
 		case "run_id":
 			f.run = wire.Text(v)
+		case "turn_id":
+			f.turn = wire.Text(v)
 		case "session_id":
 			f.session = wire.Text(v)
 		case "parent_session_id":
@@ -60,6 +64,8 @@ func read(body []byte) (f fields, err error) {
 			f.status = wire.Text(v)
 		case "contract":
 			f.contract = string(v) == "true"
+		case "callback_turn":
+			f.reports = string(v) == "true"
 		case "suppressed":
 			f.suppressed = string(v) == "true"
 		case "checked":
@@ -68,8 +74,6 @@ func read(body []byte) (f fields, err error) {
 			f.hooked = len(wire.Inside(v)) > 0
 		case "next":
 			f.next = true
-		case "tells":
-			f.tells = true
 		case "children":
 			err = errors.Join(err, json.Unmarshal(v, &f.children))
 		}

@@ -18,7 +18,6 @@ type runsBook struct {
 	ends     map[uint32]int64    // by run that a parent is to be told of, and was not: when it ended
 	over     map[uint32]string   // by run: the key of its last attempt that a record above the attempt's version ended
 	promised map[uint32]int64    // by run: when a record carried it, and it had none of its own
-	unlisted map[uint32]int64    // by callback turn: when it was accepted, and its callback record was not there
 }
 
 // attempt is what is known of an attempt that has no last word.
@@ -74,10 +73,6 @@ func (b *runsBook) promise(at uint32, e *entry, f fields) {
 
 func (b *runsBook) begin(at uint32, e *entry, f fields) {
 	delete(b.promised, at)
-	if f.tells && !e.is(tells) {
-		e.flags |= tells
-		b.unlisted[at] = b.at.UnixNano()
-	}
 	if e.claimed > 0 || e.ended > 0 {
 		b.note(kindOrder, f.run, cutOff, fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
 		if f.attempt == int(e.ended)+1 { // then it had not ended with that attempt
@@ -91,6 +86,9 @@ func (b *runsBook) begin(at uint32, e *entry, f fields) {
 		if e.parent = b.place(f.parent); f.mode == run.AsyncCallback {
 			e.flags |= calls
 		}
+	}
+	if f.reports {
+		e.flags |= tells
 	}
 	if f.hooked {
 		e.flags |= hooked
@@ -215,7 +213,6 @@ var endings = map[run.Status]flags{run.Completed: completed, run.Failed: failed,
 // finish is the end of a run.
 func (b *runsBook) finish(at uint32, e *entry, s run.Status) {
 	e.flags |= final | endings[s]
-	delete(b.unlisted, at)
 	if !e.is(known) {
 		return
 	}

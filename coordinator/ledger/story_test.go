@@ -20,11 +20,23 @@ type story struct {
 	at      time.Time
 	msgs    []bus.Message
 	ids     int
-	version int // of the book
+	version int  // of the book
+	older   bool // a callback turn precedes its list, as programs of older versions write them
 	seq     uint64
 }
 
 func newStory(t testing.TB) *story { return &story{t: t, at: noon} }
+
+// bothOrders tells a story twice: with a callback's list before its turn, and as programs of older versions write them.
+func bothOrders(t *testing.T, f func(t *testing.T, s *story)) {
+	for name, older := range map[string]bool{"": false, "of an older version": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.older = older
+			f(t, s)
+		})
+	}
+}
 
 func (s *story) write(subj string, record any) {
 	raw, ok := record.([]byte)
@@ -76,15 +88,14 @@ func (s *story) close(after time.Duration) Report {
 	return b.Close(s.at.Add(after), last)
 }
 
-// unfinished writes the first of records that belong together: a session, a callback, a callback turn, a claim to end a waiting run.
+// unfinished writes the first of records that belong together: a session, a callback, a claim to end a waiting run.
 func (s *story) unfinished() {
 	next := json.RawMessage(`{}`)
 	own, turn := s.run("ses_my-own"), s.run(s.session()).done()
 	s.write(subject.Session(own.part(), "ses_my-own"), run.Begun{V: 1, RunID: own.spec.ID, Next: next})
 	parent := turn.spec.SessionID
 	told := s.run(s.session(), child(parent)).done()
-	s.write(subject.Callback(turn.part(), parent, told.spec.ID, 0), run.Callback{V: 1, RunID: s.id("run_"), Children: []string{told.spec.ID}, Next: next})
-	s.run(s.session(), func(spec *run.Spec) { spec.Tells = &run.Tells{Children: []string{s.id("run_")}} }).accepted()
+	s.write(subject.Callback(turn.part(), parent, told.spec.ID, 0), run.Callback{V: 1, RunID: turn.spec.ID, TurnID: s.id("run_"), Children: []string{told.spec.ID}, Next: next})
 	ending := s.run(s.session()).queued(1)
 	s.write(subject.Claimed(ending.part(), ending.spec.ID, ending.key(1)), run.Claim{V: 1, SessionID: ending.spec.SessionID, Attempt: 1, Next: next})
 }
@@ -194,10 +205,12 @@ func (a *actor) cancelled(n int) *actor {
 	return a.claimed(n, "").ended(n, run.Stopped, "")
 }
 
-// reports writes the batch of a callback turn: its accepted record, and which children it tells.
+// reports writes the batch of a callback turn: which children it tells, and its accepted record.
 func (a *actor) reports(after *actor, children ...*actor) *actor {
-	a.accepted()
-	return a.lists(after, children...)
+	if a.s.older {
+		return a.accepted().lists(after, children...)
+	}
+	return a.lists(after, children...).accepted()
 }
 
 func (a *actor) lists(after *actor, children ...*actor) *actor {
@@ -210,6 +223,9 @@ func (a *actor) lists(after *actor, children ...*actor) *actor {
 // names is lists with a name of its own.
 func (a *actor) names(after, first *actor, before int, children ...*actor) *actor {
 	c := run.Callback{V: 1, RunID: a.spec.ID, At: a.s.at}
+	if !a.s.older {
+		c.RunID, c.TurnID, c.Next = after.spec.ID, a.spec.ID, json.RawMessage(`{}`)
+	}
 	for _, child := range children {
 		c.Children = append(c.Children, child.spec.ID)
 	}

@@ -189,8 +189,7 @@ func (x *Agenda) Halting(f func(Active) bool) {
 	}), f)
 }
 
-// Suppressing are children that ended, of which their parent is not told, with what a record of that needs: Told, and as LastRun the newest
-// begun run of the parent.
+// Suppressing are children that ended, of which their parent is not told, with what a record of that needs: Told and Begun.
 func (x *Agenda) Suppressing() []Owing {
 	return read(x.p, func(f *fold) (all []Owing) {
 		for p, rows := range f.trees.suppressing {
@@ -198,7 +197,7 @@ func (x *Agenda) Suppressing() []Owing {
 			if !root.begun || !p.hears() {
 				continue
 			}
-			o := Owing{Session: p.sessionID(), LastRun: root.runID()}
+			o := Owing{Session: p.sessionID(), Begun: root.runID()}
 			for _, r := range rows[:min(len(rows), maxTold)] {
 				if r.gone {
 					continue

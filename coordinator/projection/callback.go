@@ -78,13 +78,14 @@ func (d *debts) owesOf(r *row) bool {
 	return p != nil && p.hears()
 }
 
-// report is a callback record: these children are told of by a turn of their parent, whose accepted record precedes it, or follows.
+// report is a callback record: a turn of the parent reports these children. The turn follows; in a history of an older version
+// it precedes.
 func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 	var c run.Callback
 	if err := json.Unmarshal(m.Body, &c); err != nil || c.V > d.version {
 		return c.V, err
 	}
-	turn := d.runs[identOf(runPrefix, c.RunID)]
+	turn := d.runs[identOf(runPrefix, c.Turn())]
 	p := d.sessions[identOf(sessionPrefix, rec.Session)]
 	var children []*row
 	for _, id := range c.Children {
@@ -107,7 +108,7 @@ func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 	switch {
 	case c.Suppressed: // nobody reports them
 	case turn == nil:
-		d.promiseRun(c.RunID, rec.Session, c.Next, children, m)
+		d.promiseRun(c.TurnID, rec.Session, c.Next, children, m)
 	case turn.live != nil:
 		d.list(turn, children)
 		d.settle(turn.session)
@@ -144,12 +145,11 @@ func (d *debts) giveBack(r *row) {
 	if r.begun {
 		return
 	}
-	if r.live.unlisted { // it would have told nobody
-		r.callback = false
-	}
 	back := slices.DeleteFunc(r.live.children, func(child *row) bool { return child.gone })
 	if len(back) > 0 {
 		r.session.misses++
+	}
+	if len(back) > 0 || r.live.snap.Spec.Reports { // its list may be truncated
 		r.callback = false
 	}
 	for _, child := range back {
@@ -302,13 +302,7 @@ func (k *keeping) resumes() {
 		k.resumed[p] = true
 	}
 	for s := range k.resumed {
-		var keep *row
-		for r := s.firstRow; r != nil; r = r.next {
-			if r.begun {
-				keep = r
-			}
-		}
-		if keep != nil {
+		if keep := s.newestBegun(nil); keep != nil {
 			k.least = min(k.least, keep.first)
 		}
 	}

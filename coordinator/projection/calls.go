@@ -88,6 +88,7 @@ type Owing struct {
 	At       time.Time // when it was looked at
 	Session  string
 	LastRun  string    // the run of it that ended last
+	Begun    string    // the newest run of it that a runner claimed
 	Ended    time.Time // when that was, by its own word
 	Parent   string    // of the turn that will tell it
 	Mode     string    // likewise
@@ -111,6 +112,9 @@ func (d *debts) owingOf(s *session, now time.Time) (o Owing, ok bool) {
 		return o, false
 	}
 	o = Owing{At: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(), Ended: moment(s.lastEnded.ended), Misses: int(s.misses)}
+	if r := s.newestBegun(nil); r != nil {
+		o.Begun = r.runID()
+	}
 	o.Parent, o.Mode = s.reply()
 	for _, r := range s.owed[:min(len(s.owed), maxTold)] {
 		if !r.gone {

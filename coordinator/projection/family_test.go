@@ -282,6 +282,11 @@ func (f *family) tell(m *member) {
 	parent, mode := m.parent, m.mode
 	r := f.new(m, parent, mode)
 	c := run.Callback{V: 1, RunID: r.spec.ID, At: began}
+	older := f.rng.IntN(2) == 0 // programs of older versions write the turn before its list
+	if !older {
+		r.spec.Reports = true
+		c.RunID, c.TurnID, c.Next = m.turns[0].spec.ID, r.spec.ID, r.accepted().Body
+	}
 	tellings := m.owed[0].tellings // decision 0014
 	for _, child := range m.owed[:n] {
 		child.told, child.by = true, r
@@ -290,7 +295,11 @@ func (f *family) tell(m *member) {
 		c.Children = append(c.Children, child.spec.ID)
 	}
 	m.owed = slices.Clone(m.owed[n:])
-	f.add(r.accepted(), entry{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)})
+	records := []entry{{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)}, r.accepted()}
+	if older {
+		slices.Reverse(records)
+	}
+	f.add(records...)
 }
 
 func (f *family) notify(m *member) {

@@ -17,7 +17,7 @@ func newFold(key func(string, int) string) *fold {
 	return &fold{
 		tables: t, key: key, scan: scan, late: &lateness{}, trees: below, lines: &lines{lanes: map[string]*line{}},
 		webhooks: &webhooks{tables: t, scan: scan, of: map[*row]*hook{}},
-		debts:    &debts{tables: t, trees: below, promised: map[ident]promise{}, unlisted: map[*row]bool{}},
+		debts:    &debts{tables: t, trees: below, promised: map[ident]promise{}},
 	}
 }
 
@@ -207,7 +207,6 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 	if r.hook == hookOwed {
 		f.webhooks.promise(r, m)
 	}
-	delete(f.debts.unlisted, r)
 	f.unlink(r)
 	delete(f.trees.halting, r)
 	s.live = slices.DeleteFunc(s.live, func(o *row) bool { return o == r })

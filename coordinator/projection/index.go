@@ -75,12 +75,7 @@ func (x *Index) LastBegun(session, but string) string {
 		if s == nil {
 			return ""
 		}
-		var last *row
-		for r := s.firstRow; r != nil; r = r.next {
-			if r.begun && r.id != identOf(runPrefix, but) {
-				last = r
-			}
-		}
+		last := s.newestBegun(f.runs[identOf(runPrefix, but)])
 		if last == nil {
 			return ""
 		}
@@ -187,13 +182,6 @@ func (x *Index) IsPromised(id string) bool {
 	return read(x.p, func(f *fold) bool {
 		_, ok := f.debts.promised[identOf(runPrefix, id)]
 		return ok
-	})
-}
-
-// IsUnlisted tells whether a run is one still.
-func (x *Index) IsUnlisted(id string) bool {
-	return read(x.p, func(f *fold) bool {
-		return f.debts.unlisted[f.runs[identOf(runPrefix, id)]]
 	})
 }
 

@@ -154,9 +154,6 @@ func link(f *fold, r *row, s *session) {
 		return
 	}
 	s.live = append(s.live, r)
-	if r.live.unlisted {
-		f.debts.unlisted[r] = true
-	}
 	if r.live.snap.Halt.Seq != 0 {
 		f.trees.halting[r] = true
 	}

@@ -126,16 +126,6 @@ func (x *Lives) Promised() []Promised {
 	})
 }
 
-// Unlisted are the callback turns whose callback record is not there.
-func (x *Lives) Unlisted() []Active {
-	return read(x.p, func(f *fold) (all []Active) {
-		for r := range f.debts.unlisted {
-			all = append(all, *r.live.snap)
-		}
-		return all
-	})
-}
-
 // Kept are the runs and sessions that the index has, ended ones too.
 func (x *Lives) Kept() (runs, sessions int) {
 	return read2(x.p, func(f *fold) (runs, sessions int) { return len(f.runs), len(f.sessions) })

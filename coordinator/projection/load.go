@@ -264,7 +264,6 @@ func (l *loading) live(r *row) {
 	if told := l.firsts(r.first); len(told) > 0 {
 		l.told[r] = told
 	}
-	r.live.unlisted = l.byte() == 1
 }
 
 func (l *loading) trailer() {

@@ -29,23 +29,16 @@ func (d *debts) promiseRun(id, session string, next []byte, children []*row, m R
 	d.promised[identOf(runPrefix, q.ID)] = promise{m.Seq, q.SessionID, children}
 }
 
-// keepPromise is the first record of a run. A callback turn waits for its callback record, unless that has come.
+// keepPromise is the first record of a run. A callback turn gets the children that its list named.
 func (d *debts) keepPromise(id ident, r *row) {
-	p, ok := d.promised[id]
-	delete(d.promised, id)
-	switch tells := r.live.snap.Spec.Tells; {
-	case ok:
+	if p, ok := d.promised[id]; ok {
+		delete(d.promised, id)
 		d.list(r, slices.DeleteFunc(p.children, func(child *row) bool { return child.gone || !child.told || child.by != nil }))
-	case tells != nil && len(tells.Children) > 0:
-		r.live.unlisted = true
-		d.unlisted[r] = true
 	}
 }
 
 // list notes which children a turn that has not ended reports.
 func (d *debts) list(turn *row, children []*row) {
-	turn.live.unlisted = false
-	delete(d.unlisted, turn)
 	for _, child := range children {
 		child.by = turn
 		d.pass.touch(child)

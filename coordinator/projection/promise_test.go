@@ -3,6 +3,7 @@ package projection
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,24 +13,27 @@ import (
 
 // unfinished are histories of records that belong together, whole: what each of their beginnings comes to is in the
 // rows of TestWhatIsToFollow.
-func unfinished(t testing.TB) (own, apart, together, ending, shut []entry) {
+func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 	session := newActor(t, run.NewID(), "ses_own", "x")
 	own = []entry{{Subject: subject.Session(session.part, "ses_own"), Body: must(run.Begun{V: 1, RunID: session.spec.ID, At: began, Next: session.accepted().Body}.Encode())}, session.queued(1)}
 
-	tell := func(id string) (before []entry, turn actor, list func(next []byte) entry) {
+	tell := func(id string) (before []entry, turn actor, list func(run.Callback) entry) {
 		parent, child := newActor(t, run.NewID(), id, "x"), newActor(t, run.NewID(), id+"-child", "x")
 		child.spec.Parent, child.spec.Mode = id, run.AsyncCallback
 		turn = newActor(t, run.NewID(), id, "x")
-		turn.spec.Type, turn.spec.Tells = run.Resume, &run.Tells{Children: []string{child.spec.ID}}
+		turn.spec.Type, turn.spec.Reports = run.Resume, true
+		parent.spec.AgentType, turn.spec.AgentType = run.Autonomous, run.Autonomous // who can be told
 		before = []entry{parent.queued(1), parent.claimed(1), parent.ended(1, run.Completed, 0), child.queued(1), child.claimed(1), child.ended(1, run.Completed, 0)}
-		return before, turn, func(next []byte) entry {
-			return entry{Subject: subject.Callback(turn.part, id, child.spec.ID, 0), Body: must(run.Callback{V: 1, RunID: turn.spec.ID, Children: []string{child.spec.ID}, At: began, Next: next}.Encode())}
+		return before, turn, func(c run.Callback) entry {
+			c.V, c.Children, c.At = 1, []string{child.spec.ID}, began
+			return entry{Subject: subject.Callback(turn.part, id, child.spec.ID, 0), Body: must(c.Encode())}
 		}
 	}
-	apart, turn, list := tell("ses_apart")
-	apart = append(apart, list(turn.accepted().Body), turn.accepted())
-	together, turn, list = tell("ses_together")
-	together = append(together, turn.accepted(), list(nil))
+	told, turn, list := tell("ses_told")
+	told = append(told, list(run.Callback{RunID: "run_" + strings.Repeat("1", 32), TurnID: turn.spec.ID, Next: turn.accepted().Body}), turn.accepted())
+	older, turn, list = tell("ses_older") // programs of older versions write the turn before its list
+	turn.spec.Reports = false
+	older = append(older, turn.accepted(), list(run.Callback{RunID: turn.spec.ID}))
 
 	waits := newActor(t, run.NewID(), "ses_waits", "x")
 	word := must(run.Ended{V: 1, SessionID: "ses_waits", Nonce: "n", Attempt: 1, Status: run.Stopped, At: began}.Encode())
@@ -40,38 +44,37 @@ func unfinished(t testing.TB) (own, apart, together, ending, shut []entry) {
 	lost.contract()
 	word = must(run.Ended{V: 1, SessionID: "ses_lost", Nonce: "n", Attempt: 1, Status: run.Failed, At: began}.Encode())
 	shut = []entry{lost.queued(1), lost.claimed(1), {Subject: lost.offered(1).Subject, Body: word}, {Subject: lost.ended(1, run.Failed, 0).Subject, Body: word}}
-	return own, apart, together, ending, shut
+	return own, told, older, ending, shut
 }
 
 // What has to follow a record is known from there on until it has come, also of a snapshot and by who goes on from one;
 // history stays for it, and a deletion ends it.
 func TestWhatIsToFollow(t *testing.T) {
-	own, apart, together, ending, shut := unfinished(t)
+	own, told, older, ending, shut := unfinished(t)
 	for _, tt := range []struct {
 		name    string
 		records []entry
 		cut     int    // how many of them are there
-		want    string // promised, unlisted, ending
+		want    string // promised, ending
 		held    uint64 // the first record that must stay
 	}{
-		{"a session", own, 1, "1 0 0", 1},
-		{"a session and its run", own, 2, "0 0 0", 2},
-		{"a callback", apart, 7, "1 0 0", 1},
-		{"a callback and its turn", apart, 8, "0 0 0", 1},
-		{"a callback turn", together, 7, "0 1 0", 1},
-		{"a callback turn and its callback", together, 8, "0 0 0", 1},
-		{"a claim to end a run", ending, 2, "0 0 1", 1},
-		{"and its end", ending, 3, "0 0 0", 4},
-		{"what takes an offer's place", shut, 3, "0 0 1", 1},
-		{"and the end", shut, 4, "0 0 0", 5},
+		{"a session", own, 1, "1 0", 1},
+		{"a session and its run", own, 2, "0 0", 2},
+		{"a callback", told, 7, "1 0", 1},
+		{"a callback and its turn", told, 8, "0 0", 1},
+		{"a callback of an older version", older, 8, "0 0", 1},
+		{"a claim to end a run", ending, 2, "0 1", 1},
+		{"and its end", ending, 3, "0 0", 4},
+		{"what takes an offer's place", shut, 3, "0 1", 1},
+		{"and the end", shut, 4, "0 0", 5},
 	} {
 		j := joined(nil, Config{Key: keyOf, Checked: marked})
 		for i, e := range tt.records[:tt.cut] {
 			j.fold.apply(message(i+1, e))
 			agree(t, j.fold)
 		}
-		if got := fmt.Sprint(len(j.Promised()), len(j.Unlisted()), len(j.Ending())); got != tt.want {
-			t.Errorf("%s: promised, unlisted, ending are %s, want %s", tt.name, got, tt.want)
+		if got := fmt.Sprint(len(j.Promised()), len(j.Ending())); got != tt.want {
+			t.Errorf("%s: promised, ending are %s, want %s", tt.name, got, tt.want)
 		}
 		for _, o := range j.Owing() {
 			t.Errorf("%s: %s is told once more", tt.name, o.Session)
@@ -96,27 +99,38 @@ func TestWhatIsToFollow(t *testing.T) {
 	}
 }
 
-// A turn is not queued before its callback record stands; one that ends without it gives nothing back, and answers
-// nobody.
-func TestATurnWaitsForItsCallbackRecord(t *testing.T) {
-	_, _, records, _, _ := unfinished(t)
-	j := joined(nil, Config{Key: keyOf})
-	for i, e := range records[:7] {
-		j.fold.apply(message(i+1, e))
-	}
-	if due := j.Eligible(); len(due) != 0 {
-		t.Errorf("%s may be queued", due[0].Spec.ID)
-	}
-	j.fold.apply(message(8, records[7]))
-	if due := j.Eligible(); len(due) != 1 || due[0].Spec.Tells == nil {
-		t.Errorf("%d may be queued", len(due))
+// A turn that no runner claimed gives its children back, whichever of its two records came first.
+func TestATurnInVainGivesItsChildrenBack(t *testing.T) {
+	_, told, older, _, _ := unfinished(t)
+	for name, records := range map[string][]entry{"told": told, "older": older} {
+		j := joined(nil, Config{Key: keyOf})
+		var turn actor
+		for i, e := range records {
+			j.fold.apply(message(i+1, e))
+			if rec, err := subject.Parse(e.Subject); err == nil && rec.Kind == subject.AcceptedKind {
+				turn = newActor(t, rec.Run, rec.Session, "x")
+			}
+		}
+		if due := j.Eligible(); len(due) != 1 || due[0].Spec.ID != turn.spec.ID {
+			t.Fatalf("%s: %d may be queued", name, len(due))
+		}
+		if owed := j.Owing(); len(owed) != 0 {
+			t.Errorf("%s: %v is told once more", name, owed)
+		}
+		claim := must(run.Claim{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, At: began}.Encode())
+		word := must(run.Ended{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Stopped, At: began}.Encode())
+		j.fold.apply(message(9, entry{Subject: turn.claimed(1).Subject, Body: claim}))
+		j.fold.apply(message(10, entry{Subject: turn.ended(1, run.Stopped, 0).Subject, Body: word}))
+		if owed := j.Owing(); len(owed) != 1 || owed[0].Told != 1 {
+			t.Errorf("%s: owed are %v", name, owed)
+		}
 	}
 }
 
 // The end of a session ends what it promised: its own record may be left by a program of an older version.
 func TestADeletionEndsAPromise(t *testing.T) {
-	own, apart, _, _, _ := unfinished(t)
-	for _, records := range [][]entry{own[:1], apart[:7]} {
+	own, told, _, _, _ := unfinished(t)
+	for _, records := range [][]entry{own[:1], told[:7]} {
 		rec, err := subject.Parse(records[len(records)-1].Subject)
 		if err != nil {
 			t.Fatal(err)

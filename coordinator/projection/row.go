@@ -87,12 +87,22 @@ func (s *session) speaker() *row {
 	return s.lastEnded
 }
 
-// turn is the run whose turn it is and that is not queued yet; nil where something is open or nothing waits, or it may not be queued.
+// turn is the run whose turn it is and that is not queued yet; nil where something is open or nothing waits.
 func (s *session) turn() *row {
-	if s.open > 0 || len(s.live) == 0 || s.live[0].live.unlisted {
+	if s.open > 0 || len(s.live) == 0 {
 		return nil
 	}
 	return s.live[0]
+}
+
+// newestBegun is the newest run of the session that a runner claimed, beside one; nil: there is none.
+func (s *session) newestBegun(but *row) (newest *row) {
+	for r := s.firstRow; r != nil; r = r.next {
+		if r.begun && r != but {
+			newest = r
+		}
+	}
+	return newest
 }
 
 // began tells whether a runner has begun a run of the session.

@@ -16,7 +16,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 13 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 14 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -423,7 +423,6 @@ func (e *encoder) live(r *row) {
 	e.name(a.Halt.Session)
 	e.opt(nanos(a.NotBefore), r.created)
 	e.rows(r.live.children, r.first)
-	e.bool(r.live.unlisted)
 }
 
 func (e *encoder) trailer(f *fold) {

@@ -49,7 +49,6 @@ func whole(f *fold) string {
 			continue
 		}
 		a := *r.live.snap
-		lines = append(lines, fmt.Sprintf("live %d: unlisted %t %t", r.first, r.live.unlisted, f.debts.unlisted[r]))
 		lines = append(lines, fmt.Sprintf("live %d: %s %s not before %d, tells %v, after %d before %d", r.first, must(json.Marshal(a.Spec)), must(json.Marshal(a.Claim)),
 			nanos(a.NotBefore), firsts(r.live.children), first(r.live.prev), first(r.live.next)))
 		a.Spec, a.Claim, a.NotBefore, a.Started = nil, nil, began, nil
@@ -303,7 +302,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		written, other string
 	}{
 		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed proven live", "next"},
-		{live{}, "snap children unlisted", "prev next fresh in before behind since"},
+		{live{}, "snap children", "prev next fresh in before behind since"},
 		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping Halt NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs place due"},
 		{bond{}, "model host profile", ""},
@@ -319,9 +318,9 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{webhooks{}, "of", "tables scan hosts"},
 		{lateness{}, "all", ""},
 		{trees{}, "stopped suppressing", "tables below children halting halted"},
-		{debts{}, "recent promised", "tables trees due unlisted"},
+		{debts{}, "recent promised", "tables trees due"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
-		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Tells CreatedAt Trace RetryOf Asked Body Input", ""},
+		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Reports CreatedAt Trace RetryOf Asked Body Input", ""},
 	} {
 		var fields []string
 		for f := range reflect.TypeOf(tt.of).Fields() {

@@ -83,7 +83,6 @@ type debts struct {
 	due      []*session        // sessions that became idle, or got their first child to be told of, since it was asked last
 	recent   []report          // callback records of the last minutes
 	promised map[ident]promise // runs that another record carries, and that have none of their own yet
-	unlisted map[*row]bool     // callback turns whose callback record is not there
 }
 
 // hookState is where a run's HTTP callback stands.
@@ -252,7 +251,6 @@ type live struct {
 	since          int64
 
 	children []*row // of a callback turn that nobody has begun: what it reports
-	unlisted bool   // a callback turn whose callback record is not there: it is not queued before that
 }
 
 // session is a session in the index.

@@ -172,9 +172,6 @@ func draw(f *fold) string {
 	for id, p := range f.debts.promised {
 		lines = append(lines, fmt.Sprint("promised ", id.text(runPrefix), " ", p.session, " ", len(p.children)))
 	}
-	for r := range f.debts.unlisted {
-		lines = append(lines, "unlisted "+r.runID())
-	}
 	lines = append(lines, fmt.Sprint("counts ", f.waiting, f.begun, f.ended))
 	return sorted(lines)
 }

@@ -175,7 +175,7 @@ func (ts *trees) born(r *row) {
 		ts.halt(r, h)
 		return
 	}
-	if r.live.snap.Spec.Tells != nil || len(r.live.children) > 0 {
+	if len(r.live.children) > 0 {
 		ts.haltTurn(r)
 	}
 }

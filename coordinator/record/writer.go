@@ -114,16 +114,29 @@ func (w *Writer) Accepted(s run.Spec) (bus.Entry, error) {
 	return bus.Entry{Subject: subject.Accepted(subject.Partition(s.SessionID), s.SessionID, s.ID), Body: body}, err
 }
 
-// Listing is the callback record of a turn. next is the turn's accepted record where it is to follow.
-func (w *Writer) Listing(s run.Spec, next []byte) (bus.Entry, error) {
-	t := s.Tells
-	body, err := run.Callback{V: w.versions.Now(), RunID: s.ID, Children: t.Children, At: s.CreatedAt, Next: next}.Encode()
-	return bus.Entry{Subject: subject.Callback(subject.Partition(s.SessionID), s.SessionID, t.Children[0], t.Before), Body: body}, err
+// Callback returns the records of a turn that reports the first children pending in o: the list, which carries the turn, then
+// the turn.
+func (w *Writer) Callback(o projection.Owing, reported int, turn run.Spec) ([]bus.Entry, error) {
+	accepted, err := w.Accepted(turn)
+	if err != nil {
+		return nil, err
+	}
+	list := run.Callback{V: w.versions.Now(), RunID: o.Begun, TurnID: turn.ID, At: turn.CreatedAt, Next: accepted.Body}
+	for _, child := range o.Children[:reported] {
+		list.Children = append(list.Children, child.RunID)
+	}
+	body, err := list.Encode()
+	return []bus.Entry{{Subject: callbackOf(o), Body: body}, accepted}, err
+}
+
+// callbackOf is the subject of the list of what is pending.
+func callbackOf(o projection.Owing) string {
+	return subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Told)
 }
 
 // Suppress notes of whom a session is not told.
 func (w *Writer) Suppress(ctx context.Context, o projection.Owing) error {
-	record := run.Callback{V: w.versions.Now(), RunID: o.LastRun, At: time.Now().UTC(), Suppressed: true}
+	record := run.Callback{V: w.versions.Now(), RunID: o.Begun, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)
 	}
@@ -131,7 +144,7 @@ func (w *Writer) Suppress(ctx context.Context, o projection.Owing) error {
 	if err != nil {
 		return err
 	}
-	return w.Put(ctx, bus.Entry{Subject: subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Told), Body: body})
+	return w.Put(ctx, bus.Entry{Subject: callbackOf(o), Body: body})
 }
 
 // Offload moves a body that is too large for a record into the object store, before the record that names it.

@@ -121,11 +121,16 @@ func (t *Service) runsBefore(ctx context.Context, part, session string, before u
 // purge removes what precedes the deletion: the records, events and payloads of a deleted session. Doing it twice changes nothing; what a crash leaves
 // behind is no longer seen by anybody and goes with the history.
 func (t *Service) purge(ctx context.Context, part, session string, runs []string, before uint64) error {
-	filters, err := t.unbegun(ctx, part, session, before)
+	lists, err := t.lists(ctx, part, session, before)
 	if err != nil {
 		return err
 	}
-	filters = append(filters, subject.Accepted(part, session, "*"), subject.Session(part, session), subject.Tree(part, session, "*"))
+	for _, l := range lists {
+		if err := t.drop(ctx, l, before); err != nil {
+			return err
+		}
+	}
+	filters := []string{subject.Accepted(part, session, "*"), subject.Session(part, session), subject.Tree(part, session, "*")}
 	for _, id := range runs {
 		filters = append(filters, subject.QueuedOf(part, id), subject.Claimed(part, id, "*"), subject.Bound(part, id, "*"), subject.Offered(part, id, "*"),
 			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))
@@ -144,9 +149,15 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 	return nil
 }
 
-// unbegun names the callback records of a session's turns that ended before a runner began them: they told nobody of anything. Those
-// of the others stay, so that the children are told for who reads the history anew, too.
-func (t *Service) unbegun(ctx context.Context, part, session string, before uint64) (subjects []string, err error) {
+// list is a callback record of a session that is deleted.
+type list struct {
+	at     string // its subject
+	record run.Callback
+	begun  bool // a runner claimed its turn
+}
+
+// lists finds a session's callback records before a sequence.
+func (t *Service) lists(ctx context.Context, part, session string, before uint64) (all []list, err error) {
 	for after := uint64(0); ; {
 		page, err := t.stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
 		if err != nil {
@@ -154,23 +165,42 @@ func (t *Service) unbegun(ctx context.Context, part, session string, before uint
 		}
 		for _, m := range page {
 			after = m.Seq
-			var told run.Callback
-			if m.Seq >= before || json.Unmarshal(m.Body, &told) != nil {
+			l := list{at: m.Subject}
+			if m.Seq >= before || json.Unmarshal(m.Body, &l.record) != nil {
 				continue
 			}
-			claims, err := t.stream.Records(ctx, subject.Claimed(part, told.RunID, "*"), 0, 1000)
+			claims, err := t.stream.Records(ctx, subject.Claimed(part, l.record.Turn(), "*"), 0, 1000)
 			if err != nil {
 				return nil, bus.NotStored(err)
 			}
-			if !slices.ContainsFunc(claims, func(m bus.Message) bool {
+			l.begun = slices.ContainsFunc(claims, func(m bus.Message) bool {
 				var claim run.Claim
 				return json.Unmarshal(m.Body, &claim) == nil && claim.RunnerID != ""
-			}) {
-				subjects = append(subjects, m.Subject)
-			}
+			})
+			all = append(all, l)
 		}
 		if len(page) < 1000 {
-			return subjects, nil
+			return all, nil
 		}
 	}
+}
+
+// drop removes a callback record. The children of a turn that was claimed stay told, for who reads the history anew too: what says
+// so is written again, without the turn's text.
+func (t *Service) drop(ctx context.Context, l list, before uint64) error {
+	if l.begun && len(l.record.Next) == 0 {
+		return nil
+	}
+	if err := t.stream.Purge(ctx, subject.Runs, l.at, before); err != nil {
+		return bus.NotStored(err)
+	}
+	if !l.begun {
+		return nil
+	}
+	l.record.Next = nil
+	body, err := l.record.Encode()
+	if err != nil {
+		return err
+	}
+	return t.records.Put(ctx, bus.Entry{Subject: l.at, Body: body})
 }

@@ -68,8 +68,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			s.After = wire.Text(v)
 		case "caller":
 			s.Caller = name(wire.Inside(v))
-		case "tells":
-			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Tells))
+		case "callback_turn":
+			s.Reports = string(v) == "true"
 		case "created_at":
 			s.CreatedAt = Instant(v)
 		case "trace":

@@ -52,9 +52,7 @@ func (s *Spec) write(o *wire.Builder) {
 	o.Some("after_run_id", s.After)
 	o.True("contract", s.Contract)
 	o.Some("caller", s.Caller)
-	if s.Tells != nil {
-		o.Value("tells", s.Tells)
-	}
+	o.True("callback_turn", s.Reports)
 	o.Time("created_at", s.CreatedAt)
 	if s.Trace != nil {
 		o.Open("trace")
@@ -118,9 +116,10 @@ func (b Begun) Encode() ([]byte, error) {
 
 // Encode writes the record, with what it carries as that stands.
 func (c Callback) Encode() ([]byte, error) {
-	o := wire.Build(make([]byte, 0, 160+40*len(c.Children)+len(c.Next)))
+	o := wire.Build(make([]byte, 0, 208+40*len(c.Children)+len(c.Next)))
 	o.Int("v", c.V)
 	o.Text("run_id", c.RunID)
+	o.Some("turn_id", c.TurnID)
 	o.Value("children", c.Children)
 	o.Time("at", c.At)
 	o.AsIs("next", c.Next)

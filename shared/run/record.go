@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -41,7 +42,7 @@ type Spec struct {
 	After      string    `json:"after_run_id,omitempty"`        // queued, a resume: the session's run that was begun before it
 	Contract   bool      `json:"contract,omitempty"`            // an output schema holds, Input.Output: what a worker ends well with is offered
 	Caller     string    `json:"caller,omitempty"`              // whose share of queues it counts to; opaque
-	Tells      *Tells    `json:"tells,omitempty"`               // accepted, a callback turn: what its callback record says; it is not queued before that stands
+	Reports    bool      `json:"callback_turn,omitempty"`       // it reports ended children to its session; a record of an older version never says so
 	CreatedAt  time.Time `json:"created_at"`                    // the coordinator's clock
 	Trace      *Trace    `json:"trace,omitempty"`               // whose trace it is a part of; nil: nobody's
 	RetryOf    string    `json:"retry_of,omitempty"`            // the run that it repeats
@@ -64,12 +65,6 @@ type Asked struct {
 type Trace struct {
 	Parent string `json:"traceparent"`
 	State  string `json:"tracestate,omitempty"`
-}
-
-// Tells is what the callback record of a turn says, so that whoever finds the turn without it can write it.
-type Tells struct {
-	Children []string `json:"children"`         // run ids, in the order of their ends
-	Before   int      `json:"before,omitempty"` // how many turns told of the first of them before, and ended before a runner began them
 }
 
 // Input is the part of a Spec that may be large.
@@ -164,19 +159,24 @@ type Bound struct {
 	At        time.Time `json:"at"`
 }
 
-// Callback says which ended children a turn of their parent session reports. Its subject names the first child, so that of two that
-// tell of the same one wins (decision 0014). In a batch the turn's accepted record precedes it; written by itself it precedes that.
+// Callback lists the ended children that a turn of their parent session reports. Its subject names the first child, so only one
+// of two lists with the same first child is stored (decision 0014). The list precedes its turn and carries it.
 type Callback struct {
-	V        int             `json:"v"`
-	RunID    string          `json:"run_id"`   // the parent session's turn
-	Children []string        `json:"children"` // run ids, in the order of their ends
+	V int `json:"v"`
+	// RunID is the parent's newest run that a runner claimed: a program of an older version takes that one for the turn. In a
+	// record of an older version it is the turn, which precedes.
+	RunID    string          `json:"run_id"`
+	TurnID   string          `json:"turn_id,omitempty"` // the parent's turn; none in a record of an older version
+	Children []string        `json:"children"`          // run ids, in the order of their ends
 	At       time.Time       `json:"at"`
-	Next     json.RawMessage `json:"next,omitempty"` // the turn's accepted record, where it follows: whoever finds none writes it
+	Next     json.RawMessage `json:"next,omitempty"` // the turn's accepted record: any coordinator that finds no turn writes it
 
-	// Suppressed: nobody is told of the children, since they were stopped with what is above them. RunID is then the newest begun run of
-	// the parent, so that a program of an older version takes them for told, too.
+	// Suppressed: no turn reports the children, since they were stopped with what is above them.
 	Suppressed bool `json:"suppressed,omitempty"`
 }
+
+// Turn is the run that reports the children.
+func (c Callback) Turn() string { return cmp.Or(c.TurnID, c.RunID) }
 
 // The ways a try of an HTTP callback goes.
 const (

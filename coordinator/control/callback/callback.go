@@ -54,10 +54,9 @@ type History interface {
 type Config struct {
 	History History
 	Records interface {
-		Accepted(s run.Spec) (bus.Entry, error)
-		Listing(s run.Spec, next []byte) (bus.Entry, error)
+		Callback(o projection.Owing, reported int, turn run.Spec) ([]bus.Entry, error) // the list, then the turn
 		Offload(ctx context.Context, s *run.Spec) error
-		AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
+		AppendAll(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		Wrote(seq uint64)
 	}
 	Plans interface { // check a turn as they check what callers send
@@ -119,7 +118,7 @@ func (c *Controller) Tell(ctx context.Context, o projection.Owing) (told int, er
 	if !c.holds(o) {
 		return 0, bus.ErrTaken
 	}
-	seq, err := c.Records.AppendEither(ctx, t.Together, t.Apart)
+	seq, err := c.Records.AppendAll(ctx, t.Records...)
 	if err == nil {
 		c.Records.Wrote(seq)
 		t.span.End()
@@ -133,10 +132,10 @@ func (c *Controller) holds(o projection.Owing) bool {
 	return ok && c.History.Sure() && now.Told == o.Told && now.LastRun == o.LastRun && now.Children[0] == o.Children[0] && time.Since(o.At) < old
 }
 
-// Turn are the records of a callback turn: those of one batch, and those that are written one by one.
+// Turn is a callback turn that is not written yet.
 type Turn struct {
-	Told            int // of the children that are owed: the first ones
-	Together, Apart []bus.Entry
+	Told    int         // of the children that are owed: the first ones
+	Records []bus.Entry // the list of children, which carries the turn, then the turn
 
 	span trace.Span
 }
@@ -151,32 +150,12 @@ func (c *Controller) Prepare(ctx context.Context, o projection.Owing) (t Turn, e
 	if err != nil {
 		return t, err
 	}
-	spec.Tells = &run.Tells{Before: o.Told}
-	for _, child := range o.Children[:told] {
-		spec.Tells.Children = append(spec.Tells.Children, child.RunID)
-	}
 	t.Told, t.span = told, c.handOn(ctx, &spec, o.Children[:told])
 	if err := c.Records.Offload(ctx, &spec); err != nil {
 		return t, err
 	}
-	t.Together, t.Apart, err = c.telling(spec)
+	t.Records, err = c.Records.Callback(o, told, spec)
 	return t, err
-}
-
-// telling are the records of a callback turn. The callback record decides, so it is the first of those that are written
-// one by one, and carries the turn. In a batch the turn precedes it, as programs of older versions want, and is not
-// queued before that record stands.
-func (c *Controller) telling(spec run.Spec) (together, apart []bus.Entry, err error) {
-	turn, err := c.Records.Accepted(spec)
-	if err != nil {
-		return nil, nil, err
-	}
-	list, err := c.Records.Listing(spec, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	carrying, err := c.Records.Listing(spec, turn.Body)
-	return []bus.Entry{turn, list}, []bus.Entry{carrying, turn}, err
 }
 
 // children reads how they ended: as many as a turn can hold. A result that is no longer kept, or cannot be read, is told as none.
@@ -259,7 +238,7 @@ func (c *Controller) resume(ctx context.Context, o projection.Owing, parameters 
 		return spec, lastErr
 	default:
 		spec, err = last, nil
-		spec.Type, spec.Body, spec.Model, spec.CallbackTo = run.Resume, nil, "", ""
+		spec.Type, spec.Body, spec.Model, spec.CallbackTo, spec.RetryOf, spec.Asked = run.Resume, nil, "", "", "", nil
 		spec.Input = &run.Input{Parameters: parameters, Blueprint: last.Blueprint}
 		spec.CreatedAt = time.Now().UTC()
 	}
@@ -270,7 +249,7 @@ func (c *Controller) resume(ctx context.Context, o projection.Owing, parameters 
 		}
 		err = c.Plans.TooLarge(spec.Input)
 	}
-	spec.ID, spec.Mode, spec.Parent = run.NewID(), o.Mode, o.Parent
+	spec.ID, spec.Mode, spec.Parent, spec.Reports = run.NewID(), o.Mode, o.Parent, true
 	return spec, err
 }
 

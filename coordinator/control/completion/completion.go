@@ -3,14 +3,12 @@ package completion
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fault"
 	"ao/shared/run"
 
 	"golang.org/x/sync/errgroup"
@@ -26,24 +24,17 @@ const after = time.Second
 // coordinator does so; the stream takes each once.
 type Controller struct {
 	History interface {
-		Active(id string) (projection.Active, bool)
 		Ending() []projection.Active
 		Promised() []projection.Promised
 		Promise(ctx context.Context, p projection.Promised) ([]byte, error)
 		IsPromised(id string) bool
-		Unlisted() []projection.Active
-		IsUnlisted(id string) bool
 		Sure() bool
 	}
 	Records interface {
-		Append(ctx context.Context, e bus.Entry) error
 		Put(ctx context.Context, e bus.Entry) error
-		Listing(s run.Spec, next []byte) (bus.Entry, error)
 		EndAsCarried(ctx context.Context, a projection.Active) error
-		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
 	Torn interface {
-		CaughtUp(ctx context.Context) error
 		Unsay(ctx context.Context, run, session string) error
 		UnsayEarlier(ctx context.Context, run, session string)
 	}
@@ -83,9 +74,6 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	for _, p := range c.History.Promised() {
 		finish(p.Seq, p.RunID, func() error { return c.keepPromise(ctx, p) })
 	}
-	for _, a := range c.History.Unlisted() {
-		finish(a.FirstSeq, a.Spec.ID, func() error { return c.list(ctx, a) })
-	}
 	for _, a := range c.History.Ending() {
 		finish(a.EndSeq, a.Spec.ID, func() error { return c.Records.EndAsCarried(ctx, a) })
 	}
@@ -110,30 +98,4 @@ func (c *Controller) keepPromise(ctx context.Context, p projection.Promised) err
 	c.Torn.UnsayEarlier(ctx, p.RunID, p.SessionID)
 	c.Log.Info("a run was accepted that another record carries", "run", p.RunID, "session", p.SessionID)
 	return nil
-}
-
-// list writes the callback record of a turn that stands without it. Where another turn has its place, this one tells
-// nobody, and ends.
-func (c *Controller) list(ctx context.Context, a projection.Active) error {
-	e, err := c.Records.Listing(*a.Spec, nil)
-	if err != nil {
-		return err
-	}
-	if !c.History.IsUnlisted(a.Spec.ID) || !c.History.Sure() {
-		return nil
-	}
-	switch err := c.Records.Append(ctx, e); {
-	case err == nil:
-		return nil
-	case !errors.Is(err, bus.ErrTaken):
-		return bus.NotStored(err)
-	}
-	if err := c.Torn.CaughtUp(ctx); err != nil {
-		return err
-	}
-	now, ok := c.History.Active(a.Spec.ID)
-	if !ok || now.Claim != nil || !c.History.IsUnlisted(a.Spec.ID) || !c.History.Sure() {
-		return nil
-	}
-	return c.Records.EndWaiting(ctx, now, run.Failed, fault.New(fault.Internal, "callback_superseded", "Another turn of the session tells of these runs: NATS crashed while this one was written"))
 }

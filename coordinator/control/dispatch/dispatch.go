@@ -128,7 +128,6 @@ func (c *Controller) record(ctx context.Context, a projection.Active) (e bus.Ent
 			spec.Model, spec.Demands = c.History.Model(spec.SessionID), c.demands(&spec)
 			spec.After = c.History.LastBegun(spec.SessionID, spec.ID)
 		}
-		spec.Tells = nil // its callback record stands
 		e, err = c.Records.Queued(subject.Partition(spec.SessionID), lane, spec, a.Next())
 	}
 	if err != nil {

@@ -153,10 +153,10 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	}
 	n.read(g, func() (bus.Message, error) { return n.Records.Last(ctx, subject.Stopping(part, r.ID)) }, n.stop)
 	if n.t.Turn != 0 {
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Turn+1) }, n.callback)
+		n.readAll(g, n.lists(ctx, r.Parent, n.t.Turn), n.callback)
 	}
-	if r.Type == run.Resume { // a callback turn's record stands right behind its first one
-		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.Whole[0]+1) }, n.tells)
+	if r.Type == run.Resume {
+		n.readAll(g, n.lists(ctx, r.SessionID, n.t.Whole[0]), n.tells)
 	}
 	if r.CallbackURL != "" && r.Status.Final() {
 		n.readAll(g, func() ([]bus.Message, error) {

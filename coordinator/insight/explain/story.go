@@ -291,22 +291,35 @@ func (n *narrator) stop(m bus.Message) {
 	}
 }
 
-// callback is the record by which a turn of the parent tells of this run.
-func (n *narrator) callback(m bus.Message) {
-	rec, err := subject.Parse(m.Subject)
-	var c run.Callback
-	if err != nil || rec.Kind != subject.CallbackKind || json.Unmarshal(m.Body, &c) != nil || !slices.Contains(c.Children, n.t.Run.ID) {
-		return
+// A callback's list and its turn are next to each other, or have so many records between them at most that it is looked for.
+const storyNearby = 200
+
+// lists reads the callback records of a session that are near one of its turns.
+func (n *narrator) lists(ctx context.Context, session string, turn uint64) func() ([]bus.Message, error) {
+	return func() ([]bus.Message, error) {
+		return n.Records.Records(ctx, subject.Callback(subject.Partition(session), session, "*", 0), turn-min(turn, storyNearby), storyNearby/2)
 	}
-	n.add(m, 0, stepCallback, fmt.Sprintf("its parent session %s is told of its end by run %s", n.t.Run.Parent, c.RunID))
 }
 
-// tells is the record behind the first one of a callback turn.
-func (n *narrator) tells(m bus.Message) {
-	rec, err := subject.Parse(m.Subject)
-	var c run.Callback
-	if err == nil && rec.Kind == subject.CallbackKind && json.Unmarshal(m.Body, &c) == nil && c.RunID == n.t.Run.ID {
-		n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session of the end of %s", count(len(c.Children), "run")))
+// callback is the record that says which turn of the parent reports this run.
+func (n *narrator) callback(near []bus.Message) {
+	for _, m := range slices.Backward(near) { // a turn before may have been in vain
+		var c run.Callback
+		if m.Seq <= n.t.Turn+1 && json.Unmarshal(m.Body, &c) == nil && slices.Contains(c.Children, n.t.Run.ID) {
+			n.add(m, 0, stepCallback, fmt.Sprintf("its parent session %s is told of its end by run %s", n.t.Run.Parent, c.Turn()))
+			return
+		}
+	}
+}
+
+// tells is the record that says what a callback turn reports.
+func (n *narrator) tells(near []bus.Message) {
+	for _, m := range near {
+		var c run.Callback
+		if json.Unmarshal(m.Body, &c) == nil && !c.Suppressed && c.Turn() == n.t.Run.ID {
+			n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session of the end of %s", count(len(c.Children), "run")))
+			return
+		}
 	}
 }
 

@@ -512,7 +512,7 @@ func (f family) cannotTell(o projection.Owing) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := f.c.records.AppendEither(f.Context(), turn.Together, turn.Apart); !errors.Is(err, bus.ErrTaken) {
+	if _, err := f.c.records.AppendAll(f.Context(), turn.Records...); !errors.Is(err, bus.ErrTaken) {
 		f.Errorf("an old look told the parent again: %v", err)
 	}
 }

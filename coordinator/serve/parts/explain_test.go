@@ -104,7 +104,7 @@ func TestExplainCallbacks(t *testing.T) {
 		t.Errorf("where to is shown: %s", raw)
 	}
 	words, last = story(explained(t, c, turn.Spec.ID))
-	if !strings.HasPrefix(words, "accepted callback") || last["callback"] != "this turn tells its session of the end of 1 run" {
+	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn tells its session of the end of 1 run" {
 		t.Errorf("the turn: %s %v", words, last)
 	}
 }

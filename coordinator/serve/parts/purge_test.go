@@ -79,6 +79,13 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 	if got, want := seen(t, anew(t, f.c)), seen(t, f.c.History.Lists); got != want {
 		t.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
 	}
+	lists, err := f.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 0, 10)
+	if err != nil || len(lists) != 1 || !strings.Contains(string(lists[0].Body), first.RunID) || len(lists[0].Body) > 400 {
+		t.Errorf("of its callbacks are left %+v, %v; want the list, without what the turn said", lists, err)
+	}
+	if r, err := f.c.Auditor.Ledger(t.Context()); err != nil || !r.OK {
+		t.Errorf("ledger: %+v %v", r.Wrong, err)
+	}
 	left, err := f.c.bus.Records(t.Context(), "ao.runs."+subject.Partition(parent.SessionID)+".*."+parent.RunID+".>", 0, 10)
 	if err != nil || len(left) > 0 {
 		t.Errorf("%d records of a deleted run are left: %v", len(left), err)

@@ -1,0 +1,188 @@
+package parts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"ao/coordinator/projection"
+	"ao/coordinator/record"
+	"ao/coordinator/runs"
+	"ao/nats/bus"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// told is a parent, started with more members, whose child has ended, and what tells it of that, which nobody has written.
+func (p *prefix) told(more string) (parent, child runs.Accepted, records []bus.Entry) {
+	p.Helper()
+	release := p.holdTellings()
+	parent = p.start(more)
+	p.ends(parent.RunID, said("ok"))
+	child = p.child(parent.SessionID)
+	p.ends(child.RunID, said("from below"))
+	o, ok := p.c.History.OwingOf(parent.SessionID)
+	if !ok {
+		p.Fatal("the parent is owed nothing")
+	}
+	records = p.telling(o)
+	p.Cleanup(release)
+	return parent, child, records
+}
+
+// holdTellings keeps the coordinator from telling anybody.
+func (p *prefix) holdTellings() (release func()) {
+	return holdAll(p.T, p.c, p.c.Telling.Pool)
+}
+
+func (p *prefix) telling(o projection.Owing) []bus.Entry {
+	p.Helper()
+	t, err := p.c.Telling.Prepare(p.Context(), o)
+	if err != nil || t.Told != len(o.Children) {
+		p.Fatalf("%d children %v", t.Told, err)
+	}
+	return t.Records
+}
+
+// Any coordinator makes the turn that a list carries. Its text is what it was, even where the child is deleted.
+func TestAPrefixOfACallback(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		parent, child, records := p.told("")
+		p.write(records, nil)
+		turn, prompt := p.turn(parent.SessionID)
+		if !strings.Contains(prompt, "from below") {
+			t.Errorf("the turn says %s", prompt)
+		}
+		p.ends(turn.Spec.ID, said("noted"))
+		natstest.Until(t, "the child is told of", func() bool {
+			got := p.call(child.RunID)
+			return got.Status == run.CallDelivered && got.RunID == turn.Spec.ID
+		})
+		p.listThenTurn(parent.SessionID)
+		p.inOrder()
+	})
+}
+
+// listThenTurn wants one callback of a session, its list before its turn.
+func (p *prefix) listThenTurn(session string) {
+	p.Helper()
+	part := subject.Partition(session)
+	lists, turns := p.records(subject.Callback(part, session, "*", 0), 1), p.records(subject.Accepted(part, session, "*"), 1)
+	if len(lists) == 1 && len(turns) == 1 && lists[0].Seq > turns[0].Seq {
+		p.Errorf("record %d is the list of turn %d", lists[0].Seq, turns[0].Seq)
+	}
+}
+
+// The list of a whole callback precedes its turn, and a program of an older version finds a run that it knows in there.
+func TestACallbackIsAListThenItsTurn(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	p := prefix{family: f}
+	parent := p.start("")
+	p.ends(parent.RunID, said("ok"))
+	p.ends(p.child(parent.SessionID).RunID, said("from below"))
+	turn, _ := p.turn(parent.SessionID)
+	p.listThenTurn(parent.SessionID)
+	for _, m := range p.records(subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 1) {
+		var list run.Callback
+		if err := json.Unmarshal(m.Body, &list); err != nil || list.TurnID != turn.Spec.ID || list.RunID != parent.RunID {
+			t.Errorf("%+v %v", list, err)
+		}
+	}
+}
+
+// The turn is stopped before it begins: its children are told of by another one.
+func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		parent, _, records := p.told("")
+		p.write(records, nil)
+		turn, _ := p.turn(parent.SessionID)
+		if _, err := p.c.Stop(t.Context(), turn.Spec.ID); err != nil {
+			t.Fatal(err)
+		}
+		if !p.anew { // it tells nobody in this test
+			p.c = begin(t, p.c.bus, Config{})
+		}
+		again, prompt := p.turn(parent.SessionID)
+		if again.Spec.ID == turn.Spec.ID || !strings.Contains(prompt, "from below") {
+			t.Errorf("%s %s", again.Spec.ID, prompt)
+		}
+		p.ends(again.Spec.ID, said("noted"))
+		p.inOrder()
+	})
+}
+
+// The tree above is stopped between a list and its turn: the turn is stopped before it begins, and nobody is told of the child.
+func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
+	cuts(t, 2, func(t *testing.T, p prefix) {
+		top := p.start("")
+		p.claim(top.RunID)
+		parent, child, records := p.told(`,"parent_session_id":"` + top.SessionID + `"`)
+		if _, err := p.c.bus.Append(t.Context(), records[0]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.c.StopSession(t.Context(), top.SessionID, true); err != nil {
+			t.Fatal(err)
+		}
+		p.k = 0 // the list stands
+		p.write(records, nil)
+		natstest.Until(t, "nobody is to be told of the child", func() bool { return p.call(child.RunID).Status == run.CallSuppressed })
+		p.records(subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 2) // the second says so
+		turn := p.records(subject.Accepted(subject.Partition(parent.SessionID), parent.SessionID, "*"), 1)
+		rec, err := subject.Parse(turn[0].Subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := p.c.Show(t.Context(), rec.Run); err != nil || r.Status != run.Stopped || r.RunnerID != "" {
+			t.Errorf("the turn: %+v %v", r, err)
+		}
+		p.inOrder()
+	})
+}
+
+// A list holds its turn's text beside up to a thousand children: NATS takes it.
+func TestALargeListIsTaken(t *testing.T) {
+	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	parent := f.start("")
+	f.ends(parent.RunID, said("ok"))
+	o := projection.Owing{Session: parent.SessionID, LastRun: parent.RunID, Begun: parent.RunID}
+	text := strings.Repeat("x", 130<<10)
+	child := f.start("")
+	f.ends(child.RunID, said(text))
+	o.Children = append(o.Children, projection.Child{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed})
+	for len(o.Children) < 1000 {
+		o.Children = append(o.Children, projection.Child{RunID: run.NewID(), SessionID: run.NewSessionID(), Status: run.Completed})
+	}
+	turn, err := f.c.Telling.Prepare(t.Context(), o)
+	if err != nil || turn.Told != 1000 || len(turn.Records[1].Body) < record.MaxInline*9/10 {
+		t.Fatalf("%d children are told in %d bytes: %v", turn.Told, len(turn.Records[1].Body), err)
+	}
+	if _, err := f.c.records.AppendAll(t.Context(), turn.Records...); err != nil {
+		t.Errorf("a list of %d bytes: %v", len(turn.Records[0].Body), err)
+	}
+}
+
+// Two coordinators tell one parent at the same moment: the first list decides, and there is one turn, whichever of their records
+// come between.
+func TestTwoTellOneParent(t *testing.T) {
+	for _, way := range []string{"together", "one by one"} {
+		t.Run(way, func(t *testing.T) {
+			cuts(t, 2, func(t *testing.T, p prefix) {
+				parent, _, mine := p.told("")
+				o, _ := p.c.History.OwingOf(parent.SessionID)
+				theirs := p.telling(o)
+				p.write(mine, nil)
+				add := map[string]func(context.Context, ...bus.Entry) (uint64, error){"together": p.c.bus.AppendAll, "one by one": p.c.bus.AppendEach}[way]
+				if _, err := add(t.Context(), theirs...); !errors.Is(err, bus.ErrTaken) {
+					t.Errorf("the second list: %v", err)
+				}
+				turn, _ := p.turn(parent.SessionID)
+				p.ends(turn.Spec.ID, said("noted"))
+				p.listThenTurn(parent.SessionID)
+				p.inOrder()
+			})
+		})
+	}
+}
