@@ -157,7 +157,9 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			turn := s.run(p.spec.SessionID).reports(first, k).done()
 			gone := len(s.msgs)
 			s.deleted(p.spec.SessionID)
-			s.purge(func(m bus.Message) bool { return m.Seq < uint64(gone+1) && strings.Contains(string(m.Body)+m.Subject, p.spec.SessionID) && !strings.Contains(m.Subject, k.spec.ID+".") })
+			s.purge(func(m bus.Message) bool {
+				return m.Seq < uint64(gone+1) && strings.Contains(string(m.Body)+m.Subject, p.spec.SessionID) && !strings.Contains(m.Subject, k.spec.ID+".")
+			})
 			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 1), run.Callback{V: 1, RunID: first.spec.ID, TurnID: turn.spec.ID, Children: []string{k.spec.ID}})
 		}, "2=0+0+2 attempts 2/2 calls 1=1+0+0"},
 	} {
