@@ -122,7 +122,7 @@ function useRuns(asked, paused) {
     return () => store.gone.abort();
   }, []);
   const { status, ...path } = asked;
-  const stream = paused || !state.from ? "" : withQuery("/sse/runs", path);
+  const stream = paused || state.from === undefined ? "" : withQuery("/sse/runs", path);
   useLive(stream, {
     onItems: (items) => {
       for (const i of items) {
