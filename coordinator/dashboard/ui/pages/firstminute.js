@@ -1,9 +1,11 @@
 // The first minute: see a parent with four children work, see proof that nothing was lost, kill a worker.
-import { html, useEffect, useRef, useState } from "../base.js";
-import { get, newKey, send, seg } from "../lib/api.js";
+import { html, useRef, useState } from "../base.js";
+import { get, newKey, now, seg, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
+import { query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
 import { Button, Card, CodeLine, Hostile, Icon, Num, Problem, Status, Text, Took, useEvery, useResource } from "../lib/components.js";
+import { Proof } from "./proof.js";
 
 // What the profile test does by itself, without any model: see the directives in worker/testexec.
 const child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
@@ -17,9 +19,9 @@ const script = [
 
 const runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
 
-/** FirstMinute is what an Overview without runs shows. started: begin at once. */
-export function FirstMinute({ started = false }) {
-  const [session, setSession] = useState(null);
+/** FirstMinute is what an Overview without runs shows. Its session stands in the address, so that a reload goes on with it. */
+export default function FirstMinute() {
+  const session = query.value.get("first");
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
   const key = useRef(newKey());
@@ -28,19 +30,18 @@ export function FirstMinute({ started = false }) {
     setError(null);
     try {
       const made = await send("POST", "/runs", runBody("content-writer", script), { headers: { "Idempotency-Key": key.current } });
-      setSession(made.session_id);
+      setQuery({ first: made.session_id }, { push: true });
     } catch (err) {
       setError(err);
     }
     setBusy(false);
   };
-  useEffect(() => void (started && show()), []);
   const profile = useResource(async (signal) => (await get("/runners", {}, { signal })).runners.some((r) => r.status === "online" && r.executor_profile === "test"), []);
   const why = profile.data === false ? "No online runner has the profile test, which needs no model: scripts/up starts one" : undefined;
   return html`<${Card} title="The first minute" class="firstminute">
     ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>A parent starts four children. One answer is refused and mended, one child fails, and the parent is called back. It takes about 20 seconds and needs no model.</p>
       <div class="actions"><${Button} kind="primary" icon="play" needs="POST /runs" why=${why} busy=${busy} onClick=${show}>Show me<//></div>${error && html`<${Problem} error=${error} />`}</div>`
-      : html`<div class="stack"><${Live} session=${session} /><${Prove} after=${session} /><${Kill} /></div>`}<//>`;
+      : html`<div class="stack"><${Live} session=${session} /><div class="row wrap"><${Proof} kind="primary" /><span class="soft">Reads every record of the stream and counts anew. It believes no coordinator's memory.</span></div><${Kill} /></div>`}<//>`;
 }
 
 const over = (sessions) => sessions.length > 4 && sessions.every((s) => s.runs.every((r) => ["completed", "failed", "stopped"].includes(r.status))) && sessions[0].runs.length > 1;
@@ -55,7 +56,7 @@ function Live({ session }) {
   const all = sessions.flatMap((s) => s.runs);
   const end = Math.max(begin + 20000, ...all.map((r) => Date.parse(r.completed_at ?? "") || 0));
   const place = (t) => `${(100 * (Date.parse(t) - begin)) / (end - begin)}%`;
-  const width = (r) => `max(4px, ${(100 * ((Date.parse(r.completed_at ?? "") || Date.now()) - Date.parse(r.started_at ?? r.created_at))) / (end - begin)}%)`;
+  const width = (r) => `max(4px, ${(100 * ((Date.parse(r.completed_at ?? "") || now()) - Date.parse(r.started_at ?? r.created_at))) / (end - begin)}%)`;
   return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The failed child is told to the parent like the others." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
     ${tree.error && html`<${Problem} error=${tree.error} />`}
     <ul class="minitree">${sessions.flatMap((s) => s.runs.map((r, i) => html`<li key=${r.run_id} class=${"level" + Math.min(s.depth, 3)}>
@@ -63,27 +64,6 @@ function Live({ session }) {
       <${Status} status=${r.status} /><span class="lane" aria-hidden="true"><span class=${"piece look-" + r.status} style=${{ insetInlineStart: place(r.started_at ?? r.created_at), width: width(r) }}></span></span>
       <span class="faint"><${Took} from=${r.started_at} to=${r.completed_at} running=${Boolean(r.started_at)} /></span>
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
-}
-
-/** Prove runs the ledger: whether every promise was kept, read from the stream itself. */
-export function Prove({ started = false }) {
-  const [state, setState] = useState({});
-  const prove = async () => {
-    setState({ busy: true });
-    try {
-      setState({ ledger: await get("/ledger", {}, { patience: 30000 }) });
-    } catch (error) {
-      setState({ error });
-    }
-  };
-  useEffect(() => void (started && prove()), []);
-  const l = state.ledger;
-  return html`<div class="stack"><div class="row wrap"><${Button} icon="shield" needs="GET /ledger" busy=${state.busy} onClick=${prove}>Prove it<//><span class="soft">Reads the stream from its beginning and counts: accepted, ended, attempts. It believes no coordinator's memory.</span></div>
-    ${state.error && html`<${Problem} error=${state.error} />`}
-    ${l && html`<div class=${"banner " + (l.ok ? "good" : "bad")} role="status"><${Icon} name=${l.ok ? "check" : "warn"} /><div>
-      <p>${l.ok ? "Nothing was lost, and nothing was done twice." : "Something is wrong."}</p>
-      <p><${Num} value=${l.accepted} /> accepted = <${Num} value=${l.waiting} /> waiting + <${Num} value=${l.running} /> running + <${Num} value=${l.ended} /> ended, in <${Num} value=${l.attempts} /> attempts.</p>
-      ${(l.wrong ?? []).slice(0, 5).map((w) => html`<p><${Hostile} text=${typeof w === "string" ? w : w.what ?? w.message ?? w.run_id} /></p>`)}</div></div>`}</div>`;
 }
 
 const line = "bin/worker -x test --profiles-dir worker/profiles & sleep 12; kill -9 $!";

@@ -1,6 +1,7 @@
 // Overview: how everything stands, what is wrong, and the proof that nothing was lost.
 import { html, useEffect, useMemo, useRef, useState } from "../base.js";
 import { get, seg } from "../lib/api.js";
+import { query } from "../lib/router.js";
 import { may, me } from "../lib/rights.js";
 import { count, ms, plural } from "../lib/format.js";
 import { Card, Hostile, Icon, Loaded, Loading, Page, Status, Text, Time, Took, useEvery, useResource } from "../lib/components.js";
@@ -19,19 +20,21 @@ export default function Overview() {
   }, []);
   useEvery(2, status.reload);
   const empty = status.data && Object.values(status.data.runs).every((n) => n === 0);
-  return html`<${Page} title="Overview" actions=${html`<${Proof} kind=${empty ? "" : "primary"} />`}>
+  const first = empty || query.value.has("first");
+  return html`<${Page} title="Overview" actions=${html`<${Proof} kind=${first ? "" : "primary"} />`}>
     <${Warnings} />
-    <${Loaded} resource=${status} what="The status">${(s) => (empty ? html`<${First} status=${s} />` : html`<${Now} status=${s} points=${points} />`)}<//>
+    ${first && html`<${First} />`}
+    <${Loaded} resource=${status} what="The status">${(s) => !empty && html`<${Now} status=${s} points=${points} />`}<//>
   <//>`;
 }
 
 // First is what somebody sees who has just started.
-function First({ status }) {
+function First() {
   const [Shown, setShown] = useState(null);
   useEffect(() => {
     import("./firstminute.js").then((m) => setShown(() => m.default));
   }, []);
-  return Shown ? html`<${Shown} status=${status} />` : html`<${Loading} />`;
+  return Shown ? html`<${Shown} />` : html`<${Loading} />`;
 }
 
 function Warnings() {

@@ -17,7 +17,7 @@ const actions = () => [
   { label: "New run", icon: "plus", needs: "POST /runs", run: () => navigate("/ui/new") },
   { label: "New agent", icon: "plus", needs: "POST /agents", run: () => navigate("/ui/agents?new=1") },
   { label: "Prove that nothing was lost", icon: "shield", needs: "GET /ledger", run: () => navigate("/ui/?prove=1") },
-  { label: "Show me: a parent with four children", icon: "play", needs: "POST /runs", run: () => navigate("/ui/?show=1") },
+  { label: "Show me: a parent with four children", icon: "play", needs: "POST /runs", run: () => navigate("/ui/?first=") },
   { label: zone.value === "utc" ? "Times in the local zone" : "Times in UTC", icon: "clock", run: () => setZone(zone.value === "utc" ? "local" : "utc") },
   { label: theme.value === "dark" ? "Light colours" : "Dark colours", icon: theme.value === "dark" ? "sun" : "moon", run: () => setTheme(theme.value === "dark" ? "light" : "dark") },
 ];

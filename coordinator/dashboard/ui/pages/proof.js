@@ -2,12 +2,13 @@
 import { html, useEffect, useState } from "../base.js";
 import { get, seg } from "../lib/api.js";
 import { count, duration, plural } from "../lib/format.js";
+import { query, setQuery } from "../lib/router.js";
 import { Button, Dialog, Failed, Hostile, Icon, Id, Loading } from "../lib/components.js";
 
 /** Proof is a button that has the ledger checked and shows the sums. */
 export function Proof({ kind = "" }) {
-  const [open, setOpen] = useState(false);
-  return html`<${Button} icon="shield" kind=${kind} needs="GET /ledger" title="Read every record and count anew" onClick=${() => setOpen(true)}>Prove it<//>${open && html`<${Sums} onClose=${() => setOpen(false)} />`}`;
+  const [open, setOpen] = useState(query.value.has("prove"));
+  return html`<${Button} icon="shield" kind=${kind} needs="GET /ledger" title="Read every record and count anew" onClick=${() => setOpen(true)}>Prove it<//>${open && html`<${Sums} onClose=${() => (setOpen(false), setQuery({ prove: null }))} />`}`;
 }
 
 function Sums({ onClose }) {
