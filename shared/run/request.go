@@ -73,6 +73,17 @@ func (r Request) normal() (Request, error) {
 	if r.Mode == "" {
 		r.Mode = AsyncPoll
 	}
+	if err := r.check(); err != nil {
+		return r, err
+	}
+	if string(r.OutputSchema) == "null" {
+		r.OutputSchema = nil
+	}
+	return r.withPrompt()
+}
+
+// check says what is wrong with a request whose defaults are set.
+func (r Request) check() error {
 	for _, check := range []struct {
 		field string
 		bad   bool
@@ -91,31 +102,26 @@ func (r Request) normal() (Request, error) {
 		{"project_dir", bad(r.ProjectDir, 4096), "project_dir must be at most 4096 characters, without control characters"},
 	} {
 		if check.bad {
-			return r, invalid(check.field, check.say)
+			return invalid(check.field, check.say)
 		}
 	}
 	if r.SessionID != "" {
 		if err := CheckSessionID(r.SessionID); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if r.ParentSessionID != "" {
 		if err := CheckSessionID(r.ParentSessionID); err != nil {
-			return r, invalid("parent_session_id", strings.Replace(err.Error(), "session_id", "parent_session_id", 1))
+			return invalid("parent_session_id", strings.Replace(err.Error(), "session_id", "parent_session_id", 1))
 		}
 	}
 	if err := r.AdditionalDemands.check(); err != nil {
-		return r, err
-	}
-	if string(r.OutputSchema) == "null" {
-		r.OutputSchema = nil
+		return err
 	}
 	if r.OutputSchemaOptions != nil {
-		if err := r.OutputSchemaOptions.Check(); err != nil {
-			return r, err
-		}
+		return r.OutputSchemaOptions.Check()
 	}
-	return r.withPrompt()
+	return nil
 }
 
 // withPrompt replaces the short form "prompt" by parameters.

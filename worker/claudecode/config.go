@@ -71,11 +71,29 @@ func read(inv executor.Invocation) (config, error) {
 	return c, c.blueprint(inv.Blueprint)
 }
 
-func (c config) check() error {
-	refuse := func(field, format string, args ...any) error {
-		field = "executor_config." + field
-		return fault.Newf(fault.Invalid, "%s %s", field, fmt.Sprintf(format, args...)).With("field", field)
+func refuse(field, format string, args ...any) error {
+	field = "executor_config." + field
+	return fault.Newf(fault.Invalid, "%s %s", field, fmt.Sprintf(format, args...)).With("field", field)
+}
+
+// checkArgument says what is wrong with a text that claude is given on its command line. of: the legal values; nil: any.
+func checkArgument(field, s string, of []string) error {
+	switch {
+	case strings.TrimSpace(s) == "":
+		return refuse(field, "must not be empty")
+	case strings.HasPrefix(strings.TrimSpace(s), "-"):
+		return refuse(field, "%.80q must not begin with '-': it could be taken for an option of claude", s)
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return refuse(field, "%.80q must not hold control characters", s)
+	case len(s) > 4096:
+		return refuse(field, "must be at most 4096 bytes")
+	case of != nil && !slices.Contains(of, s):
+		return refuse(field, "%.80q must be one of %s", s, strings.Join(of, ", "))
 	}
+	return nil
+}
+
+func (c config) check() error {
 	for _, v := range []struct {
 		field string
 		list  []string
@@ -98,18 +116,11 @@ func (c config) check() error {
 			if !single {
 				field = fmt.Sprintf("%s[%d]", v.field, i)
 			}
-			switch {
-			case single && s == "":
-			case strings.TrimSpace(s) == "":
-				return refuse(field, "must not be empty")
-			case strings.HasPrefix(strings.TrimSpace(s), "-"):
-				return refuse(field, "%.80q must not begin with '-': it could be taken for an option of claude", s)
-			case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
-				return refuse(field, "%.80q must not hold control characters", s)
-			case len(s) > 4096:
-				return refuse(field, "must be at most 4096 bytes")
-			case v.of != nil && !slices.Contains(v.of, s):
-				return refuse(field, "%.80q must be one of %s", s, strings.Join(v.of, ", "))
+			if single && s == "" {
+				continue
+			}
+			if err := checkArgument(field, s, v.of); err != nil {
+				return err
 			}
 		}
 	}

@@ -78,6 +78,27 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 		return gone("it knows no session "+session).With("executor_session_id", session)
 	case t.subtype == "error_max_turns":
 		return say(codeMaxTurns, "Resume the session to let it go on, or raise max_turns in the agent or the profile's config").With("max_turns", c.MaxTurns)
+	}
+	if f := t.refused(c, say); f != nil {
+		return f
+	}
+	switch {
+	case t.subtype == "" && strings.Contains(stderr, "root/sudo"):
+		return fault.New(fault.Internal, codePermissionMode, "Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
+			"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a sandbox that may be lost, allow IS_SANDBOX in the profile's env and set it to 1")
+	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
+		return fault.New(fault.Internal, codeFailed, exit.Why()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
+	case t.said != "" && exit.Hit.Limit != "":
+		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.said).With("exit_code", exit.Code)
+	case t.said != "":
+		return fault.New(fault.Internal, codeFailed, t.said).With("exit_code", exit.Code)
+	}
+	return fault.New(fault.Internal, codeFailed, "Claude Code ended without a result: "+exit.Why()).With("exit_code", exit.Code)
+}
+
+// refused is what the API's error means; nil: there is none that is known.
+func (t trouble) refused(c config, say func(code, advice string) *fault.Fault) *fault.Fault {
+	switch {
 	case t.kind == "billing_error":
 		return say(codeNoCredit, "Add credit to the account that the worker's Claude Code uses, or let it use another")
 	case t.status == 529 || t.kind == "overloaded":
@@ -92,17 +113,8 @@ func (t trouble) classify(c config, session string, exit process.Exit) *fault.Fa
 			f.With("model", c.Model)
 		}
 		return f
-	case t.subtype == "" && strings.Contains(stderr, "root/sudo"):
-		return fault.New(fault.Internal, codePermissionMode, "Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
-			"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a sandbox that may be lost, allow IS_SANDBOX in the profile's env and set it to 1")
-	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
-		return fault.New(fault.Internal, codeFailed, exit.Why()+". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 and 2.1.330 are known to work").With("exit_code", exit.Code)
-	case t.said != "" && exit.Hit.Limit != "":
-		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.said).With("exit_code", exit.Code)
-	case t.said != "":
-		return fault.New(fault.Internal, codeFailed, t.said).With("exit_code", exit.Code)
 	}
-	return fault.New(fault.Internal, codeFailed, "Claude Code ended without a result: "+exit.Why()).With("exit_code", exit.Code)
+	return nil
 }
 
 func (t trouble) rateLimited(say func(code, advice string) *fault.Fault) *fault.Fault {

@@ -39,29 +39,30 @@ type verdict struct {
 // judge says what an error of a call means.
 func (s settings) judge(err error, now time.Time) verdict {
 	where := "The endpoint " + s.address()
-	new := func(code, message string) *fault.Fault {
-		return fault.New(fault.Internal, code, s.hide(message)).With("provider", s.Provider).With("model", s.Model)
-	}
 	if e, ok := errors.AsType[*endpoint.Unreachable](err); ok {
-		return verdict{Fault: new(codeUnreachable, where+" cannot be reached: "+e.Why+"; check base_url, and whether it runs"), again: true}
+		return verdict{Fault: s.fault(codeUnreachable, where+" cannot be reached: "+e.Why+"; check base_url, and whether it runs"), again: true}
 	}
 	if e, ok := errors.AsType[*endpoint.Stranger](err); ok {
-		return verdict{Fault: new(codeUnreachable, where+" is not the API: "+e.Why+"; check base_url")}
+		return verdict{Fault: s.fault(codeUnreachable, where+" is not the API: "+e.Why+"; check base_url")}
 	}
 	if e, ok := errors.AsType[*endpoint.Broken](err); ok {
-		return verdict{Fault: new(codeBroken, "The answer of "+s.address()+" broke off: "+e.Why), again: true}
+		return verdict{Fault: s.fault(codeBroken, "The answer of "+s.address()+" broke off: "+e.Why), again: true}
 	}
-	e, ok := errors.AsType[*endpoint.Refusal](err)
-	if !ok {
-		return verdict{Fault: new(codeBroken, "The call of "+s.address()+" failed: "+endpoint.Trouble(err))}
+	if e, ok := errors.AsType[*endpoint.Refusal](err); ok {
+		return s.refused(e, now)
 	}
-	said := ""
+	return verdict{Fault: s.fault(codeBroken, "The call of "+s.address()+" failed: "+endpoint.Trouble(err))}
+}
+
+// refused says what it means that the endpoint answered with an error.
+func (s settings) refused(e *endpoint.Refusal, now time.Time) verdict {
+	where, said := "The endpoint "+s.address(), ""
 	if e.Message != "" {
 		said = ": " + e.Message
 	}
 	after := wait(e.Header, now)
 	status := func(code, message string) *fault.Fault {
-		return new(code, message).With("http_status", e.Status)
+		return s.fault(code, message).With("http_status", e.Status)
 	}
 	switch {
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
@@ -84,6 +85,10 @@ func (s settings) judge(err error, now time.Time) verdict {
 		advice = "; the conversation is too long for the model: lower max_history_bytes or max_tool_output_bytes, or start a new session"
 	}
 	return verdict{Fault: status(codeBadRequest, fmt.Sprintf("%s refuses the request (HTTP %d)%s%s", where, e.Status, said, advice))}
+}
+
+func (s settings) fault(code, message string) *fault.Fault {
+	return fault.New(fault.Internal, code, s.hide(message)).With("provider", s.Provider).With("model", s.Model)
 }
 
 // keyAdvice says where the key should be.

@@ -140,14 +140,26 @@ func (s settings) check() error {
 			return bad("%s", c.say)
 		}
 	}
-	if s.BaseURL != "" {
-		switch u, err := url.Parse(s.BaseURL); {
-		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			return bad("base_url must be an http or https address")
-		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			return bad("base_url must hold neither user, query nor fragment; a key goes into the variable that api_key_env names")
-		}
+	if err := s.checkURL(); err != nil {
+		return err
 	}
+	return s.checkHeaders()
+}
+
+func (s settings) checkURL() error {
+	if s.BaseURL == "" {
+		return nil
+	}
+	switch u, err := url.Parse(s.BaseURL); {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return bad("base_url must be an http or https address")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return bad("base_url must hold neither user, query nor fragment; a key goes into the variable that api_key_env names")
+	}
+	return nil
+}
+
+func (s settings) checkHeaders() error {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		switch {
 		case slices.Contains(credentials, http.CanonicalHeaderKey(name)):

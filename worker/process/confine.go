@@ -76,13 +76,20 @@ func (s Sandbox) Check() error {
 		return invalid("sandbox.project_dir", "must be write or read")
 	}
 	for field, paths := range map[string][]string{"read": s.Read, "write": s.Write, "hide": s.Hide} {
-		for i, p := range paths {
-			switch {
-			case strings.ContainsRune(p, 0) || !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/"):
-				return invalid("sandbox."+field, "[%d] %.80q must be an absolute path, or begin with ~/", i, p)
-			case field != "read" && filepath.Clean(p) == "/":
-				return invalid("sandbox."+field, "[%d] must not be the root: there would be no sandbox", i)
-			}
+		if err := checkPaths(field, paths); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPaths(field string, paths []string) error {
+	for i, p := range paths {
+		switch {
+		case strings.ContainsRune(p, 0) || !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/"):
+			return invalid("sandbox."+field, "[%d] %.80q must be an absolute path, or begin with ~/", i, p)
+		case field != "read" && filepath.Clean(p) == "/":
+			return invalid("sandbox."+field, "[%d] must not be the root: there would be no sandbox", i)
 		}
 	}
 	return nil

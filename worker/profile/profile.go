@@ -107,11 +107,7 @@ func others(dir string) string {
 }
 
 func (p Profile) check() error {
-	for _, c := range []struct {
-		field string
-		bad   bool
-		say   string
-	}{
+	if err := refuse([]wrong{
 		{"type", p.Type != run.Autonomous && p.Type != run.Procedural, "must be autonomous or procedural"},
 		{"command", p.Command == "", "is required: the executor's program, for procedural agents " + proceduralExec},
 		{"command", strings.ContainsRune(p.Command, 0), "must not hold a NUL"},
@@ -121,19 +117,12 @@ func (p Profile) check() error {
 		{"system_prompts", p.Type == run.Procedural && p.SystemPrompts, "belongs to autonomous profiles; a procedural agent has no model"},
 		{"resume_anywhere", p.Type == run.Procedural && p.ResumeAnywhere, "belongs to autonomous profiles; a procedural agent has no sessions that go on"},
 		{"config", len(p.Config) > 0 && p.Config[0] != '{' && string(p.Config) != "null", "must be an object"},
-		{"lifecycle", !slices.Contains([]string{"", "oneshot", "persistent"}, p.Lifecycle), "must be oneshot or persistent"},
-		{"lifecycle", p.Lifecycle == executor.Persistent && (p.Type == run.Procedural || p.Inside()), "persistent belongs to autonomous profiles whose command is a program of your own"},
-		{"idle_seconds", p.IdleSeconds < 0 || p.IdleSeconds > maxIdle, fmt.Sprintf("must be from 1 to %d", maxIdle)},
-		{"max_sessions", p.MaxSessions < 0 || p.MaxSessions > maxSlots, fmt.Sprintf("must be from 1 to %d", maxSlots)},
-		{"max_sessions", p.MaxSessions != 0 && p.MaxSessions < p.MaxConcurrentRuns, "must be at least max_concurrent_runs: each run has a process"},
 		{"max_concurrent_runs", p.MaxConcurrentRuns < 0 || p.MaxConcurrentRuns > maxSlots, fmt.Sprintf("must be from 1 to %d", maxSlots)},
 		{"timeout_seconds", p.TimeoutSeconds < 0 || p.TimeoutSeconds > run.MaxTimeout, fmt.Sprintf("must be from 1 to %d", run.MaxTimeout)},
-	} {
-		if c.bad {
-			return fault.Newf(fault.Invalid, "%s %s", c.field, c.say).With("field", c.field)
-		}
+	}); err != nil {
+		return err
 	}
-	for _, err := range []error{p.Models.Check(), p.Limits.Check(), p.Sandbox.Check()} {
+	for _, err := range []error{p.checkSessions(), p.Models.Check(), p.Limits.Check(), p.Sandbox.Check()} {
 		if err != nil {
 			return err
 		}
@@ -141,16 +130,41 @@ func (p Profile) check() error {
 	if !p.Sandbox.Online() && p.Command == ClaudeCodeExec {
 		return fault.Newf(fault.Invalid, "sandbox.network must not be false: Claude Code reaches its model over it").With("field", "sandbox.network")
 	}
-	if p.Lifecycle != executor.Persistent {
-		for field, set := range map[string]bool{"idle_seconds": p.IdleSeconds != 0, "max_sessions": p.MaxSessions != 0} {
-			if set {
-				return fault.Newf(fault.Invalid, `%s belongs to profiles with "lifecycle":"persistent"`, field).With("field", field)
-			}
-		}
-	}
 	for i, name := range p.Env {
 		if !variable.MatchString(name) {
 			return fault.Newf(fault.Invalid, "env[%d] %.80q must be the name of a variable; its value is the worker's own", i, name).With("field", "env")
+		}
+	}
+	return nil
+}
+
+// checkSessions says what is wrong with how long a program lives.
+func (p Profile) checkSessions() error {
+	const only = `belongs to profiles with "lifecycle":"persistent"`
+	persistent := p.Lifecycle == executor.Persistent
+	return refuse([]wrong{
+		{"lifecycle", !slices.Contains([]string{"", "oneshot", "persistent"}, p.Lifecycle), "must be oneshot or persistent"},
+		{"lifecycle", persistent && (p.Type == run.Procedural || p.Inside()), "persistent belongs to autonomous profiles whose command is a program of your own"},
+		{"idle_seconds", p.IdleSeconds < 0 || p.IdleSeconds > maxIdle, fmt.Sprintf("must be from 1 to %d", maxIdle)},
+		{"max_sessions", p.MaxSessions < 0 || p.MaxSessions > maxSlots, fmt.Sprintf("must be from 1 to %d", maxSlots)},
+		{"max_sessions", p.MaxSessions != 0 && p.MaxSessions < p.MaxConcurrentRuns, "must be at least max_concurrent_runs: each run has a process"},
+		{"idle_seconds", !persistent && p.IdleSeconds != 0, only},
+		{"max_sessions", !persistent && p.MaxSessions != 0, only},
+	})
+}
+
+// wrong is what a field must be, where it is not.
+type wrong struct {
+	field string
+	bad   bool
+	say   string
+}
+
+// refuse says the first that is wrong.
+func refuse(all []wrong) error {
+	for _, w := range all {
+		if w.bad {
+			return fault.Newf(fault.Invalid, "%s %s", w.field, w.say).With("field", w.field)
 		}
 	}
 	return nil

@@ -87,6 +87,14 @@ func (s *Server) check() error {
 			return s.bad("%s", c.say)
 		}
 	}
+	if err := s.checkVariables(); err != nil || s.Type == kindStdio {
+		return err
+	}
+	return s.checkURL()
+}
+
+// checkVariables says which header or variable cannot be given to the server.
+func (s *Server) checkVariables() error {
 	for name, value := range s.Headers {
 		if strings.ContainsAny(name+value, "\r\n\x00") || name == "" {
 			return s.bad("headers: %.60q cannot be sent", name)
@@ -97,9 +105,10 @@ func (s *Server) check() error {
 			return s.bad("env: %.60q cannot be set", name)
 		}
 	}
-	if s.Type == kindStdio {
-		return nil
-	}
+	return nil
+}
+
+func (s *Server) checkURL() error {
 	if i := strings.Index(s.URL, "${"); i >= 0 {
 		name, _, _ := strings.Cut(s.URL[i+2:], "}")
 		return s.bad("url needs ${%.60s}, which is not known here", name)
