@@ -35,25 +35,16 @@ type Beats struct {
 // Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is refused.
 func (b *Beats) Beat(ctx context.Context, said fleet.Beat) (fleet.BeatReply, error) {
 	now := time.Now()
-	r, known, superseded, err := b.Runner(ctx, said)
-	if superseded { // or it is the successor, and that is not known here yet: who is sent away wrongly ends
-		if _, unread := b.Refresh(ctx, said.RunnerID); unread == nil {
-			r, known, superseded, err = b.Runner(ctx, said)
-		} else {
-			superseded = false
-		}
-	}
+	r, known, superseded, err := b.runner(ctx, said)
 	if err != nil {
 		return fleet.BeatReply{}, err
-	}
-	if known && !superseded {
-		b.Tick(said.RunnerID, said.At)
 	}
 	records, events := b.Versions()
 	reply := fleet.BeatReply{
 		Known: known || said.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL, RecordVersion: records, EventVersion: events,
 	}
 	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
+		b.Tick(said.RunnerID, said.At)
 		reply.Lanes = b.Queues(r)
 		b.History.Idle(said.RunnerID, said.Idle)
 		for _, session := range said.Idle {
@@ -68,28 +59,45 @@ func (b *Beats) Beat(ctx context.Context, said fleet.Beat) (fleet.BeatReply, err
 		return b.CaughtUp(ctx) == nil
 	})
 	for _, at := range said.Attempts {
-		a, ok := b.History.Active(at.RunID)
-		if !ok {
-			if b.History.Ended(at.RunID) {
-				reply.GivenUp = append(reply.GivenUp, at.Key)
-			}
-			continue
-		}
-		switch n := b.AttemptOf(a, at.Key); {
-		case n > 0 && n < a.Next(), b.another(at, said.Instance, current):
+		switch givenUp, stop := b.attempt(at, said.Instance, now, current); {
+		case givenUp:
 			reply.GivenUp = append(reply.GivenUp, at.Key)
-		case n == 0: // a key that nobody was handed: nothing is kept of it
-		default:
-			b.Hearing.Heard(at.Key, now, a.Claim == nil)
-			if at.StartedAt != nil {
-				b.History.Started(at.RunID, at.Key, *at.StartedAt)
-			}
-			if a.Stopping && a.OfferSeq == 0 {
-				reply.Stop = append(reply.Stop, at.Key)
-			}
+		case stop:
+			reply.Stop = append(reply.Stop, at.Key)
 		}
 	}
 	return reply, nil
+}
+
+// runner looks for whose heartbeat it is. One that seems superseded may be the successor, and that is not known here yet:
+// who is sent away wrongly ends.
+func (b *Beats) runner(ctx context.Context, said fleet.Beat) (r fleet.Runner, known, superseded bool, err error) {
+	if r, known, superseded, err = b.Runner(ctx, said); !superseded {
+		return r, known, false, err
+	}
+	if _, unread := b.Refresh(ctx, said.RunnerID); unread != nil {
+		return r, known, false, err
+	}
+	return b.Runner(ctx, said)
+}
+
+// attempt notes one that is alive, and says what its worker is to do with it.
+func (b *Beats) attempt(at fleet.Attempt, instance string, now time.Time, current func() bool) (givenUp, stop bool) {
+	a, ok := b.History.Active(at.RunID)
+	if !ok {
+		return b.History.Ended(at.RunID), false
+	}
+	switch n := b.AttemptOf(a, at.Key); {
+	case n > 0 && n < a.Next(), b.another(at, instance, current):
+		return true, false
+	case n == 0: // a key that nobody was handed: nothing is kept of it
+		return false, false
+	}
+	b.Hearing.Heard(at.Key, now, a.Claim == nil)
+	if at.StartedAt != nil {
+		b.History.Started(at.RunID, at.Key, *at.StartedAt)
+	}
+	return false, a.Stopping && a.OfferSeq == 0
 }
 
 // another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is

@@ -44,21 +44,38 @@ const (
 func codesTold(h *House) []string {
 	told, broken := codesOf(h)
 	tables := codeTables(h)
+	for _, c := range told {
+		if by, in := c.missing(tables); in != "" {
+			broken = append(broken, fmt.Sprintf("%s: the code %s is in no table of %s in %s", c.at, c.code, or(by, "codes"), in))
+		}
+	}
+	broken = append(broken, untold(told, tables)...)
+	slices.Sort(broken)
+	return slices.Compact(broken)
+}
+
+// missing is the page, and its tables, that should have a code and have not; empty: none.
+func (c toldCode) missing(tables map[string]map[string]bool) (by, in string) {
+	by, in = c.by(), codePage(c.pkg)
+	if by == byAnswer && tables[httpPage+by][c.code] {
+		return "", ""
+	}
+	if by == "" || in != httpPage {
+		by = ""
+	}
+	if !tables[in+by][c.code] && (by != "" || !tables[httpPage][c.code]) {
+		return by, in
+	}
+	return "", ""
+}
+
+// untold are the codes of the tables that nothing tells.
+func untold(told []toldCode, tables map[string]map[string]bool) (broken []string) {
 	source := map[string]bool{} // every code, and by what it is told
 	for _, c := range told {
 		by := c.by()
 		source[c.code] = true
 		source[byAnswer+c.code] = source[byAnswer+c.code] || by == byAnswer || by == "" && !covers("ao/worker/...", c.pkg)
-		if by == byAnswer && tables[httpPage+by][c.code] {
-			continue
-		}
-		in := codePage(c.pkg)
-		if by == "" || in != httpPage {
-			by = ""
-		}
-		if !tables[in+by][c.code] && (by != "" || !tables[httpPage][c.code]) {
-			broken = append(broken, fmt.Sprintf("%s: the code %s is in no table of %s in %s", c.at, c.code, or(by, "codes"), in))
-		}
 	}
 	for _, page := range slices.Sorted(maps.Keys(tables)) {
 		file, by, _ := strings.Cut(page, ".md")
@@ -71,8 +88,7 @@ func codesTold(h *House) []string {
 			}
 		}
 	}
-	slices.Sort(broken)
-	return slices.Compact(broken)
+	return broken
 }
 
 func or(a, b string) string {
