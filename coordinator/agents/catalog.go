@@ -7,19 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"ao/nats/bus"
 	"ao/shared/agent"
-	"ao/shared/run"
 )
 
 // ErrNone is the cause of the refusal of a run whose agent is not known at all.
@@ -29,6 +23,7 @@ var ErrNone = errors.New("no such agent")
 type Config struct {
 	Log     *slog.Logger
 	Dirs    []string    // of files
+	Write   bool        // the files may be changed (AO_AGENTS_WRITABLE)
 	Bucket  *bus.Bucket // of what came over the API
 	Insist  bus.Insist
 	Runners Runners
@@ -50,38 +45,26 @@ type Catalog struct {
 	cfg  Config
 	read atomic.Bool
 
+	folders *folders
+
 	mu     sync.RWMutex
-	files  map[string]agent.Blueprint
 	stored map[string]agent.Blueprint
 	revs   map[string]uint64 // of what is stored, and of what was and is deleted
-	broken []agent.Bad
-	print  string // of the folders, when they were read last
 }
 
 // New makes a catalog; Watch has it read.
 func New(cfg Config) *Catalog {
-	return &Catalog{cfg: cfg, files: map[string]agent.Blueprint{}, stored: map[string]agent.Blueprint{}, revs: map[string]uint64{}}
+	return &Catalog{
+		cfg: cfg, folders: &folders{log: cfg.Log, dirs: cfg.Dirs, write: cfg.Write, files: map[string]ownFile{}},
+		stored: map[string]agent.Blueprint{}, revs: map[string]uint64{},
+	}
 }
 
 // Watch follows the bucket and the folders until ctx ends.
 func (a *Catalog) Watch(ctx context.Context) error {
-	a.load()
-	go a.reload(ctx)
+	a.folders.load(false)
+	go a.folders.watch(ctx)
 	return a.cfg.Bucket.Mirror(ctx, a.cfg.Insist, a.put, func() { a.read.Store(true) })
-}
-
-// reload looks at the folders once a second.
-func (a *Catalog) reload(ctx context.Context) {
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			a.load()
-		}
-	}
 }
 
 // Read tells whether the bucket has been read.
@@ -109,98 +92,15 @@ func (a *Catalog) put(name string, value []byte, rev uint64) {
 	a.stored[name] = b
 }
 
-// load reads the folders again where anything in them changed.
-func (a *Catalog) load() {
-	print := fingerprint(a.cfg.Dirs)
-	a.mu.RLock()
-	same := print == a.print
-	a.mu.RUnlock()
-	if same {
-		return
-	}
-	files, broken := map[string]agent.Blueprint{}, []agent.Bad{}
-	now := time.Now().UTC()
-	for _, dir := range a.cfg.Dirs {
-		good, bad, err := agent.Load(dir, run.Autonomous, ours)
-		if err != nil {
-			bad = append(bad, agent.Bad{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
-		}
-		broken = append(broken, bad...)
-		for _, f := range good {
-			if _, twice := files[f.Name]; twice {
-				reason := "another folder has an agent of this name already; rename one of them"
-				broken = append(broken, agent.Bad{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: reason})
-				continue
-			}
-			f.CreatedAt, f.ModifiedAt = &now, &now
-			files[f.Name] = f.Blueprint
-		}
-	}
-	for _, b := range broken {
-		a.cfg.Log.Warn("agent file is broken and left out", "agent", b.Name, "file", b.Path, "err", b.Reason)
-	}
-	a.cfg.Log.Info("agents loaded", "folders", a.cfg.Dirs, "agents", len(files), "broken", len(broken))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for name, b := range files { // what did not change keeps its times
-		if old, ok := a.files[name]; ok && old.Hash() == b.Hash() {
-			b.CreatedAt, b.ModifiedAt = old.CreatedAt, old.ModifiedAt
-			files[name] = b
-		} else if ok {
-			b.CreatedAt = old.CreatedAt
-			files[name] = b
-		}
-	}
-	a.files, a.broken, a.print = files, broken, print
-}
-
-// ours refuses what the coordinator cannot own.
-func ours(f agent.File) error {
-	if f.Type == run.Procedural {
-		return errors.New(procedural)
-	}
-	return nil
-}
-
-const procedural = "procedural agents belong to runners: put agent.json into the agents_dir of a runner's profile"
-
-// fingerprint changes when a file in the folders does.
-func fingerprint(dirs []string) string {
-	var b strings.Builder
-	for _, dir := range dirs {
-		b.WriteString(dir + "\n")
-		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				b.WriteString(path + err.Error() + "\n")
-				return nil
-			}
-			if strings.Count(strings.TrimPrefix(path, dir), string(filepath.Separator)) > 2 && d.IsDir() {
-				return filepath.SkipDir
-			}
-			if info, err := os.Stat(path); err == nil {
-				b.WriteString(path + info.ModTime().String() + info.Mode().String())
-				b.WriteString(time.Duration(info.Size()).String() + "\n")
-			}
-			return nil
-		})
-	}
-	return b.String()
-}
-
 // Has tells whether a name is one of the coordinators' own.
 func (a *Catalog) Has(name string) bool {
+	if _, ok := a.folders.get(name); ok {
+		return true
+	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	_, file := a.files[name]
-	_, stored := a.stored[name]
-	return file || stored
-}
-
-// unreadable are the files that could not be read.
-func (a *Catalog) unreadable() []agent.Bad {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return slices.Clone(a.broken)
+	_, ok := a.stored[name]
+	return ok
 }
 
 // ProfileOf is the profile that an agent's runs have; empty: any, or there is no such agent.
@@ -214,15 +114,14 @@ func (a *Catalog) ProfileOf(name string) string {
 
 // Find is the agent of this name, whoever defined it.
 func (a *Catalog) Find(name string) (Resolved, bool) {
-	a.mu.RLock()
-	b, file := a.files[name]
-	ok := file
-	if !ok {
-		b, ok = a.stored[name]
+	if f, ok := a.folders.get(name); ok {
+		return Resolved{Blueprint: f.Blueprint, file: &f}, true
 	}
+	a.mu.RLock()
+	b, ok := a.stored[name]
 	a.mu.RUnlock()
 	if ok {
-		return Resolved{Blueprint: b, file: file}, true
+		return Resolved{Blueprint: b}, true
 	}
 	return a.cfg.Runners.Agent(name)
 }

@@ -36,13 +36,13 @@ func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, one := read()
-	if _, err := c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"description":"second"}`)); err != nil {
+	if _, err := c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"description":"second"}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	second, two := read()
 	c.Agents.Put("thinker", first, one)
 	known("changed", "second")
-	if err := c.Agents.DeleteAgent(t.Context(), "thinker"); err != nil {
+	if err := c.Agents.DeleteAgent(t.Context(), "thinker", nil); err != nil {
 		t.Fatal(err)
 	}
 	c.Agents.Put("thinker", second, two)

@@ -17,31 +17,32 @@ import (
 // Definitions of agents that come over the API: stored, changed and deleted in the bucket `agents`.
 
 // CreateAgent stores a definition; a name that exists is a conflict.
-func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error) {
+func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	b, err := readOwn(raw)
+	v := Resolved{Blueprint: b}.view(nil)
 	if err != nil {
-		return b, err
+		return v, err
 	}
 	if k, ok := a.Find(b.Name); ok {
-		return b, k.exists()
+		return v, k.exists()
 	}
 	if err := a.haveSchema(ctx, b); err != nil {
-		return b, err
+		return v, err
 	}
 	now := time.Now().UTC()
-	b.CreatedAt, b.ModifiedAt = &now, &now
-	value, err := json.Marshal(b)
+	v.CreatedAt, v.ModifiedAt = &now, &now
+	value, err := wire.Encode(v.Blueprint)
 	if err != nil {
-		return b, err
+		return v, err
 	}
 	rev, err := a.cfg.Bucket.Create(ctx, b.Name, value)
 	if errors.Is(err, bus.ErrTaken) {
-		return b, Resolved{Blueprint: b}.exists()
+		return v, Resolved{Blueprint: b}.exists()
 	} else if err != nil {
-		return b, bus.NotStored(err)
+		return v, bus.NotStored(err)
 	}
 	a.put(b.Name, value, rev)
-	return b, nil
+	return v, nil
 }
 
 // readOwn reads a definition that the coordinator may own.
@@ -56,48 +57,32 @@ func readOwn(raw []byte) (agent.Blueprint, error) {
 	return b, nil
 }
 
-// ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level).
-func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error) {
+// ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level). A definition whose tag does not
+// match is not changed. The file counts where there is one.
+func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, match Match) (View, error) {
 	if err := wire.Check(patch); err != nil {
-		return agent.Blueprint{}, err
+		return View{}, err
 	}
-	b := a.cfg.Bucket
+	changes, err := wire.Members(patch)
+	if err != nil {
+		return View{}, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
+	}
+	if changes, err = agent.Plain(changes); err != nil {
+		return View{}, err
+	}
+	if f, ok := a.folders.now(name); ok {
+		return a.changeFile(ctx, f, changes, match)
+	}
 	for range 8 { // others may change it at the same time
-		old, rev, err := b.Get(ctx, name)
+		old, rev, err := a.cfg.Bucket.Get(ctx, name)
 		if err != nil {
-			return agent.Blueprint{}, a.notOurs(name, err)
+			return View{}, a.notOurs(name, err)
 		}
-		var before agent.Blueprint
-		if err := json.Unmarshal(old, &before); err != nil {
-			return before, err
-		}
-		created := before.CreatedAt
-		before.CreatedAt, before.ModifiedAt = nil, nil
-		base, err := json.Marshal(before)
+		after, value, err := a.changed(ctx, old, changes, match)
 		if err != nil {
-			return before, err
+			return View{}, err
 		}
-		merged, err := merge(base, patch)
-		if err != nil {
-			return before, err
-		}
-		after, err := readOwn(merged)
-		if err != nil {
-			return after, err
-		}
-		if after.Name != name {
-			return after, fault.New(fault.Invalid, "", "an agent's name cannot be changed; create another one").With("field", "name")
-		}
-		if err := a.haveSchema(ctx, after); err != nil {
-			return after, err
-		}
-		now := time.Now().UTC()
-		after.CreatedAt, after.ModifiedAt = created, &now
-		value, err := json.Marshal(after)
-		if err != nil {
-			return after, err
-		}
-		next, err := b.Update(ctx, name, value, rev)
+		next, err := a.cfg.Bucket.Update(ctx, name, value, rev)
 		if errors.Is(err, bus.ErrTaken) {
 			continue
 		} else if err != nil {
@@ -106,19 +91,55 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte) (a
 		a.put(name, value, next)
 		return after, nil
 	}
-	return agent.Blueprint{}, beingChanged(name)
+	return View{}, beingChanged(name)
 }
 
-func merge(base, patch []byte) ([]byte, error) {
+// changed is a stored definition with changes.
+func (a *Catalog) changed(ctx context.Context, old []byte, changes []wire.Member, match Match) (after View, value []byte, err error) {
+	var before agent.Blueprint
+	if err := json.Unmarshal(old, &before); err != nil {
+		return after, nil, err
+	}
+	if err := match.check(Resolved{Blueprint: before}.view(nil)); err != nil {
+		return after, nil, err
+	}
+	created, name := before.CreatedAt, before.Name
+	before.CreatedAt, before.ModifiedAt = nil, nil
+	base, err := wire.Encode(before)
+	if err != nil {
+		return after, nil, err
+	}
+	merged, err := merge(base, changes)
+	if err != nil {
+		return after, nil, err
+	}
+	b, err := readOwn(merged)
+	if err != nil {
+		return after, nil, err
+	}
+	if err := unrenamed(name, b); err != nil {
+		return after, nil, err
+	}
+	if err := a.haveSchema(ctx, b); err != nil {
+		return after, nil, err
+	}
+	now := time.Now().UTC()
+	b.CreatedAt, b.ModifiedAt = created, &now
+	value, err = wire.Encode(b)
+	return Resolved{Blueprint: b}.view(nil), value, err
+}
+
+// unrenamed refuses a change of the name.
+func unrenamed(name string, b agent.Blueprint) error {
+	if b.Name == name {
+		return nil
+	}
+	return fault.New(fault.Invalid, "", "an agent's name cannot be changed; create another one").With("field", "name")
+}
+
+func merge(base []byte, changes []wire.Member) ([]byte, error) {
 	members, err := wire.Members(base)
 	if err != nil {
-		return nil, err
-	}
-	changes, err := wire.Members(patch)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
-	}
-	if changes, err = agent.Plain(changes); err != nil {
 		return nil, err
 	}
 	for _, ch := range changes {
@@ -133,12 +154,21 @@ func merge(base, patch []byte) ([]byte, error) {
 }
 
 // DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
-func (a *Catalog) DeleteAgent(ctx context.Context, name string) error {
+func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) error {
+	if f, ok := a.folders.now(name); ok {
+		return a.folders.remove(ctx, f, f.seen(match))
+	}
 	b := a.cfg.Bucket
 	for range 8 { // others may change it at the same time
-		_, rev, err := b.Get(ctx, name)
+		old, rev, err := b.Get(ctx, name)
 		if err != nil {
 			return a.notOurs(name, err)
+		}
+		var before agent.Blueprint
+		if err := json.Unmarshal(old, &before); err == nil { // what cannot be read can still be deleted
+			if err := match.check(Resolved{Blueprint: before}.view(nil)); err != nil {
+				return err
+			}
 		}
 		if err := b.DeleteRev(ctx, name, rev); errors.Is(err, bus.ErrTaken) {
 			continue
@@ -160,7 +190,7 @@ func (k Resolved) exists() error {
 	switch {
 	case k.Owners != nil:
 		return k.ownedByRunner()
-	case k.file:
+	case k.file != nil:
 		return fault.Newf(fault.Conflict, "There is an agent %q already, defined by a file: change the file, or take another name", k.Name).With("agent_name", k.Name)
 	}
 	return fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", k.Name, k.Name).With("agent_name", k.Name)
@@ -179,13 +209,15 @@ func (a *Catalog) notOurs(name string, err error) error {
 		return bus.NotStored(err)
 	}
 	k, ok := a.Find(name)
-	switch {
-	case !ok:
-		return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
-	case k.Owners != nil:
+	if ok && k.Owners != nil {
 		return k.ownedByRunner()
 	}
-	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file", name).With("agent_name", name)
+	for _, b := range a.folders.unreadable() {
+		if b.Name == name {
+			return fault.Newf(fault.Conflict, "Agent %q cannot be changed, its file %s is broken: %s; mend the file", name, b.Path, b.Reason).With("agent_name", name)
+		}
+	}
+	return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 }
 
 // haveSchema tells whether the schema exists that an agent names.

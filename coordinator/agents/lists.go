@@ -17,7 +17,7 @@ func (a *Catalog) add(all map[string]agent.Blueprint) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	maps.Copy(all, a.stored)
-	maps.Copy(all, a.files)
+	a.folders.add(all)
 }
 
 // Agents lists agents by name; status filters, broken ones are a list of their own.
@@ -42,7 +42,7 @@ func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
 
 // BrokenAgents are the files that could not be read, here and at the runners, with why.
 func (a *Catalog) BrokenAgents() []agent.Bad {
-	return append(a.unreadable(), a.cfg.Runners.Broken()...)
+	return append(a.folders.unreadable(), a.cfg.Runners.Broken()...)
 }
 
 // Existing is Look for an agent that has to be there, active or not.
@@ -52,18 +52,6 @@ func (a *Catalog) Existing(ctx context.Context, name string) (Resolved, error) {
 		err = fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
 	}
 	return k, err
-}
-
-// Agent is one agent by its name.
-func (a *Catalog) Agent(ctx context.Context, name string) (agent.Blueprint, error) {
-	k, err := a.Existing(ctx, name)
-	if err != nil {
-		return k.Blueprint, err
-	}
-	if k.Owners != nil {
-		return k.Shown(a.cfg.Runners.Serving(name, k.OwnerHash())), nil
-	}
-	return k.Blueprint, nil
 }
 
 // Naming lists the agents that name an output schema, also those that another coordinator stored a moment ago.

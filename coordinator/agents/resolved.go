@@ -17,7 +17,7 @@ type Resolved struct {
 	ProfileTimeout int               // and the profile's upper bound, seconds
 	Online         bool              // likewise: a runner that has it is online
 
-	file bool            // a file defines it
+	file *ownFile        // that defines it; nil: there is none
 	raw  json.RawMessage // the blueprint as a run carries it, where it was made before
 	lane string          // of runs that ask for nothing beyond it; likewise
 }

@@ -106,7 +106,7 @@ type Entry struct {
 // statuses is what HTTP says of a fault, whatever door it was met at.
 var statuses = map[fault.Kind]int{
 	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Stale: http.StatusPreconditionFailed,
 	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"ao/coordinator/access"
+	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/shared/agent"
 
@@ -25,28 +26,32 @@ func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 		}
 		return map[string][]agent.Bad{"agents": orEmpty(a.agents.BrokenAgents())}, nil
 	}
-	list, err := a.agents.Agents(q.text("status"))
+	list, err := a.agents.Views(q.text("status"))
 	for i := range list {
 		list[i] = shownTo(caller(g), list[i])
 	}
-	return map[string][]agent.Blueprint{"agents": orEmpty(list)}, err
+	return map[string][]agents.View{"agents": orEmpty(list)}, err
 }
 
-// shownTo is an agent as a caller may see it.
-func shownTo(who access.Caller, b agent.Blueprint) agent.Blueprint {
+// shownTo is an agent as a caller may see it. To another agent's session it is not shown how it is told to work, what it is to show to
+// its servers, and where its file lies; below admin its servers' secrets are masked.
+func shownTo(who access.Caller, v agents.View) agents.View {
 	switch {
 	case who.Session != "":
-		return outside(b)
+		v.SystemPrompt, v.MCPServers, v.Path, v.Reason = "", nil, "", ""
 	case who.Needs(access.Admin) != nil:
-		return b.Masked()
+		v.Blueprint = v.Masked()
 	}
-	return b
+	return v
 }
 
-// outside is an agent as another agent's session may see it: not how it is told to work, and not what it is to show to its servers.
-func outside(b agent.Blueprint) agent.Blueprint {
-	b.SystemPrompt, b.MCPServers = "", nil
-	return b
+// tagged answers with an agent and the tag of its definition.
+func tagged(g *gin.Context, v agents.View, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	g.Writer.Header().Set("ETag", `"`+v.Tag()+`"`)
+	return shownTo(caller(g), v), nil
 }
 
 // orEmpty keeps a list without entries from being null.
@@ -68,8 +73,8 @@ func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.agents.Agent(g.Request.Context(), name)
-	return shownTo(caller(g), b), err
+	v, err := a.agents.View(g.Request.Context(), name)
+	return tagged(g, v, err)
 }
 
 func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {
@@ -77,9 +82,12 @@ func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.agents.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
-	a.audit.changed(g, audit.Targets{Agent: b.Name})
-	return reply{201, "/agents/" + url.PathEscape(b.Name), b}, err
+	v, err := a.agents.CreateAgent(context.WithoutCancel(g.Request.Context()), raw)
+	a.audit.changed(g, audit.Targets{Agent: v.Name})
+	if _, err = tagged(g, v, err); err != nil {
+		return nil, err
+	}
+	return reply{201, "/agents/" + url.PathEscape(v.Name), v}, nil
 }
 
 func (a *agentsAPI) change(g *gin.Context, _ query) (any, error) {
@@ -91,7 +99,12 @@ func (a *agentsAPI) change(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.agents.ChangeAgent(context.WithoutCancel(g.Request.Context()), name, raw)
+	match, err := ifMatch(g)
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.agents.ChangeAgent(context.WithoutCancel(g.Request.Context()), name, raw, match)
+	return tagged(g, v, err)
 }
 
 func (a *agentsAPI) delete(g *gin.Context, _ query) (any, error) {
@@ -102,5 +115,9 @@ func (a *agentsAPI) delete(g *gin.Context, _ query) (any, error) {
 	if err := a.in.noBody(g); err != nil {
 		return nil, err
 	}
-	return nil, a.agents.DeleteAgent(context.WithoutCancel(g.Request.Context()), name)
+	match, err := ifMatch(g)
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.agents.DeleteAgent(context.WithoutCancel(g.Request.Context()), name, match)
 }

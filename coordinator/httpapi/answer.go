@@ -19,7 +19,7 @@ import (
 // status is the HTTP side of every fault.
 var status = map[fault.Kind]int{
 	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
+	fault.Forbidden: http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict, fault.Stale: http.StatusPreconditionFailed,
 	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests, fault.Unavailable: http.StatusServiceUnavailable,
 }
 

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 
+	"ao/coordinator/agents"
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
@@ -58,11 +59,12 @@ type Sessions interface {
 // Agents tells of agents and changes their definitions.
 type Agents interface {
 	Agents(status string) ([]agent.Blueprint, error)
+	Views(status string) ([]agents.View, error)
 	BrokenAgents() []agent.Bad
-	Agent(ctx context.Context, name string) (agent.Blueprint, error)
-	CreateAgent(ctx context.Context, raw []byte) (agent.Blueprint, error)
-	ChangeAgent(ctx context.Context, name string, patch []byte) (agent.Blueprint, error)
-	DeleteAgent(ctx context.Context, name string) error
+	View(ctx context.Context, name string) (agents.View, error)
+	CreateAgent(ctx context.Context, raw []byte) (agents.View, error)
+	ChangeAgent(ctx context.Context, name string, patch []byte, match agents.Match) (agents.View, error)
+	DeleteAgent(ctx context.Context, name string, match agents.Match) error
 }
 
 // Previews shows what definitions would do, before they are stored.

@@ -28,6 +28,9 @@ var parameters = map[string]obj{
 	"timeout_seconds":   {"description": "How long to wait, in seconds.", "schema": obj{"type": "integer", "minimum": 0, "maximum": maxWait, "default": defaultWait}},
 }
 
+// ifMatchHeader has a change refused where the thing is not what the caller saw.
+var ifMatchHeader = obj{"name": "If-Match", "in": "header", "schema": obj{"type": "string"}, "description": "ETag of what is to be changed; another one by now: 412, with it as current."}
+
 // headers is what the document says of request headers that a route looks at.
 var headers = map[string][]obj{
 	"POST /runs": {
@@ -37,7 +40,9 @@ var headers = map[string][]obj{
 	"POST /runs/:id/retry": {
 		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
 	},
-	"GET /sse/sessions": {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},
+	"PATCH /agents/:name":  {ifMatchHeader},
+	"DELETE /agents/:name": {ifMatchHeader},
+	"GET /sse/sessions":    {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},
 }
 
 // described makes the document: OpenAPI 3.1, from the routes, from the types that handlers read and give (openapi_bodies.go), and from

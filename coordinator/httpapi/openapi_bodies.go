@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 
+	"ao/coordinator/agents"
 	"ao/coordinator/checkup"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/insight/explain"
@@ -122,10 +123,10 @@ var bodies = map[string]body{
 	"POST /callbacks/:id/redeliver": {out: run.Run{}},
 
 	"GET /agents":          {out: agentList{}},
-	"POST /agents":         {in: agent.Blueprint{}, out: agent.Blueprint{}, must: []string{"name"}, not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"POST /agents":         {in: agent.Blueprint{}, out: agents.View{}, must: []string{"name"}, not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"POST /agents/preview": {in: preview.AgentRequest{}, out: preview.AgentPreview{}},
-	"GET /agents/:name":    {out: agent.Blueprint{}},
-	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agent.Blueprint{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
+	"GET /agents/:name":    {out: agents.View{}},
+	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agents.View{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"DELETE /agents/:name": {},
 
 	"GET /schemas":           {out: schemaList{}},
@@ -164,7 +165,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[runs.Validation]():   "Validation",
 	reflect.TypeFor[runners.View]():      "Runner",
 	reflect.TypeFor[schemas.Schema]():    "OutputSchema",
-	reflect.TypeFor[agent.Blueprint]():   "Agent",
+	reflect.TypeFor[agents.View]():       "Agent",
 	reflect.TypeFor[agent.Bad]():         "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():     "Ledger",
 	reflect.TypeFor[checkup.Report]():    "Checkup",
@@ -172,6 +173,9 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[me]():                "Me",
 	reflect.TypeFor[webhook.Told]():      "WebhookBody",
 }
+
+// alike are types that are described as another one that has a name.
+var alike = map[reflect.Type]string{reflect.TypeFor[agent.Blueprint](): "Agent"}
 
 // enums are the types whose values are words.
 var enums = map[reflect.Type][]string{

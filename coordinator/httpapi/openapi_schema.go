@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -70,7 +71,7 @@ func (s *typeSchemas) whole(t reflect.Type) obj {
 		return maps.Clone(known)
 	}
 	if t == reflect.TypeFor[agentOrBad]() {
-		return obj{"anyOf": []obj{s.of(agent.Blueprint{}), s.of(agent.Bad{})}}
+		return obj{"anyOf": []obj{s.of(agents.View{}), s.of(agent.Bad{})}}
 	}
 	if words := enums[t]; words != nil {
 		return obj{"type": "string", "enum": words}
@@ -101,6 +102,7 @@ func orNull(schema obj) obj { return obj{"anyOf": []obj{schema, {"type": "null"}
 // object describes a struct: members without omitempty are always there.
 func (s *typeSchemas) object(t reflect.Type) obj {
 	properties, required := obj{}, []string{}
+	kind := cmp.Or(names[t], alike[t])
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.IsExported() || f.Anonymous {
 			continue
@@ -115,10 +117,10 @@ func (s *typeSchemas) object(t reflect.Type) obj {
 			inner = inner.Elem()
 		}
 		member := maps.Clone(s.schema(inner))
-		if say := cmp.Or(sayings[names[t]+"."+name], sayings[name]); say != "" {
+		if say := cmp.Or(sayings[kind+"."+name], sayings[name]); say != "" {
 			member["description"] = say
 		}
-		if known := words[names[t]+"."+name]; known != nil {
+		if known := words[kind+"."+name]; known != nil {
 			member["enum"] = known
 		}
 		properties[name] = member

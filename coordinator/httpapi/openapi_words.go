@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"ao/coordinator/agents"
 	"ao/shared/run"
 	"ao/shared/setting"
 )
@@ -16,6 +17,7 @@ var words = map[string][]string{
 	"RunWithResult.mode":            {run.AsyncPoll, run.Sync, run.AsyncCallback},
 	"Session.agent_type":            {run.Autonomous, run.Procedural},
 	"Agent.type":                    {run.Autonomous, run.Procedural},
+	"Agent.origin":                  {agents.OfAPI, agents.OfFile, agents.OfRunner},
 	"Agent.status":                  {"active", "inactive"},
 	"Result.result_type":            {run.Autonomous, run.Procedural},
 	"OutputOptions.validation_mode": {"lenient", "strict"},
@@ -77,6 +79,9 @@ var sayings = map[string]string{
 	"tree":                        "true: and all that is below it, now and until a runner begins a later run of the session",
 	"Callback.callback_run_id":    "the parent's turn that tells it",
 	"Runner.running":              "runs that it has under way",
+	"Agent.path":                  "of the file that defines it; not shown to sessions",
+	"Agent.reason":                "why it is not editable",
+	"Agent.drafts":                "the sides that have a draft; shown to admins",
 	"Agent.command":               "procedural: the program, on its runner",
 	"Agent.parameters_schema":     "draft-07; none: a prompt (autonomous), any object (procedural)",
 	"Agent.mcp_servers":           "handed to the executor",

@@ -28,7 +28,7 @@ import (
 // status is the NATS side of every fault: the code that HTTP has for it.
 var status = map[fault.Kind]int{
 	fault.Internal: 500, fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404,
-	fault.Conflict: 409, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
+	fault.Conflict: 409, fault.Stale: 412, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
 }
 
 // atOnce is how many requests of one endpoint are worked on at a time; the others wait in the connection.

@@ -20,8 +20,9 @@ func TestAgents(t *testing.T) {
 		s.write("own/poet/agent.json", `{"name":"poet","description":"writes","tags":["art"],"parameters_schema":`+schema+`,"executor_profile":"pen"}`)
 		s.write("own/poet/agent.system-prompt.md", "You write.\nWell.\n")
 		s.until("the file is read", func() bool { return s.get("/agents/poet").at("system_prompt") != "" })
-		const poet = `{"name":"poet","description":"writes","type":"autonomous","parameters_schema":` + schema +
-			`,"system_prompt":"You write.\nWell.\n","tags":["art"],"executor_profile":"pen","status":"active","created_at":"T","modified_at":"T"}`
+		const shown = `{"name":"poet","description":"writes","type":"autonomous","parameters_schema":` + schema +
+			`,"system_prompt":"You write.\nWell.\n","tags":["art"],"executor_profile":"pen","status":"active","created_at":"T","modified_at":"T","origin":"file","path":"PATH","editable":false,"reason":"it is defined by a file, and AO_AGENTS_WRITABLE is off: change the file"}`
+		poet := strings.Replace(shown, "PATH", filepath.Join(s.dir, "own/poet/agent.json"), 1)
 		s.same("the list", bare(s.get("/agents").text), `{"agents":[`+poet+`]}`)
 		s.same("the agent", bare(s.get("/agents/poet").text), poet)
 		created := s.get("/agents/poet").at("created_at")
@@ -37,7 +38,7 @@ func TestAgents(t *testing.T) {
 			func() reply { return s.do("PATCH", "/agents/poet", `{"description":"x"}`) },
 			func() reply { return s.do("DELETE", "/agents/poet", "") },
 		} {
-			s.is(change(), 409, `{"error":"conflict","message":"Agent \"poet\" is defined by a file; change the file","agent_name":"poet"}`)
+			s.is(change(), 409, `{"error":"conflict","message":"Agent \"poet\" is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on","agent_name":"poet"}`)
 		}
 		s.has(s.post("/agents", `{"name":"poet"}`), 409, `There is an agent \"poet\" already`)
 
@@ -104,7 +105,7 @@ func TestAgents(t *testing.T) {
 	s.story("created, changed, deleted over the API", func(s *stack) {
 		const schema = `{"type":"object","properties":{"b":{"const":1.50},"a":{"type":"string"}}}`
 		r := s.post("/agents", `{"name":"made","description":"by hand","parameters_schema":`+schema+`,"tags":["x"]}`)
-		const made = `{"name":"made","description":"by hand","type":"autonomous","parameters_schema":` + schema + `,"tags":["x"],"status":"active","created_at":"T","modified_at":"T"}`
+		const made = `{"name":"made","description":"by hand","type":"autonomous","parameters_schema":` + schema + `,"tags":["x"],"status":"active","created_at":"T","modified_at":"T","origin":"api","editable":true}`
 		if r.code != 201 || bare(r.text) != made || r.header.Get("Location") != "/agents/made" {
 			t.Errorf("created: %d %v %s", r.code, r.header, r.text)
 		}

@@ -127,6 +127,17 @@ func (b Blueprint) checkGiven(members []wire.Member) error {
 	return nil
 }
 
+// Names are all names of a member, its own first.
+func Names(member string) []string {
+	all := []string{member}
+	for alias, own := range aliases {
+		if own == member {
+			all = append(all, alias)
+		}
+	}
+	return all
+}
+
 // Plain gives members their own names. One that is given under both, with different values, is refused.
 func Plain(members []wire.Member) (kept []wire.Member, err error) {
 	for _, m := range members {

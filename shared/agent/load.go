@@ -89,29 +89,65 @@ func place(dir string, e fs.DirEntry) (path, name string) {
 }
 
 func readFile(path, kind string) (File, error) {
-	raw, err := readLimited(path)
+	f, err := ReadFiles(path)
 	if err != nil {
 		return File{}, err
 	}
-	b, err := Read(raw, kind)
-	if err != nil {
-		return File{}, err
+	b, err := f.Blueprint(kind)
+	return File{b, path}, err
+}
+
+// Files is what the files of a definition hold.
+type Files struct {
+	Path   string // of the JSON
+	JSON   []byte
+	Prompt []byte // of the system prompt's file; nil: there is none
+}
+
+// PromptPath is where the system prompt of a definition may have a file of its own; empty: nowhere.
+func PromptPath(path string) string {
+	if filepath.Base(path) != "agent.json" {
+		return ""
 	}
-	if filepath.Base(path) == "agent.json" {
-		prompt, err := readLimited(filepath.Join(filepath.Dir(path), "agent.system-prompt.md"))
-		switch {
-		case err == nil && b.SystemPrompt != "":
-			return File{}, errors.New("system_prompt stands in agent.json and in agent.system-prompt.md; keep one")
-		case err == nil:
-			b.SystemPrompt = string(prompt)
-		case !errors.Is(err, fs.ErrNotExist):
-			return File{}, err
-		}
-		if err := b.Check(); err != nil {
-			return File{}, err
-		}
+	return filepath.Join(filepath.Dir(path), "agent.system-prompt.md")
+}
+
+// ReadFiles reads the files of a definition. Each is a regular file of at most 1 MiB.
+func ReadFiles(path string) (f Files, err error) {
+	f.Path = path
+	if f.JSON, err = readLimited(path); err != nil {
+		return f, err
 	}
-	return File{b, path}, nil
+	at := PromptPath(path)
+	if at == "" {
+		return f, nil
+	}
+	f.Prompt, err = readLimited(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return f, nil
+	case err == nil && f.Prompt == nil:
+		f.Prompt = []byte{}
+	}
+	return f, err
+}
+
+// Blueprint reads and checks the definition. kind is the type where it names none.
+func (f Files) Blueprint(kind string) (Blueprint, error) {
+	if max(len(f.JSON), len(f.Prompt)) > maxFile {
+		return Blueprint{}, fault.Newf(fault.Invalid, "a file of an agent must have at most %d bytes", maxFile)
+	}
+	b, err := Read(f.JSON, kind)
+	switch {
+	case err != nil:
+		return Blueprint{}, err
+	case f.Prompt == nil:
+		return b, nil
+	case b.SystemPrompt != "":
+		return Blueprint{}, errors.New("system_prompt stands in agent.json and in agent.system-prompt.md; keep one")
+	}
+	b.SystemPrompt = string(f.Prompt)
+	return b, b.Check()
 }
 
 func readLimited(path string) ([]byte, error) {

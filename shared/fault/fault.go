@@ -22,15 +22,16 @@ const (
 	Forbidden                // not for you
 	NotFound                 // no such thing
 	Conflict                 // the thing is in another state
+	Stale                    // the thing is not what the caller saw: look again
 	TooLarge                 // send less
 	Busy                     // come again later: too much waits
 	Unavailable              // come again later: something we need is away
 )
 
-var kinds = [...]string{"internal", "invalid", "unauthorized", "forbidden", "not_found", "conflict", "too_large", "busy", "unavailable"}
+var kinds = [...]string{"internal", "invalid", "unauthorized", "forbidden", "not_found", "conflict", "stale", "too_large", "busy", "unavailable"}
 
 // codes are the codes of kinds that have no more telling one.
-var codes = [...]string{"internal", "invalid_request", "unauthorized", "forbidden", "not_found", "conflict", "too_large", "too_many_pending", "unavailable"}
+var codes = [...]string{"internal", "invalid_request", "unauthorized", "forbidden", "not_found", "conflict", "precondition_failed", "too_large", "too_many_pending", "unavailable"}
 
 func (k Kind) String() string { return kinds[k] }
 

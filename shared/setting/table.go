@@ -54,6 +54,8 @@ var (
 		Doc: `file of who changed what, a JSON line each, opened again at SIGHUP; "log": into the program's log; default none`}
 	AgentsDirs = Setting[[]string]{Env: "AGENT_ORCHESTRATOR_AGENTS_DIR", Flag: "agents-dir", Example: "agents:more/agents", Read: Folders,
 		Doc: "folders of coordinator-owned agents, separated by ':'"}
+	AgentsWritable = Setting[bool]{Env: "AO_AGENTS_WRITABLE", Flag: "agents-writable", Default: "no", Example: "yes", Read: Switch,
+		Doc: "the API may change and delete the files of coordinator-owned agents"}
 	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000", Read: Int(1, math.MaxInt32),
 		Doc: "waiting runs at most; beyond it new ones get 429"}
 	BodyMemory = Setting[int64]{Env: "AO_BODY_MEMORY", Flag: "body-memory", Example: "512MiB", Read: Bytes(1<<20, 1<<40),

@@ -451,7 +451,7 @@ func TestAnInactiveParentIsTold(t *testing.T) {
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
-	if _, err := f.c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"status":"inactive"}`)); err != nil {
+	if _, err := f.c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"status":"inactive"}`), nil); err != nil {
 		t.Fatal(err)
 	}
 	f.end(child, said("late"))

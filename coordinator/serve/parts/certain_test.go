@@ -113,7 +113,7 @@ func TestNoAgentIsUnknownWhileNATSDoesNotAnswer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := b.Agents.Agent(ctx, "made"); fault.KindOf(err) != fault.Unavailable {
+	if _, err := b.Agents.View(ctx, "made"); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
 }

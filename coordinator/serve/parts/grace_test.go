@@ -75,7 +75,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	if n := len(c.Runners()); n != 0 {
 		t.Errorf("%d runners are shown", n)
 	}
-	if a, err := c.Agents.Agent(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil || *a.Runners != 0 {
+	if a, err := c.Agents.View(t.Context(), "a"); err != nil || a.Status != agent.Active || a.Runners == nil || *a.Runners != 0 {
 		t.Errorf("the agent: %+v %v", a, err)
 	}
 	e, err := c.Explainer.Explain(t.Context(), ids[0], false)

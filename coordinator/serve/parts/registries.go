@@ -37,7 +37,7 @@ func (c *Coordinator) defining() {
 		return c.Agents.Naming(ctx, schema)
 	}}
 	c.Agents = agents.New(agents.Config{
-		Log: c.log, Dirs: c.AgentsDirs, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries,
+		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries,
 		Schema: func(ctx context.Context, name string) error {
 			_, err := c.Schemas.Schema(ctx, name)
 			return err

@@ -103,7 +103,7 @@ func TestAParentWhoseAgentIsAnotherIsTold(t *testing.T) {
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
-	if err := f.c.Agents.DeleteAgent(t.Context(), "thinker"); err != nil {
+	if err := f.c.Agents.DeleteAgent(t.Context(), "thinker", nil); err != nil {
 		t.Fatal(err)
 	}
 	tool := runner("tools", echo("thinker"))

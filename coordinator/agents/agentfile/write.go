@@ -1,0 +1,138 @@
+package agentfile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// write is one file that is to have another text.
+type write struct {
+	at        string
+	old, next []byte // nil: there is no such file
+	temporary string
+}
+
+// aside writes the new text to a file beside the old one, with its permissions, and syncs it.
+func (w *write) aside() error {
+	sweep(w.at)
+	if w.next == nil {
+		return nil
+	}
+	mode := fs.FileMode(0o644)
+	var owner *syscall.Stat_t
+	if info, err := os.Stat(w.at); err == nil {
+		mode = info.Mode().Perm()
+		owner, _ = info.Sys().(*syscall.Stat_t)
+	}
+	f, err := os.CreateTemp(filepath.Dir(w.at), aside(w.at)+"*")
+	if err != nil {
+		return err
+	}
+	w.temporary = f.Name()
+	if owner != nil {
+		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // who may not give it away keeps it
+	}
+	_, err = f.Write(w.next)
+	return errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+}
+
+// commit puts the new text in its place.
+func (w *write) commit() error {
+	if w.next == nil {
+		return os.Remove(w.at)
+	}
+	err := os.Rename(w.temporary, w.at)
+	if err == nil {
+		w.temporary = ""
+	}
+	return err
+}
+
+// commit puts all new texts in their places, or none.
+func commit(writes []write) error {
+	for i := range writes {
+		if err := writes[i].commit(); err != nil {
+			for _, w := range writes[:i] {
+				err = errors.Join(err, w.undo())
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// undo puts the old text back after another file could not be written.
+func (w write) undo() error {
+	back := write{at: w.at, old: w.next, next: w.old}
+	defer back.discard()
+	return errors.Join(back.aside(), back.commit())
+}
+
+// discard removes what was written aside and not used.
+func (w *write) discard() {
+	if w.temporary != "" {
+		_ = os.Remove(w.temporary)
+	}
+}
+
+// stale is the age at which a file that was written aside belongs to nobody: its process has ended.
+const stale = time.Hour
+
+// sweep removes what a process that ended left beside path.
+func sweep(path string) {
+	entries, _ := os.ReadDir(filepath.Dir(path)) // who cannot read it will not write it either
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), aside(path)) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > stale {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+}
+
+// lockPatience is how long a change waits for another one.
+const lockPatience = 10 * time.Second
+
+// lock keeps others out of a folder of agents. On a file system without locks there are none; then the comparison before a file is
+// replaced has to do.
+func lock(ctx context.Context, dir string) (release func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil, errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK), errors.Is(err, syscall.EBADF), errors.Is(err, syscall.ENOSYS):
+			return func() { f.Close() }, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			f.Close()
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// syncDir makes a rename durable, where the file system syncs folders.
+func syncDir(dir string) {
+	if f, err := os.Open(dir); err == nil {
+		_ = f.Sync()
+		f.Close()
+	}
+}

@@ -1,0 +1,232 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ao/coordinator/agents/agentfile"
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/wire"
+)
+
+// ownFile is a definition of a file.
+type ownFile struct {
+	agent.File
+	dir    string // of agents, that the file is in
+	reason string // why it cannot be changed here; empty: it can
+}
+
+// folders are the folders of agents' files.
+type folders struct {
+	log   *slog.Logger
+	dirs  []string
+	write bool // the files may be changed
+
+	loading sync.Mutex // one reads the folders at a time
+	mu      sync.RWMutex
+	files   map[string]ownFile
+	broken  []agent.Bad
+	print   string // of the folders, when they were read last
+}
+
+// watch looks at the folders once a second.
+func (a *folders) watch(ctx context.Context) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			a.load(false)
+		}
+	}
+}
+
+// get is the file that defines an agent.
+func (a *folders) get(name string) (ownFile, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	f, ok := a.files[name]
+	return f, ok
+}
+
+// now is get, as the folders are at this moment.
+func (a *folders) now(name string) (ownFile, bool) {
+	a.load(false)
+	return a.get(name)
+}
+
+// add puts the definitions of files into a table.
+func (a *folders) add(all map[string]agent.Blueprint) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for name, f := range a.files {
+		all[name] = f.Blueprint
+	}
+}
+
+// unreadable are the files that could not be read.
+func (a *folders) unreadable() []agent.Bad {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return slices.Clone(a.broken)
+}
+
+// load reads the folders again where anything in them changed; anew: in any case.
+func (a *folders) load(anew bool) {
+	a.loading.Lock()
+	defer a.loading.Unlock()
+	print := fingerprint(a.dirs)
+	a.mu.RLock()
+	same := print == a.print
+	a.mu.RUnlock()
+	if same && !anew {
+		return
+	}
+	files, broken := map[string]ownFile{}, []agent.Bad{}
+	now := time.Now().UTC()
+	for _, dir := range a.dirs {
+		good, bad, err := agent.Load(dir, run.Autonomous, ours)
+		if err != nil {
+			bad = append(bad, agent.Bad{Name: filepath.Base(dir), Path: dir, Status: agent.Broken, Reason: err.Error()})
+		}
+		broken = append(broken, bad...)
+		for _, f := range good {
+			if _, twice := files[f.Name]; twice {
+				reason := "another folder has an agent of this name already; rename one of them"
+				broken = append(broken, agent.Bad{Name: f.Name, Path: f.Path, Status: agent.Broken, Reason: reason})
+				continue
+			}
+			f.CreatedAt, f.ModifiedAt = &now, &now
+			files[f.Name] = ownFile{File: f, dir: dir, reason: a.locked(dir, f.Path)}
+		}
+	}
+	for _, b := range broken {
+		a.log.Warn("agent file is broken and left out", "agent", b.Name, "file", b.Path, "err", b.Reason)
+	}
+	a.log.Info("agents loaded", "folders", a.dirs, "agents", len(files), "broken", len(broken))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, b := range files { // what did not change keeps its times
+		if old, ok := a.files[name]; ok && old.Hash() == b.Hash() {
+			b.CreatedAt, b.ModifiedAt = old.CreatedAt, old.ModifiedAt
+			files[name] = b
+		} else if ok {
+			b.CreatedAt = old.CreatedAt
+			files[name] = b
+		}
+	}
+	a.files, a.broken, a.print = files, broken, print
+}
+
+// ours refuses what the coordinator cannot own.
+func ours(f agent.File) error {
+	if f.Type == run.Procedural {
+		return errors.New(procedural)
+	}
+	return nil
+}
+
+const procedural = "procedural agents belong to runners: put agent.json into the agents_dir of a runner's profile"
+
+// fingerprint changes when a file in the folders does.
+func fingerprint(dirs []string) string {
+	var b strings.Builder
+	for _, dir := range dirs {
+		b.WriteString(dir + "\n")
+		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				b.WriteString(path + err.Error() + "\n")
+				return nil
+			}
+			if strings.Count(strings.TrimPrefix(path, dir), string(filepath.Separator)) > 2 && d.IsDir() {
+				return filepath.SkipDir
+			}
+			if info, err := os.Stat(path); err == nil {
+				b.WriteString(path + info.ModTime().String() + info.Mode().String())
+				if s, ok := info.Sys().(*syscall.Stat_t); ok { // a file that was renamed over another one
+					b.WriteString(strconv.FormatUint(s.Ino, 10))
+				}
+				b.WriteString(time.Duration(info.Size()).String() + "\n")
+			}
+			return nil
+		})
+	}
+	return b.String()
+}
+
+// locked says why a file cannot be changed here.
+func (a *folders) locked(dir, path string) string {
+	if !a.write {
+		return "it is defined by a file, and AO_AGENTS_WRITABLE is off: change the file"
+	}
+	if err := agentfile.Locked(dir, path); err != nil {
+		return fault.Of(err).Message
+	}
+	return ""
+}
+
+// change replaces members of an agent's file.
+func (a *folders) change(ctx context.Context, f ownFile, patch []wire.Member, check agentfile.Check) error {
+	if !a.write {
+		return f.notWritable()
+	}
+	defer a.load(true)
+	_, err := agentfile.Change(ctx, f.dir, f.Path, patch, check)
+	return err
+}
+
+// remove deletes an agent's files.
+func (a *folders) remove(ctx context.Context, f ownFile, before func(agent.Blueprint) error) error {
+	if !a.write {
+		return f.notWritable()
+	}
+	defer a.load(true)
+	return agentfile.Remove(ctx, f.dir, f.Path, before)
+}
+
+// seen refuses a change of a file that defines another agent by now, or that is not what the caller saw.
+func (f ownFile) seen(match Match) func(agent.Blueprint) error {
+	return func(b agent.Blueprint) error {
+		if b.Name != f.Name {
+			return beingChanged(f.Name)
+		}
+		f.Blueprint = b
+		return match.check(Resolved{Blueprint: b, file: &f}.view(nil))
+	}
+}
+
+// notWritable refuses to change an agent's file.
+func (f ownFile) notWritable() error {
+	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on", f.Name).With("agent_name", f.Name)
+}
+
+// changeFile is ChangeAgent of an agent that a file defines.
+func (a *Catalog) changeFile(ctx context.Context, f ownFile, patch []wire.Member, match Match) (View, error) {
+	err := a.folders.change(ctx, f, patch, agentfile.Check{Before: f.seen(match), After: func(b agent.Blueprint) error {
+		if err := unrenamed(f.Name, b); err != nil {
+			return err
+		}
+		if b.Type == run.Procedural {
+			return fault.New(fault.Invalid, "", procedural).With("field", "type")
+		}
+		return a.haveSchema(ctx, b)
+	}})
+	if err != nil {
+		return View{}, err
+	}
+	return a.View(ctx, f.Name)
+}

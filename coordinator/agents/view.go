@@ -1,0 +1,97 @@
+package agents
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/wire"
+)
+
+// The origins of agents.
+const (
+	OfAPI    = "api"
+	OfFile   = "file"
+	OfRunner = "runner"
+)
+
+// View is an agent as readers of the API see it.
+type View struct {
+	agent.Blueprint
+	Origin   string   `json:"origin"`
+	Path     string   `json:"path,omitempty"` // of the file; not shown to sessions
+	Editable bool     `json:"editable"`
+	Reason   string   `json:"reason,omitempty"` // why it is not editable
+	Drafts   []string `json:"drafts,omitempty"` // shown to admins
+}
+
+// view is an agent with where it comes from, and whether it can be changed here.
+func (k Resolved) view(runners Runners) View {
+	switch {
+	case k.Owners != nil:
+		return View{
+			Blueprint: k.Shown(runners.Serving(k.Name, k.OwnerHash())), Origin: OfRunner,
+			Reason: "it belongs to runner " + k.RunnerID + ": change it in the agents_dir of profile " + k.Profile + ", or save a copy",
+		}
+	case k.file != nil:
+		return View{Blueprint: k.Blueprint, Origin: OfFile, Path: k.file.Path, Editable: k.file.reason == "", Reason: k.file.reason}
+	}
+	return View{Blueprint: k.Blueprint, Origin: OfAPI, Editable: true}
+}
+
+// View is one agent by its name, with where it comes from.
+func (a *Catalog) View(ctx context.Context, name string) (View, error) {
+	if k, ok := a.Find(name); ok && k.file != nil { // its file may have changed a moment ago
+		a.folders.load(false)
+	}
+	k, err := a.Existing(ctx, name)
+	if err != nil {
+		return View{}, err
+	}
+	return k.view(a.cfg.Runners), nil
+}
+
+// Views lists agents by name, with where they come from.
+func (a *Catalog) Views(status string) ([]View, error) {
+	list, err := a.Agents(status)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]View, 0, len(list))
+	for _, b := range list {
+		k, ok := a.Find(b.Name)
+		if !ok { // it went meanwhile
+			continue
+		}
+		v := k.view(a.cfg.Runners)
+		v.Blueprint = b
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// Tag names this version of the definition: the same definition has the same tag at every coordinator.
+func (v View) Tag() string {
+	b := v.Blueprint
+	b.RunnerID, b.Runners, b.CreatedAt, b.ModifiedAt = "", nil, nil, nil
+	raw, err := wire.Encode(b)
+	if err != nil { // every member was read from JSON
+		panic(err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Match reports whether a tag is one that a caller allows; nil: it allows any.
+type Match func(tag string) bool
+
+// check refuses what the caller did not see.
+func (m Match) check(v View) error {
+	if m == nil || m(v.Tag()) {
+		return nil
+	}
+	return fault.Newf(fault.Stale, "Agent %q has changed since it was read; look at current, and send its ETag as If-Match", v.Name).
+		With("agent_name", v.Name).With("etag", `"`+v.Tag()+`"`).With("current", v)
+}

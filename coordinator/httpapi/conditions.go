@@ -1,0 +1,37 @@
+package httpapi
+
+import (
+	"strings"
+
+	"ao/shared/fault"
+
+	"github.com/gin-gonic/gin"
+)
+
+// ifMatch is what the header If-Match allows; nil: there is none. A weak tag matches nothing, for a change needs the very same text.
+func ifMatch(g *gin.Context) (func(tag string) bool, error) {
+	values := g.Request.Header.Values("If-Match")
+	if len(values) == 0 {
+		return nil, nil
+	}
+	tags, any, err := readTags("If-Match", strings.Join(values, ","))
+	return func(tag string) bool { return any || tags[tag] }, err
+}
+
+// readTags reads a header of entity tags: * is any.
+func readTags(header, text string) (tags map[string]bool, any bool, err error) {
+	tags = map[string]bool{}
+	for one := range strings.SplitSeq(text, ",") {
+		one = strings.TrimSpace(one)
+		bare, weak := strings.CutPrefix(one, "W/")
+		switch {
+		case one == "*":
+			any = true
+		case len(bare) < 2 || bare[0] != '"' || bare[len(bare)-1] != '"':
+			return nil, false, fault.Newf(fault.Invalid, "%s %.80q: use an ETag with its quotes, or *", header, one).With("field", header)
+		case !weak:
+			tags[bare[1:len(bare)-1]] = true
+		}
+	}
+	return tags, any, nil
+}
