@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -69,10 +70,14 @@ func (b *besieged) slowBodies(who string) (release func()) {
 	}
 }
 
-// idleConnections opens twice as many as there may be and says nothing.
+// idleConnections opens 20,000, or as many as this process may have, and says nothing.
 func (b *besieged) idleConnections(string) (release func()) {
 	var open []net.Conn
-	for range 3000 {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		b.t.Fatal(err)
+	}
+	for range min(20_000, files.Cur*9/10) {
 		c, err := net.DialTimeout("tcp", b.address(), 5*time.Second)
 		if err != nil {
 			break // no more are let in
