@@ -52,7 +52,7 @@ function Navigation({ onSearch }) {
   const { path } = address.value;
   return html`<a class="brand" href="/ui/"><svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true"><rect width="32" height="32" rx="8" class="mark" /><g fill="none" stroke="#fff" stroke-width="2.4" stroke-linecap="round"><path d="M9.5 16h5c5 0 8-2 8-6M14.5 16c5 0 8 2 8 6" /></g><g fill="#fff"><circle cx="9.5" cy="16" r="3" /><circle cx="22.5" cy="10" r="3" /><circle cx="22.5" cy="22" r="3" /></g></svg><span>Agent Orchestrator</span></a>
     <div class="first"><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//>
-      <${Button} icon="search" label="Search (Ctrl-K)" title="Search (Ctrl-K)" onClick=${onSearch}><span class="wide">Search</span><kbd>Ctrl K</kbd><//></div>
+      <${Button} icon="search" title="Search (Ctrl-K)" onClick=${onSearch}><span class="wide">Search</span><kbd>Ctrl K</kbd><//></div>
     <nav aria-label="Pages">${places.map((group) => html`<ul>${group.map(([icon, href, label]) => html`<li><a href=${href} aria-current=${here(href, path) ? "page" : undefined}><${Icon} name=${icon} />${label}</a></li>`)}</ul>`)}</nav>
     <${Foot} />`;
 }
@@ -94,7 +94,7 @@ export function Shell({ children }) {
   return html`<a class="skip" href="#main" onClick=${(e) => (e.preventDefault(), document.getElementById("main").focus())}>Skip to the page</a>
     <div class="topbar"><button type="button" class="plain" aria-label="Menu" aria-expanded=${menu} onClick=${() => setMenu(!menu)}><${Icon} name="menu" /></button><span>Agent Orchestrator</span>
       <button type="button" class="plain" aria-label="Search" onClick=${search}><${Icon} name="search" /></button>${may("POST /runs") && html`<a class="plain" href="/ui/new" aria-label="New run"><${Icon} name="plus" /></a>`}</div>
-    <aside class=${"side " + (menu ? "open" : "")} ref=${side}><${Navigation} onSearch=${search} /></aside>
+    <aside aria-label="Navigation" class=${"side " + (menu ? "open" : "")} ref=${side}><${Navigation} onSearch=${search} /></aside>
     ${menu && html`<div class="veil" onClick=${() => setMenu(false)}></div>`}
     <main id="main" tabindex="-1" data-scroller>${children}</main>
     ${palette}<${Toasts} />`;

@@ -5,7 +5,7 @@ import { bytes, count, ms, duration } from "./format.js";
 import { Json, check } from "./json.js";
 
 /** Permalink is a link to one event. */
-const Permalink = ({ event, href }) => html`<a class="permalink" href=${href(event)} aria-label=${`Link to event ${event.n}`}><${Time} at=${event.timestamp} as="clock" /></a>`;
+const Permalink = ({ event, href }) => html`<a class="permalink" href=${href(event)} ><span class="offscreen">Link to event ${event.n}, </span><${Time} at=${event.timestamp} as="clock" /></a>`;
 
 /** Step shows one of events.js's steps. href(event) is the event's own address; target is the id that the address names. */
 export function Step({ step, href, target }) {

@@ -80,7 +80,7 @@ const elements = {
 
 function element(node, defs) {
   if (node.type === "heading") {
-    const tag = "h" + Math.min(6, node.depth + 2);
+    const tag = "h" + Math.min(6, Math.max(3, node.depth + 1));
     return html`<${tag}>${children(node, defs)}<//>`;
   }
   const make = elements[node.type];

@@ -32,7 +32,7 @@ export default function Overview() {
 function First() {
   const [Shown, setShown] = useState(null);
   useEffect(() => {
-    import("./firstminute.js").then((m) => setShown(() => m.default));
+    import("./firstminute.js").then((m) => setShown(() => m.FirstMinute));
   }, []);
   return Shown ? html`<${Shown} />` : html`<${Loading} />`;
 }

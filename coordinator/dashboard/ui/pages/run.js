@@ -11,17 +11,13 @@ import { Phases, Story, Why } from "./run_story.js";
 
 async function load(id, signal) {
   const [run, why] = await Promise.all([get(`/runs/${seg(id)}`, {}, { signal }), get(`/runs/${seg(id)}/explain`, {}, { signal }).catch((err) => (err instanceof ApiError && err.status !== 401 ? { failed: err } : Promise.reject(err)))]);
-  const result = ended(run) ? await loadResult(id, signal) : undefined;
-  return { run, why, result };
+  return { run, why, result: ended(run) ? await loadResult(run, signal) : undefined };
 }
 
-async function loadResult(id, signal) {
-  try {
-    return await get(`/runs/${seg(id)}/result`, {}, { signal });
-  } catch (error) {
-    if (error instanceof ApiError && (error.status === 409 || error.status === 404)) return null;
-    throw error;
-  }
+// loadResult is the result document; null without one. A run that did not complete may have one: wait tells, without an error.
+async function loadResult(run, signal) {
+  if (run.status === "completed") return get(`/runs/${seg(run.run_id)}/result`, {}, { signal });
+  return (await get(`/runs/${seg(run.run_id)}/wait`, { timeout_seconds: 1 }, { signal })).result;
 }
 
 /** Run is one run. */
@@ -41,7 +37,7 @@ export default function Run({ id }) {
           <${EventsCard} run=${run} events=${own} state=${events} />
           <${Input} run=${run} />
         </div>
-        <aside class="stack aside2"><${Times} run=${run} why=${why} /><${About} run=${run} events=${own} /><${Told} run=${run} reload=${page.reload} /></aside>
+        <aside class="stack aside2" aria-label="About the run"><${Times} run=${run} why=${why} /><${About} run=${run} events=${own} /><${Told} run=${run} reload=${page.reload} /></aside>
       </div>`}<//>
   <//>`;
 }

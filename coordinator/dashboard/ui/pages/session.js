@@ -114,7 +114,7 @@ function Turn({ turn, children, target }) {
   const told = children.filter((c) => c.callback?.callback_run_id === run.run_id);
   const list = turn.steps.filter((s, i) => !(s.kind === "user" && s.text === prompt && i < 3) && !(s.kind === "result" && sameAnswer(turn.steps, i)) && s.kind !== "run_start" | (s.kind === "run_start" && s.event.attempt > 1));
   return html`<section class="turn" aria-label=${"Turn " + run.run_id}>
-    <header class="turnhead"><a href=${"/ui/runs/" + seg(run.run_id)}><${Status} status=${run.status} /></a><${Id} id=${run.run_id} href=${"/ui/runs/" + seg(run.run_id)} /><span class="grow"></span>
+    <h2 class="offscreen">Turn, ${run.status}</h2><header class="turnhead"><a href=${"/ui/runs/" + seg(run.run_id)}><${Status} status=${run.status} /></a><${Id} id=${run.run_id} href=${"/ui/runs/" + seg(run.run_id)} /><span class="grow"></span>
       <span class="faint"><${Time} at=${run.created_at} /></span>${run.started_at && html`<span class="faint"><${Took} from=${run.started_at} to=${run.completed_at} running=${!ended(run)} /></span>`}</header>
     ${told.length > 0 ? html`<${Callbacks} told=${told} prompt=${prompt} />` : html`<${Input} run=${run} prompt=${prompt} />`}
     ${turn.cut > 0 && html`<p class="faint">${plural(turn.cut, "earlier step")} of this turn are not shown</p>`}
@@ -176,7 +176,7 @@ function Resume({ session, runs, reload }) {
 function Side({ data, events }) {
   const { session: s, children, runs } = data;
   const usage = useMemo(() => usageOf(events.events), [events.events]);
-  return html`<aside class="stack aside">
+  return html`<aside class="stack aside" aria-label="About the session">
     <${Card} title="Session"><${Facts} of=${[
       ["Id", html`<${Id} id=${s.session_id} />`], ["Agent", html`<a href=${"/ui/agents/" + seg(s.agent_name)}><${Text} text=${s.agent_name} /></a>`],
       ["Runs", html`<a href=${"/ui/runs?session_id=" + seg(s.session_id)}>${plural(s.runs, "run")}</a>`], ["Usage", html`<${Usage} usage=${usage} />`],

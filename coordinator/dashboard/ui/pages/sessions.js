@@ -88,7 +88,7 @@ function List({ filters }) {
     { id: "session", label: "Session", render: (s) => html`<div class="runcell"><a class="name" href=${at(s)}><${Text} text=${s.agent_name} /></a><span class="faint hide3"><${Id} id=${s.session_id} /></span></div>` },
     { id: "runs", label: "Runs", width: "64px", end: true, render: (s) => count(s.runs) },
     { id: "parent", label: "Below", width: "160px", hide: 2, render: (s) => (s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + encodeURIComponent(s.parent_session_id)} copy=${false} />` : html`<span class="none">–</span>`) },
-    { id: "tree", label: "", width: "72px", hide: 3, render: (s) => html`<a href=${at(s) + "/tree"} aria-label=${"Tree of " + s.agent_name}>Tree</a>` },
+    { id: "tree", label: html`<span class="offscreen">Tree</span>`, width: "72px", hide: 3, render: (s) => html`<a href=${at(s) + "/tree"} aria-label=${"Tree of " + s.agent_name}>Tree</a>` },
     { id: "created", label: "Created", width: "96px", hide: 3, end: true, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
     { id: "changed", label: "Changed", width: "92px", end: true, render: (s) => html`<${Time} at=${s.modified_at} as="ago" />` },
   ]} />`;
