@@ -48,6 +48,8 @@ var Rules = map[string]Rule{
 	"GET /runs/:id/explain": {Read, Reads},
 	"GET /runs/:id/result":  {Read, Reads},
 	"GET /runs/:id/wait":    {Read, Reads},
+	"POST /runs/stop":       {Run, Nothing},
+	"POST /runs/retry":      {Run, Nothing},
 	"POST /runs/:id/retry":  {Run, Reads}, // and the request is looked at as one that it submits
 	"POST /runs/:id/stop":   {Run, Acts},
 
@@ -61,6 +63,7 @@ var Rules = map[string]Rule{
 	"GET /sse/sessions":        {Read, Lists},
 
 	"GET /callbacks":                {Read, Nothing},
+	"POST /callbacks/redeliver":     {Run, Nothing},
 	"POST /callbacks/:id/redeliver": {Run, Nothing},
 
 	"GET /agents":          {Read, Shared},

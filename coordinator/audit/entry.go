@@ -86,6 +86,7 @@ type Targets struct {
 	Schema  string `json:"schema_name,omitempty"`
 	Runner  string `json:"runner_id,omitempty"`
 	Tree    bool   `json:"tree,omitempty"` // a stop: and all that is below
+	Runs    int    `json:"runs,omitempty"` // a call about many: how many it was
 }
 
 // Entry is one line.
@@ -152,6 +153,9 @@ func (e Entry) attrs() []slog.Attr {
 	add("runner", e.Runner)
 	if e.Tree {
 		all = append(all, slog.Bool("tree", true))
+	}
+	if e.Runs != 0 {
+		all = append(all, slog.Int("runs", e.Runs))
 	}
 	if e.Status != 0 {
 		all = append(all, slog.Int("status", e.Status))

@@ -35,6 +35,8 @@ GET /runs/:id                 read  reads
 GET /runs/:id/explain         read  reads
 GET /runs/:id/result          read  reads
 GET /runs/:id/wait            read  reads
+POST /runs/stop               run   nothing
+POST /runs/retry              run   nothing
 POST /runs/:id/retry          run   reads
 POST /runs/:id/stop           run   acts
 GET /sessions                 read  lists
@@ -46,6 +48,7 @@ POST /sessions/:id/stop       run   acts
 DELETE /sessions/:id          admin nothing
 GET /sse/sessions             read  lists
 GET /callbacks                read  nothing
+POST /callbacks/redeliver     run   nothing
 POST /callbacks/:id/redeliver run   nothing
 GET /agents                   read  shared
 POST /agents                  admin nothing

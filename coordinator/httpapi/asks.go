@@ -32,9 +32,12 @@ type Runs interface {
 	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
 }
 
-// Again starts runs like ones that there are.
+// Again starts runs like ones that there are, and does what is asked of many.
 type Again interface {
 	Retry(ctx context.Context, q runs.Retry) (runs.Accepted, error)
+	RetryAll(ctx context.Context, m runs.RetryMany) (runs.Done, error)
+	StopAll(ctx context.Context, m runs.Many, tree bool) (runs.Done, error)
+	RedeliverAll(ctx context.Context, m runs.Many) (runs.Done, error)
 }
 
 // Callbacks tells which runs call back, and has an HTTP callback tried again.

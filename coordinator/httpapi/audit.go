@@ -12,12 +12,15 @@ import (
 // actions names what the routes do that change something. POST /mcp is missing: its tools are recorded each for itself.
 var actions = map[string]string{
 	"POST /runs":           audit.RunCreate,
+	"POST /runs/stop":      audit.RunStop,
+	"POST /runs/retry":     "run.retry",
 	"POST /runs/:id/retry": "run.retry",
 	"POST /runs/:id/stop":  audit.RunStop,
 
 	"POST /sessions/:id/stop": audit.SessionStop,
 	"DELETE /sessions/:id":    "session.delete",
 
+	"POST /callbacks/redeliver":     "callback.redeliver",
 	"POST /callbacks/:id/redeliver": "callback.redeliver",
 
 	"POST /login":       "login",
@@ -100,9 +103,9 @@ func (r *recorder) record(g *gin.Context, status int) {
 	n.written, e.Action = true, action
 	who := audit.Who(caller(g))
 	e.Actor = &who
-	if id := g.Param("id"); plainID.MatchString(id) {
+	if id := g.Param("id"); plainID.MatchString(id) && e.Run == "" {
 		switch g.FullPath() {
-		case "/runs/:id/stop", "/callbacks/:id/redeliver":
+		case "/runs/:id/stop", "/runs/:id/retry", "/callbacks/:id/redeliver":
 			e.Run = id
 		case "/sessions/:id", "/sessions/:id/stop":
 			e.Session = id

@@ -114,6 +114,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		login:     &loginAPI{guard, newTries(), &intake{limit: loginBody}},
 		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
 		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends},
+		bulk:      &bulkAPI{cfg.Again, in, audited},
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},
 		streams:   streams,

@@ -37,6 +37,9 @@ var headers = map[string][]obj{
 		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
 		{"name": "traceparent", "in": "header", "schema": obj{"type": "string"}, "description": "W3C trace context, handed on to the executor."},
 	},
+	"POST /runs/retry": {
+		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "A repeat is about the runs that the first call was about."},
+	},
 	"POST /runs/:id/retry": {
 		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
 	},

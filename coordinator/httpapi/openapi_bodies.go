@@ -108,6 +108,8 @@ var bodies = map[string]body{
 	"GET /runs/:id/explain": {out: explain.Explanation{}},
 	"GET /runs/:id/result":  {out: run.Result{}},
 	"GET /runs/:id/wait":    {out: runs.Outcome{}, also: map[int]any{202: run.Run{}}},
+	"POST /runs/stop":       {in: stopMany{}, out: runs.Done{}},
+	"POST /runs/retry":      {in: many{}, out: runs.Done{}},
 	"POST /runs/:id/retry":  {in: run.Request{}, may: true, more: obj{"in": obj{"enum": []string{runs.InNewSession, runs.InSameSession}, "description": "where: in a new session (default), or as a further turn of the run's"}}, not: []string{"type"}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.Late{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/:id/stop":   {in: stop{}, may: true, out: runs.StoppedRun{}},
 
@@ -120,6 +122,7 @@ var bodies = map[string]body{
 	"DELETE /sessions/:id":          {},
 	"GET /sse/sessions":             {stream: true},
 	"GET /callbacks":                {out: projection.CallbackPage{}},
+	"POST /callbacks/redeliver":     {in: redeliverMany{}, out: runs.Done{}},
 	"POST /callbacks/:id/redeliver": {out: run.Run{}},
 
 	"GET /agents":          {out: agentList{}},
@@ -160,6 +163,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[run.Output]():        "Output",
 	reflect.TypeFor[run.OutputOptions](): "OutputOptions",
 	reflect.TypeFor[runs.Accepted]():     "Accepted",
+	reflect.TypeFor[runs.Done]():         "Done",
 	reflect.TypeFor[runs.Below]():        "OpenBelow",
 	reflect.TypeFor[runs.Late]():         "Late",
 	reflect.TypeFor[runs.Validation]():   "Validation",

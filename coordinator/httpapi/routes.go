@@ -7,6 +7,7 @@ type handlers struct {
 	login     *loginAPI
 	service   *serviceAPI
 	runs      *runsAPI
+	bulk      *bulkAPI
 	callbacks *callbacksAPI
 	sessions  *sessionsAPI
 	streams   *streamsAPI
@@ -42,6 +43,8 @@ func (h handlers) routes() []route {
 		{post, "/runs/validate", nil, "the checks of POST /runs; nothing is stored", ok, h.runs.validate, false},
 		{get, "/runs", runFilters, "runs, newest first", ok, h.runs.list, false},
 		{get, "/runs/count", countFilters, "how many runs match", ok, h.runs.count, false},
+		{post, "/runs/stop", nil, "stop the runs that match, 1,000 at most; with tree all below them, too", ok, h.bulk.stop, false},
+		{post, "/runs/retry", nil, "start a run like each that matches and has ended, 1,000 at most", ok, h.bulk.retry, false},
 		{get, "/runs/:id", nil, "one run", ok, h.runs.show, false},
 		{get, "/runs/:id/explain", nil, "why it waits, or why it ended so, as a story with times", ok, h.insight.explain, false},
 		{get, "/runs/:id/result", nil, "the result of a run that has ended", ok, h.runs.result, false},
@@ -59,6 +62,7 @@ func (h handlers) routes() []route {
 		{get, "/sse/sessions", []string{"session_id"}, "live events (text/event-stream); Last-Event-ID goes on where a reader was", ok, h.streams.sessions, true},
 
 		{get, "/callbacks", filters, "runs that call back, newest first; status: waiting, owed, delivered, undeliverable, suppressed, dead", ok, h.callbacks.list, false},
+		{post, "/callbacks/redeliver", nil, "try the HTTP callbacks that match again, now, 1,000 at most", ok, h.bulk.redeliver, false},
 		{post, "/callbacks/:id/redeliver", nil, "try the HTTP callback of a run again, now", accepted, h.callbacks.redeliver, false},
 
 		{get, "/agents", []string{"status"}, "agents; status=broken: files that could not be read", ok, h.agents.list, false},

@@ -30,20 +30,24 @@ type Retry struct {
 	As func(ctx context.Context, request []byte) ([]byte, error)
 }
 
-// Again starts runs like ones that there are.
+// Again starts runs like ones that there are, and does what is asked of many.
 type Again struct {
-	runs *Service
-	of   Known
+	runs      *Service
+	of        Known
+	redeliver func(ctx context.Context, id string) (run.Run, error)
 }
 
 // Known tells what there is.
 type Known interface {
 	Spec(ctx context.Context, id string) (run.Spec, error)
 	Session(ctx context.Context, id string) (run.Session, error)
+	Lists
 }
 
-// NewAgain makes an Again.
-func NewAgain(s *Service, of Known) *Again { return &Again{s, of} }
+// NewAgain makes an Again. redeliver has the HTTP callback of a run tried again.
+func NewAgain(s *Service, of Known, redeliver func(ctx context.Context, id string) (run.Run, error)) *Again {
+	return &Again{s, of, redeliver}
+}
 
 // Retry starts a run like another one: the same request, with changes, checked against today's agent.
 func (a *Again) Retry(ctx context.Context, q Retry) (Accepted, error) {

@@ -46,11 +46,15 @@ type asking interface {
 	Waits(body []byte) (mode string, seconds *int, err error)
 }
 
+// keyName is what a caller's key is stored under.
+func keyName(scope, key string) string {
+	sum := sha256.Sum256([]byte(scope + "\x00" + key))
+	return hex.EncodeToString(sum[:])
+}
+
 // submit takes a request under a caller's key, or gives the answer that the key had.
 func (i *Idempotency) submit(ctx context.Context, runs asking, body []byte, scope, key string) (Accepted, error) {
-	sum := sha256.Sum256(body)
-	name := sha256.Sum256([]byte(scope + "\x00" + key))
-	at := hex.EncodeToString(name[:])
+	sum, at := sha256.Sum256(body), keyName(scope, key)
 	if raw, _, err := i.keys.Get(ctx, at); err == nil {
 		return i.repeat(ctx, runs, body, scope, sum[:], raw)
 	} else if !errors.Is(err, bus.ErrNone) {

@@ -195,7 +195,7 @@ func (c *Coordinator) submitting() {
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready, Room: c.room.Free, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
 		Insist: c.insist, Spans: c.Trace, Metrics: c.Metrics,
 	})
-	c.Again = runs.NewAgain(c.runsService, c.History)
+	c.Again = runs.NewAgain(c.runsService, c.History, c.Redeliver)
 	c.sessionsService = sessions.New(sessions.Needs{
 		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
 		Version: c.versions.Now, RunOf: fleet.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,

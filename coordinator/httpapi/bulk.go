@@ -1,0 +1,174 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ao/coordinator/audit"
+	"ao/coordinator/runs"
+	"ao/shared/fault"
+	"ao/shared/wire"
+
+	"github.com/gin-gonic/gin"
+)
+
+// bulkAPI answers calls that are about many runs.
+type bulkAPI struct {
+	again Again
+	in    *intake
+	audit *recorder
+}
+
+// many are the members of such a call: the filters of GET /runs, each as a query has it or as a JSON value.
+type many struct {
+	Status       string `json:"status,omitempty"`
+	Agent        string `json:"agent_name,omitempty"`
+	Session      string `json:"session_id,omitempty"`
+	Parent       string `json:"parent_session_id,omitempty"`
+	CreatedAfter string `json:"created_after,omitempty"`
+	Limit        int    `json:"limit,omitempty"`
+	Cursor       string `json:"cursor,omitempty"`
+	Runner       string `json:"runner_id,omitempty"`
+	Roots        bool   `json:"roots,omitempty"`
+	Error        string `json:"error,omitempty"`
+	Expect       *int   `json:"expect,omitempty"`
+}
+
+type stopMany struct {
+	many
+	Tree bool `json:"tree,omitempty"`
+}
+
+type redeliverMany struct {
+	Status       string `json:"status,omitempty"`
+	Agent        string `json:"agent_name,omitempty"`
+	Session      string `json:"session_id,omitempty"`
+	Parent       string `json:"parent_session_id,omitempty"`
+	CreatedAfter string `json:"created_after,omitempty"`
+	Limit        int    `json:"limit,omitempty"`
+	Cursor       string `json:"cursor,omitempty"`
+	Expect       *int   `json:"expect,omitempty"`
+}
+
+func (a *bulkAPI) stop(g *gin.Context, _ query) (any, error) {
+	_, q, err := a.read(g, runFilters, "error", "expect", "tree")
+	if err != nil {
+		return nil, err
+	}
+	m, tree := manyRuns(&q), q.flag("tree")
+	if q.err != nil {
+		return nil, q.err
+	}
+	done, err := a.again.StopAll(context.WithoutCancel(g.Request.Context()), m, tree)
+	return a.done(g, done, audit.Targets{Tree: tree}, err)
+}
+
+func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
+	raw, q, err := a.read(g, runFilters, "error", "expect")
+	if err != nil {
+		return nil, err
+	}
+	m := runs.RetryMany{Many: manyRuns(&q), Scope: caller(g).Keys(), Body: raw}
+	if q.err != nil {
+		return nil, q.err
+	}
+	if m.Key, err = idempotencyKey(g.Request.Header); err != nil {
+		return nil, err
+	}
+	done, err := a.again.RetryAll(context.WithoutCancel(g.Request.Context()), m)
+	return a.done(g, done, audit.Targets{}, err)
+}
+
+func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
+	_, q, err := a.read(g, filters, "expect")
+	if err != nil {
+		return nil, err
+	}
+	m := runs.Many{Expect: expected(&q)}
+	if m.Filter, err = listing(q); err != nil {
+		return nil, err
+	}
+	done, err := a.again.RedeliverAll(context.WithoutCancel(g.Request.Context()), m)
+	return a.done(g, done, audit.Targets{}, err)
+}
+
+// done answers, and notes how many it was.
+func (a *bulkAPI) done(g *gin.Context, done runs.Done, t audit.Targets, err error) (any, error) {
+	t.Runs = done.Count
+	a.audit.changed(g, t)
+	return done, err
+}
+
+// manyRuns reads which runs a call is about. What is wrong is noted in q.
+func manyRuns(q *query) runs.Many {
+	m := runs.Many{Error: q.text("error"), Expect: expected(q)}
+	var err error
+	if m.Filter, err = listingRuns(*q); q.err == nil {
+		q.err = err
+	}
+	return m
+}
+
+// expected is how many runs the caller has seen; nil: it does not say.
+func expected(q *query) *int {
+	if !q.values.Has("expect") {
+		return nil
+	}
+	n := q.number("expect", 0, 0, 1<<31-1)
+	return &n
+}
+
+// read reads a body whose members are a list's filters, as if they stood in a query, and others that the call knows.
+func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) ([]byte, query, error) {
+	raw, err := a.in.body(g)
+	if err == nil {
+		err = wire.Check(raw)
+	}
+	if err != nil {
+		return nil, query{}, err
+	}
+	members, err := wire.Members(raw)
+	if err != nil {
+		return nil, query{}, fault.New(fault.Invalid, "", "The body must be a JSON object with filters, as GET /runs has them")
+	}
+	known := slices.Concat(filters, others)
+	values, narrowed := url.Values{}, false
+	for _, m := range members {
+		if !slices.Contains(known, m.Key) {
+			return nil, query{}, fault.Newf(fault.Invalid, "Unknown field %.80q; known are %s", m.Key, strings.Join(known, ", ")).With("field", m.Key)
+		}
+		text, err := plainText(m)
+		if err != nil {
+			return nil, query{}, err
+		}
+		if string(m.Value) != "null" {
+			values.Set(m.Key, text)
+			narrowed = narrowed || !slices.Contains([]string{"limit", "cursor", "tree"}, m.Key)
+		}
+	}
+	if !narrowed {
+		return nil, query{}, fault.New(fault.Invalid, "", "Name at least one filter, or with expect how many runs you mean")
+	}
+	return raw, query{values: values}, nil
+}
+
+// plainText is a member's value as a query has it.
+func plainText(m wire.Member) (string, error) {
+	value := bytes.TrimSpace(m.Value)
+	switch value[0] {
+	case '{', '[':
+		return "", fault.Newf(fault.Invalid, "%s must be a text, a number, true or false", m.Key).With("field", m.Key)
+	case '"':
+	default:
+		return string(value), nil
+	}
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil || text == "" && m.Key != "cursor" {
+		return "", fault.Newf(fault.Invalid, "%s is empty: give a value, or leave it out", m.Key).With("field", m.Key)
+	}
+	return text, nil
+}

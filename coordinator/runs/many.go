@@ -1,0 +1,216 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"ao/coordinator/projection"
+	"ao/shared/fault"
+	"ao/shared/run"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// MaxMany is how many runs one call may be about.
+const MaxMany = 1000
+
+// manyAtOnce is how many of them are worked on at a time.
+const manyAtOnce = 8
+
+// Many says which runs a call is about.
+type Many struct {
+	Filter projection.Query // its limit is how many at most
+	Error  string           // the code of their errors; empty: any
+	Expect *int             // how many match, as the caller has seen; nil: it does not say
+}
+
+// Done is what became of them.
+type Done struct {
+	Count   int       `json:"count"`
+	Runs    []string  `json:"runs"`
+	Refused []Refused `json:"refused,omitempty"`
+	Next    string    `json:"next_cursor,omitempty"` // there are more
+}
+
+// Refused is a run of which nothing came, and why.
+type Refused struct {
+	RunID string       `json:"run_id"`
+	Error *fault.Fault `json:"error"`
+}
+
+// Lists are the lists of runs.
+type Lists interface {
+	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
+	Count(ctx context.Context, q projection.Query) (projection.Count, error)
+	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
+}
+
+// source is a list, as far as many runs are picked of it.
+type source struct {
+	list  func(ctx context.Context, q projection.Query) (page []run.Run, next string, err error)
+	count func(ctx context.Context, q projection.Query) (projection.Count, error) // nil: by listing all
+	wants func(run.Run) bool                                                      // nil: all of them
+}
+
+// ofRuns is the list of runs.
+func (a *Again) ofRuns(m Many) source {
+	s := source{count: a.of.Count, list: func(ctx context.Context, q projection.Query) ([]run.Run, string, error) {
+		p, err := a.of.Runs(ctx, q)
+		return p.Runs, p.Next, err
+	}}
+	if m.Error != "" {
+		s.count, s.wants = nil, func(r run.Run) bool { return r.Error != nil && r.Error.Code == m.Error }
+	}
+	return s
+}
+
+// pickedRun is a run that a call is about.
+type pickedRun struct{ id, session string }
+
+// pick finds the runs that a call is about, newest first, and where the next call goes on; next is empty where these are all. It refuses
+// a caller who expects another number.
+func (a *Again) pick(ctx context.Context, s source, m Many) (picked []pickedRun, next string, err error) {
+	a.runs.reads.Own(ctx)
+	most := cmp.Or(m.Filter.Limit, MaxMany)
+	first := m.Filter.Cursor
+	if picked, next, err = s.find(ctx, m.Filter, most); err != nil || m.Expect == nil {
+		return picked, next, err
+	}
+	n := len(picked)
+	if first != "" || next != "" {
+		if n, err = s.total(ctx, m.Filter); err != nil {
+			return nil, "", err
+		}
+	}
+	if n != *m.Expect {
+		return nil, "", fault.New(fault.Conflict, "expect_mismatch", fmt.Sprintf("%d match now, and %d were expected: look at them, and send the new number", n, *m.Expect)).With("count", n).With("expect", *m.Expect)
+	}
+	return picked, next, nil
+}
+
+// find finds at most so many. It asks for no more than are missing, so that the end of a page is where the next call goes on.
+func (s source) find(ctx context.Context, q projection.Query, most int) (picked []pickedRun, next string, err error) {
+	for len(picked) < most {
+		q.Limit = min(most-len(picked), MaxMany)
+		page, end, err := s.list(ctx, q)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, r := range page {
+			if s.wants == nil || s.wants(r) {
+				picked = append(picked, pickedRun{r.ID, r.SessionID})
+			}
+		}
+		if next, q.Cursor = end, end; end == "" {
+			break
+		}
+	}
+	return picked, next, nil
+}
+
+// total counts all that match.
+func (s source) total(ctx context.Context, q projection.Query) (n int, err error) {
+	q.Cursor = ""
+	if s.count != nil {
+		c, err := s.count(ctx, q)
+		return c.N, err
+	}
+	for {
+		q.Limit = MaxMany
+		page, next, err := s.list(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range page {
+			if s.wants(r) {
+				n++
+			}
+		}
+		if q.Cursor = next; next == "" {
+			return n, nil
+		}
+	}
+}
+
+func ids(picked []pickedRun) (all []string) {
+	for _, r := range picked {
+		all = append(all, r.id)
+	}
+	return all
+}
+
+// bySession groups runs by their sessions, in their order.
+func bySession(picked []pickedRun) (groups [][]string) {
+	at := map[string]int{}
+	for _, r := range picked {
+		i, ok := at[r.session]
+		if !ok {
+			i = len(groups)
+			at[r.session] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], r.id)
+	}
+	return groups
+}
+
+// outcomes are what became of runs, by their ids.
+type outcomes map[string]outcome
+
+type outcome struct {
+	id  string // of the run that was stopped, or that was made
+	err error  // why nothing came of it
+}
+
+// each does something with each run, several groups at a time and one after the other within a group. The error is trouble of our own:
+// the call is to be repeated. A refusal is what became of that run.
+func each(ctx context.Context, groups [][]string, do func(ctx context.Context, id string) (string, error)) (outcomes, error) {
+	all := make([][]outcome, len(groups))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(manyAtOnce)
+	for i, ids := range groups {
+		g.Go(func() error {
+			for _, id := range ids {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				got, err := do(ctx, id)
+				switch fault.KindOf(err) {
+				case fault.Busy, fault.Unavailable:
+					return err
+				case fault.Internal:
+					if err != nil {
+						return err
+					}
+				}
+				all[i] = append(all[i], outcome{got, err})
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	done := outcomes{}
+	for i, ids := range groups {
+		for k, o := range all[i] {
+			done[ids[k]] = o
+		}
+	}
+	return done, err
+}
+
+// about tells of runs in their order: what came of them and, where the caller wants to know, why nothing did.
+func (o outcomes) about(ids []string, next string, refusals bool) Done {
+	d := Done{Runs: []string{}, Next: next}
+	for _, id := range ids {
+		switch one, ok := o[id]; {
+		case !ok:
+		case one.err == nil:
+			d.Runs = append(d.Runs, one.id)
+		case refusals:
+			d.Refused = append(d.Refused, Refused{id, fault.Of(one.err)})
+		}
+	}
+	d.Count = len(d.Runs)
+	return d
+}
