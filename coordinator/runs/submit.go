@@ -75,14 +75,8 @@ func (r *Service) submit(ctx context.Context, by asking, body []byte, scope, key
 	return by.Place(ctx, p, run.NewID(), run.NewSessionID())
 }
 
-// storing checks a request and stores its run.
-type storing interface {
-	Check(ctx context.Context, body []byte, scope string) (Plan, error)
-	Place(ctx context.Context, p Plan, runID, sessionID string) (Accepted, error)
-}
-
 // plain takes requests as they are.
-type plain struct{ storing }
+type plain struct{ placing }
 
 // Waits is how a request's caller wants to learn of the end.
 func (plain) Waits(body []byte) (mode string, seconds *int, err error) {
