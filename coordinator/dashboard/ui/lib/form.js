@@ -55,7 +55,8 @@ function Field({ field: f, onChange, errors, other = false }) {
   const mine = errors.get(f.path) ?? [];
   if (f.kind === "group" || f.kind === "list") return html`<${Nested} field=${f} onChange=${onChange} errors=${errors} mine=${mine} />`;
   const Part = parts[f.kind];
-  const wrong = [...mine, ...(f.value?.kind === "typed" && f.kind === "number" && f.value.text ? [`${f.value.text} is no number`] : [])];
+  const unread = f.kind === "number" && f.value?.kind === "typed";
+  const wrong = unread ? [f.value.text ? `${f.value.text} is no number` : "A number is needed", ...mine] : mine;
   const control = {
     id, "aria-required": f.required ? "true" : undefined, "aria-invalid": wrong.length ? "true" : undefined,
     "aria-describedby": [id + "-hint", wrong.length && id + "-error"].filter(Boolean).join(" "), "data-path": f.path,

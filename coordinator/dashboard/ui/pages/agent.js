@@ -14,8 +14,8 @@ import { Prompt, Runners, usePreview } from "./agent/preview.js";
 
 async function load(name, signal) {
   const agent = await loadAgent(name, signal);
-  const drafts = !noChange(agent) && may("GET /agents/:name/drafts/:side");
-  const [input, output] = drafts ? await Promise.all([loadDraft(name, "input", signal), loadDraft(name, "output", signal)]) : [null, null];
+  const kept = noChange(agent) || !may("GET /agents/:name/drafts/:side") ? [] : agent.drafts ?? [];
+  const [input, output] = await Promise.all(["input", "output"].map((side) => (kept.includes(side) ? loadDraft(name, side, signal) : null)));
   return { agent, drafts: { input, output } };
 }
 

@@ -118,6 +118,8 @@ function Verdict({ verdict, tried }) {
   return html`<div class="bad"><p class="row"><${Icon} name="warn" /> It would be refused</p>${list ? html`<ul>${list.slice(0, 8).map((e) => html`<li><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></li>`)}</ul>` : html`<p><${Hostile} text=${verdict.error.message} lines=${true} /></p>`}</div>`;
 }
 
+const Shown = ({ text }) => (text === null ? html`<p class="faint">ao has no flag for all of this: take curl.</p>` : html`<${CodeLine} text=${text} />`);
+
 function Lines({ list, run }) {
   const [which, setWhich] = useState("ao");
   const body = bodyText(list);
@@ -126,6 +128,6 @@ function Lines({ list, run }) {
   const tabs = run ? [{ id: "curl", label: "curl" }, { id: "json", label: "JSON" }] : [{ id: "ao", label: "ao" }, { id: "curl", label: "curl" }, { id: "json", label: "JSON" }];
   const shown = tabs.some((t) => t.id === which) ? which : tabs[0].id;
   return html`<${Card} title="The same elsewhere"><${Tabs} label="The same elsewhere" tabs=${tabs} selected=${shown} onSelect=${setWhich}>
-    <${CodeLine} text=${{ ao: run ? "" : aoLine(location.origin, list), curl, json: body }[shown]} />
+    <${Shown} text=${{ ao: run ? "" : aoLine(location.origin, list), curl, json: body }[shown]} />
     ${me.value?.login && shown !== "json" && html`<p class="hint faint">The token is read from <code>AO_TOKEN</code>.</p>`}<//><//>`;
 }

@@ -82,16 +82,16 @@ function about(schema) {
 }
 
 const bounds = [
-  ["minimum", "at least"], ["exclusiveMinimum", "more than"], ["maximum", "at most"], ["exclusiveMaximum", "less than"],
-  ["multipleOf", "a multiple of"], ["minLength", "characters, at least"], ["maxLength", "characters, at most"],
-  ["minItems", "items, at least"], ["maxItems", "items, at most"], ["format", "format"], ["pattern", "matches"],
+  ["minimum", "at least #"], ["exclusiveMinimum", "more than #"], ["maximum", "at most #"], ["exclusiveMaximum", "less than #"],
+  ["multipleOf", "a multiple of #"], ["minLength", "at least # characters"], ["maxLength", "at most # characters"],
+  ["minItems", "at least # items"], ["maxItems", "at most # items"], ["format", "format #"], ["pattern", "matches #"],
 ];
 
 // hints are what a schema asks of a value, in words.
 function hints(schema) {
   const found = bounds.map(([name, words]) => [words, member(schema, name), name]).filter(([, node, name]) =>
     node && node.kind !== "boolean" && !(name === "minLength" && node.text === "1"));
-  return found.map(([words, node]) => `${words} ${stringOf(node) ?? node.text}`);
+  return found.map(([words, node]) => words.replace("#", () => stringOf(node) ?? node.text));
 }
 
 const labelOf = (node) => stringOf(node) ?? node.text;

@@ -17,7 +17,8 @@ export function usePreview(definition, on) {
   const [state, setState] = useState({});
   const why = refusal(route);
   const broken = definition.broken();
-  const text = broken ? null : definition.text();
+  const stored = definition.fixed || !definition.dirty;
+  const text = stored ? object([["agent_name", quote(definition.agent.name)]]) : broken ? null : object([["definition", definition.text()]]);
   const given = parameters && !unfinished(parameters) ? write(parameters) : "{}";
   const running = useRef(null);
   useEffect(() => {
@@ -26,7 +27,7 @@ export function usePreview(definition, on) {
       running.current?.abort();
       const mine = (running.current = new AbortController());
       try {
-        const data = await send("POST", "/agents/preview", object([["definition", text], ["parameters", given]]), { signal: mine.signal });
+        const data = await send("POST", "/agents/preview", text.slice(0, -1) + `,"parameters":${given}}`, { signal: mine.signal });
         if (!mine.signal.aborted) setState({ data });
       } catch (error) {
         if (!mine.signal.aborted) setState((s) => ({ ...s, error: error instanceof ApiError ? error : new Error(String(error)) }));

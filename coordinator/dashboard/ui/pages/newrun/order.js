@@ -63,7 +63,6 @@ export function changesOf(o, run) {
   return [["in", quote(o.in)], ["parameters", now === before ? undefined : now], ...common(o)].filter(([, text]) => text !== undefined);
 }
 
-/** forget drops what only one kind of session has. */
 export const bodyText = (list) => object(list);
 
 /** curlLine is the line of curl that sends the same body. It names the variable of a token, never a token. */
@@ -72,19 +71,31 @@ export function curlLine(url, body, withToken) {
   return `curl -sS -X POST ${shellQuote(url)} -H 'Content-Type: application/json'${token} -d ${shellQuote(body)}`;
 }
 
-/** aoLine is the line of ao that does the same. Values stand behind "=", so that none is taken for a flag. */
+/**
+ * aoLine is the line of ao that does the same; null where ao has no flag for something. Values stand behind "=", so that
+ * none is taken for a flag.
+ */
 export function aoLine(base, list) {
   const of = new Map(list);
+  if (beyond(of)) return null;
   const text = (name) => stringOf(of.has(name) ? read(of.get(name)) : undefined);
   const flag = (name, value) => (value === undefined ? [] : [shellQuote(`--${name}=${value}`)]);
   const resume = text("type") === "resume_session";
   const words = ["ao", ...(base === "http://127.0.0.1:8765" ? [] : flag("url", base)), "run"];
   if (!resume) words.push(shellQuote(text("agent_name") ?? "AGENT"));
-  words.push(...flag(resume ? "resume" : "session", text("session_id")), ...parameterWords(of.get("parameters") ?? "{}"), "--detach");
+  words.push(...flag(resume ? "resume" : "session", text("session_id")), ...parameterWords(of.get("parameters") ?? "{}"));
+  if (text("mode") !== "sync") words.push("--detach");
   words.push(...(text("mode") === "async_callback" ? ["--call-back"] : []), ...flag("parent", text("parent_session_id")), ...flag("callback-url", text("callback_url")));
   words.push(...flag("output-schema", of.get("output_schema")), ...flag("output-schema-name", text("output_schema_name")), ...optionWords(of.get("output_schema_options")));
   words.push(...demandWords(of.get("additional_demands")), ...flag("project-dir", text("project_dir")), ...flag("timeout", of.has("timeout_seconds") ? of.get("timeout_seconds") + "s" : undefined), ...flag("max-attempts", of.get("max_attempts")));
   return words.join(" ");
+}
+
+// beyond tells whether a body has something that no flag of ao says.
+function beyond(of) {
+  const demands = of.has("additional_demands") ? read(of.get("additional_demands")) : undefined;
+  const options = of.has("output_schema_options") ? read(of.get("output_schema_options")) : undefined;
+  return member(demands, "executor_type") || member(demands, "project_dir") || member(options, "strict_json_only")?.text === "false";
 }
 
 // A lone prompt is --prompt; "-" would mean standard input there.

@@ -8,7 +8,7 @@ import { SchemaEditor } from "../../lib/agents.js";
 import { plural } from "../../lib/format.js";
 
 const route = "POST /schemas/validate";
-const sources = { whole: "the whole text", text: "the whole text", fence: "a fenced block", fenced: "a fenced block", embedded: "within the text", scan: "within the text" };
+const sources = { whole_text: "the whole text", fenced_block: "a fenced block", embedded: "within the text" };
 
 /** Playground judges an answer against a schema; without one it has an editor for it. */
 export function Playground({ schema }) {
@@ -53,10 +53,11 @@ function Verdict({ verdict, asked }) {
   if (!verdict.valid) return html`<p class="row bad"><${Icon} name="warn" /> The schema itself is not valid.</p>`;
   if (!asked || !found) return null;
   const list = found.candidates ?? [];
+  const n = found.found ?? list.length;
   return html`<div class="stack" role="status"><p class=${"row " + (found.valid ? "good" : "bad")}><${Icon} name=${found.valid ? "check" : "warn"} /> <strong>${found.valid ? "It matches." : list.length === 0 ? "There is no JSON in it." : "It does not match: the agent would be asked again."}</strong></p>
-    ${list.length > 0 && html`<p class="faint">${plural(list.length, "candidate")} ${list.length === 1 ? "was" : "were"} found.</p>`}
+    ${list.length > 0 && html`<p class="faint">${plural(n, "candidate")} ${n === 1 ? "was" : "were"} found, the preferred one first.</p>`}
     <ol class="stack">${list.map((c, i) => html`<li class="candidate"><div class="row wrap">${c.valid ? html`<${Badge} kind="good">matches<//>` : html`<${Badge} kind="bad">does not match<//>`}
       ${found.chosen === i && html`<${Badge} kind="accent">this one counts<//>`}${c.source && html`<span class="faint">${sources[c.source] ?? c.source}</span>`}</div>
-      <pre class="json" tabindex="0"><${Hostile} text=${c.text} lines=${true} /></pre>
+      <pre class="json" tabindex="0"><${Hostile} text=${c.text} lines=${true} />${c.truncated ? "…" : ""}</pre>
       ${(c.errors ?? []).map((e) => html`<p class="bad"><code><${Hostile} text=${e.path} /></code> <${Hostile} text=${e.message} /></p>`)}</li>`)}</ol></div>`;
 }

@@ -1,0 +1,110 @@
+package browser
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const hard = `{"type":"object","required":["n","nested"],"properties":{
+ "10":{"type":"integer","title":"Ten"},"2":{"type":"number","default":0.50},"a":{"type":"string","format":"uri"},
+ "n":{"type":"integer","maximum":9223372036854775807},"kind":{"oneOf":[{"const":1.0,"title":"One"},{"const":"two"}]},
+ "flag":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string","minLength":2}},
+ "nested":{"type":"object","required":["host"],"properties":{"host":{"type":"string"},"odd key":{"type":"string","maxLength":3}}},
+ "any":{"description":"whatever"},"x":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string","enum":["p","q"]}}}`
+
+// TestNewRun fills in a form made of a schema. What is stored has the digits and the order of the form.
+func TestNewRun(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"hard","type":"autonomous","parameters_schema":`+hard+`}`, 201)
+	p := open(t, s, "/ui/new?agent=hard")
+	p.fill("$.n", "9223372036854775807")
+	p.fill("$['2']", "0.10")
+	p.fill("$['10']", "12345678901234567890")
+	p.choose("$.kind", "One")
+	p.choose("$.flag", "false")
+	p.choose("$.x", "q")
+	p.fill("$.nested.host", `a "b" </inputs>`)
+	p.has("It would be accepted")
+	p.click("Start run")
+	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
+	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
+	want := `{"10":12345678901234567890,"2":0.10,"n":9223372036854775807,"kind":1.0,"flag":false,"nested":{"host":"a \"b\" </inputs>"},"x":"q"}`
+	if got := member(t, run, "parameters"); got != want {
+		t.Errorf("stored are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestNewRunRefused: each error of the coordinator stands at its field, and the first one gets the focus.
+func TestNewRunRefused(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"refusing","type":"autonomous","parameters_schema":`+hard+`}`, 201)
+	p := open(t, s, "/ui/new?agent=refusing")
+	p.fill("$['10']", "1.5")
+	p.fill("$.a", "no uri")
+	p.fill("$.n", "1")
+	p.fill("$.nested['odd key']", "four")
+	p.click("Start run")
+	for path, want := range map[string]string{
+		"$['10']":             "1.5 is not of type 'integer'",
+		"$.a":                 "'no uri' is not a valid URI",
+		"$.nested.host":       "'host' is a required property",
+		"$.nested['odd key']": "'four' is too long",
+	} {
+		p.until(`(() => { const e = ` + at(path) + `; return e?.getAttribute("aria-invalid") === "true" && document.getElementById(e.getAttribute("aria-describedby").split(" ").at(-1))?.textContent === ` + strconv.Quote(want) + `; })()`)
+	}
+	if got := eval[string](p, "document.activeElement.dataset.path ?? ''"); got != "$['10']" {
+		t.Errorf("the focus is at %q, want the first field that is wrong", got)
+	}
+}
+
+// TestJSONKeepsWhatWasTyped: what is edited as JSON is sent byte for byte.
+func TestJSONKeepsWhatWasTyped(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"asjson","type":"autonomous","parameters_schema":{"type":"object","properties":{"b":{"type":"number"},"a":{}}}}`, 201)
+	p := open(t, s, "/ui/new?agent=asjson")
+	p.click("JSON")
+	const typed = `{"b":1.50,"10":[1E5,  0.10],"2":{"y":1,"x":9223372036854775807}}`
+	p.edit("Parameters", typed)
+	p.has("It would be accepted")
+	p.click("Start run")
+	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
+	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
+	if got, want := member(t, run, "parameters"), strings.ReplaceAll(typed, "  ", ""); got != want && got != typed {
+		t.Errorf("stored are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestLines: the lines of ao and curl do what the button does, whatever stands in the parameters.
+func TestLines(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/new?agent=content-writer")
+	const hostile = "it's $(touch /nonexistent) `id` \\ \"q\" -x\n--detach; exit 3 \u202e %s !"
+	p.fill("$.prompt", hostile)
+	p.has("It would be accepted")
+	for _, tab := range []string{"ao", "curl"} {
+		p.click(tab)
+		line := p.copied("Copy the line")
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Env = append(cmd.Environ(), "PATH="+bin+":/usr/bin:/bin")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+		var started struct {
+			Run string `json:"run_id"`
+		}
+		if tab == "ao" {
+			started.Run = strings.Fields(string(out))[0]
+		} else if err := json.Unmarshal(out, &started); err != nil {
+			t.Fatal(err)
+		}
+		run := s.call(t, "GET", "/runs/"+started.Run, "", 200)
+		var got struct{ Prompt string }
+		if err := json.Unmarshal([]byte(member(t, run, "parameters")), &got); err != nil || got.Prompt != hostile {
+			t.Errorf("%s: the prompt is %q, want %q (%v)", tab, got.Prompt, hostile, err)
+		}
+	}
+}

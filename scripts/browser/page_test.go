@@ -1,0 +1,223 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// page is a tab of the browser. A test fails on any error of its console, any violation of its policy, and any request
+// to another host. Answers of the API that are refusals are no errors of the page.
+type page struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// open shows a path of the dashboard in a tab without anything stored.
+func open(t *testing.T, s *stack, path string) *page {
+	t.Helper()
+	var mu sync.Mutex
+	var wrong []string
+	note := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		wrong = append(wrong, fmt.Sprintf(format, args...))
+	}
+	listen := chromedp.WithListener(func(ev any) { observe(ev, s.url, note) })
+	ctx, end := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), listen)
+	t.Cleanup(func() {
+		end()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, w := range wrong {
+			t.Error(w)
+		}
+	})
+	if err := chromedp.Do(ctx); err != nil { // makes the tab, which lives as long as ctx
+		t.Fatal(err)
+	}
+	p := &page{t: t, ctx: ctx}
+	p.do(enable, chromedp.Navigate(s.url+path))
+	p.until("document.querySelector('.page')")
+	return p
+}
+
+// enable has the browser tell of requests, of its log and of the console.
+var enable = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+	_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
+	_, inLog := cdp.Call(ctx, t, cdplog.Enable, cdp.Empty{})
+	_, atRun := cdp.Call(ctx, t, runtime.Enable, cdp.Empty{})
+	return errors.Join(err, inLog, atRun)
+})
+
+func observe(ev any, own string, note func(string, ...any)) {
+	switch ev := ev.(type) {
+	case *runtime.EventExceptionThrown:
+		note("exception: %s", described(ev.ExceptionDetails))
+	case *runtime.EventConsoleAPICalled:
+		if ev.Type == runtime.ConsoleAPICalledTypeError || ev.Type == runtime.ConsoleAPICalledTypeWarning {
+			for _, a := range ev.Args {
+				note("console: %s%s", a.Value, a.Description)
+			}
+		}
+	case *cdplog.EventEntryAdded:
+		if ev.Entry.Level == "error" && ev.Entry.Source != "network" {
+			note("%s: %s", ev.Entry.Source, ev.Entry.Text)
+		}
+	case *network.EventRequestWillBeSent:
+		if u := ev.Request.URL; !strings.HasPrefix(u, own+"/") && !strings.HasPrefix(u, "data:") {
+			note("a request to another host: %s", u)
+		}
+	}
+}
+
+func described(e *runtime.ExceptionDetails) string {
+	if e.Exception != nil {
+		return e.Exception.Description
+	}
+	return e.Text
+}
+
+func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 40*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// eval is the value of an expression, or of the promise that it is.
+func eval[T any](p *page, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, 40*time.Second)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%v in: %s", err, expression)
+	}
+	return v
+}
+
+// until waits until an expression is true. The page looks by itself, some times a second.
+func (p *page) until(expression string) {
+	p.t.Helper()
+	looking := `new Promise((done) => {
+		const start = performance.now();
+		const look = () => ((` + expression + `) ? done(true) : performance.now() - start > 500 ? done(false) : setTimeout(look, 20));
+		look();
+	})`
+	for end := time.Now().Add(30 * time.Second); ; {
+		ctx, cancel := context.WithTimeout(p.ctx, 40*time.Second)
+		found, err := chromedp.Run(ctx, chromedp.Evaluate[bool](looking, chromedp.EvalAwaitPromise))
+		cancel()
+		if found {
+			return
+		}
+		if time.Now().After(end) { // an error alone may be that the page has just changed
+			p.t.Fatalf("waited in vain: %s (%v)\nthe page shows: %s", expression, err, tail(eval[string](p, "document.body.innerText"), 1500))
+		}
+	}
+}
+
+// has waits until the page shows a text.
+func (p *page) has(text string) {
+	p.t.Helper()
+	p.until("document.body.innerText.includes(" + strconv.Quote(text) + ")")
+}
+
+// click clicks the button, link or tab with this text or name, as soon as it is there and not disabled.
+func (p *page) click(text string) {
+	p.t.Helper()
+	q := strconv.Quote(text)
+	p.until(`(() => {
+		const name = (e) => [e.textContent.trim(), e.getAttribute("aria-label")];
+		const all = [...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button, a[href], [role=tab], label, summary")];
+		const found = all.find((e) => name(e).includes(` + q + `) && e.getAttribute("aria-disabled") !== "true" && e.getClientRects().length);
+		found?.click();
+		return found;
+	})()`)
+}
+
+// at is the control of a form for a path of the parameters, or for a label.
+func at(where string) string {
+	q := strconv.Quote(where)
+	return `([...document.querySelectorAll("[data-path]")].find((e) => e.dataset.path === ` + q + `) ??
+		[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("label")].find((l) => l.textContent.trim().replace(/ optional$/, "") === ` + q + `)?.control ??
+		document.querySelector('[aria-label=' + CSS.escape(` + q + `) + ']'))`
+}
+
+// fill types a text into a field, in place of what it has.
+func (p *page) fill(where, text string) {
+	p.t.Helper()
+	p.until(at(where))
+	eval[bool](p, `(() => { const e = `+at(where)+`; e.focus(); e.select?.(); return true; })()`)
+	p.enter(text)
+}
+
+// choose selects an option by its text.
+func (p *page) choose(where, option string) {
+	p.t.Helper()
+	p.until(`(() => { const e = ` + at(where) + `; const o = [...e?.options ?? []].find((o) => o.text === ` + strconv.Quote(option) + `);
+		if (!o) return false;
+		e.value = o.value; e.dispatchEvent(new Event("change", {bubbles: true})); return true; })()`)
+}
+
+// enter types into what has the focus.
+func (p *page) enter(text string) {
+	p.t.Helper()
+	p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
+		return err
+	}))
+}
+
+// press presses a key, such as kb.Tab.
+func (p *page) press(keys string) { p.t.Helper(); p.do(chromedp.KeyEvent(keys)) }
+
+// edit replaces the text of the editor of this name.
+func (p *page) edit(label, text string) {
+	p.t.Helper()
+	editor := `document.querySelector('.cm-content[aria-label="` + label + `"]')`
+	p.until(editor)
+	eval[bool](p, `(`+editor+`.focus(), document.execCommand("selectAll"), true)`)
+	p.enter(text)
+}
+
+// text is the text of the editor of this name.
+func (p *page) text(label string) string {
+	p.t.Helper()
+	return eval[string](p, `[...document.querySelectorAll('.cm-content[aria-label="`+label+`"] .cm-line')].map((l) => l.textContent).join("\n")`)
+}
+
+// copied is what the button of this name puts on the clipboard.
+func (p *page) copied(button string) string {
+	p.t.Helper()
+	eval[bool](p, `(navigator.clipboard.writeText = (text) => ((window.copied = text), Promise.resolve()), window.copied = null, true)`)
+	p.click(button)
+	p.until("window.copied !== null")
+	return eval[string](p, "window.copied")
+}
+
+// path is the path of the page's address.
+func (p *page) path() string {
+	p.t.Helper()
+	u, err := url.Parse(eval[string](p, "location.href"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return u.Path
+}
