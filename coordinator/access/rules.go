@@ -60,7 +60,9 @@ var Rules = map[string]Rule{
 	"GET /sessions/:id/events": {Read, Reads},
 	"POST /sessions/:id/stop":  {Run, Acts},
 	"DELETE /sessions/:id":     {Admin, Nothing},
+	"GET /sessions/:id/tree":   {Read, Reads},
 	"GET /sse/sessions":        {Read, Lists},
+	"GET /sse/runs":            {Read, Lists},
 
 	"GET /callbacks":                {Read, Nothing},
 	"POST /callbacks/redeliver":     {Run, Nothing},

@@ -46,7 +46,9 @@ GET /sessions/:id/result      read  reads
 GET /sessions/:id/events      read  reads
 POST /sessions/:id/stop       run   acts
 DELETE /sessions/:id          admin nothing
+GET /sessions/:id/tree        read  reads
 GET /sse/sessions             read  lists
+GET /sse/runs                 read  lists
 GET /callbacks                read  nothing
 POST /callbacks/redeliver     run   nothing
 POST /callbacks/:id/redeliver run   nothing

@@ -50,6 +50,7 @@ type Callbacks interface {
 type Sessions interface {
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
 	Session(ctx context.Context, id string) (run.Session, error)
+	Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 	StopSession(ctx context.Context, id string, tree bool) (sessions.StoppedSession, error)
@@ -103,5 +104,13 @@ type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Active(id string) (projection.Active, bool)
 	Stream(ctx context.Context, session, after string, emit func(projection.Item) error) error
+	WatchRuns(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
+}
+
+// Positions tells how far this coordinator has read and written, and waits until it has read what another has.
+type Positions interface {
+	Position() uint64
+	Written() uint64
+	Reach(ctx context.Context, seq uint64) error
 }

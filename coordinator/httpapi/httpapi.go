@@ -34,6 +34,7 @@ type Config struct {
 	Runners    Runners
 	Insight    Insight
 	History    History
+	Positions  Positions
 	Ready      func() error                         // what /ready says
 	Registries func() error                         // why agents and runners are not known yet
 	Checkup    func(context.Context) checkup.Report // what /doctor says
@@ -98,7 +99,7 @@ func New(cfg Config) *API {
 	h := a.handlers(cfg, guard, audited)
 	a.routes = h.routes()
 	h.service.routes, h.service.document = a.routes, described(a.routes)
-	a.engine = a.router(answers, cfg.Registries)
+	a.engine = a.router(answers, positions{cfg.Positions}, cfg.Registries)
 	return a
 }
 
@@ -128,7 +129,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 }
 
 // router makes the routes answer.
-func (a *API) router(answers *answers, registries func() error) *gin.Engine {
+func (a *API) router(answers *answers, at positions, registries func() error) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	e.RedirectTrailingSlash = false
@@ -138,9 +139,10 @@ func (a *API) router(answers *answers, registries func() error) *gin.Engine {
 	e.Use(a.door.pass)
 	for _, r := range a.routes {
 		a.door.meter.endless[r.Path] = r.live
-		e.Handle(r.Method, r.Path, answers.of(r.ok, r.knowing(registries)))
+		h := answers.of(r.ok, at.around(r, r.knowing(registries)))
+		e.Handle(r.Method, r.Path, h)
 		if r.Method == http.MethodGet && !r.live {
-			e.HEAD(r.Path, answers.of(r.ok, r.knowing(registries)))
+			e.HEAD(r.Path, h)
 		}
 	}
 	for _, path := range []string{uiBare, uiRoute} {

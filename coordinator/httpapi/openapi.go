@@ -46,6 +46,7 @@ var headers = map[string][]obj{
 	"PATCH /agents/:name":  {ifMatchHeader},
 	"DELETE /agents/:name": {ifMatchHeader},
 	"GET /sse/sessions":    {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},
+	"GET /sse/runs":        {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on behind this item, or behind the Ao-Position of a list."}},
 }
 
 // described makes the document: OpenAPI 3.1, from the routes, from the types that handlers read and give (openapi_bodies.go), and from
@@ -100,7 +101,11 @@ func (s *typeSchemas) operation(r route, b body) obj {
 	for _, name := range r.Query {
 		params = append(params, parameter(name, "query"))
 	}
-	if params = append(params, headers[r.Method+" "+r.Path]...); len(params) > 0 {
+	params = append(params, headers[r.Method+" "+r.Path]...)
+	if isPositioned(r) {
+		params = append(params, obj{"name": positionHeader, "in": "header", "schema": obj{"type": "string"}, "description": "Answers show this position at least; 503 where it is not read yet."})
+	}
+	if len(params) > 0 {
 		op["parameters"] = params
 	}
 	if b.in != nil {

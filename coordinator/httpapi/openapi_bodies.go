@@ -120,7 +120,9 @@ var bodies = map[string]body{
 	"GET /sessions/:id/events":      {out: eventList{}},
 	"POST /sessions/:id/stop":       {in: stop{}, may: true, out: sessions.StoppedSession{}},
 	"DELETE /sessions/:id":          {},
+	"GET /sessions/:id/tree":        {out: projection.TreePage{}},
 	"GET /sse/sessions":             {stream: true},
+	"GET /sse/runs":                 {stream: true},
 	"GET /callbacks":                {out: projection.CallbackPage{}},
 	"POST /callbacks/redeliver":     {in: redeliverMany{}, out: runs.Done{}},
 	"POST /callbacks/:id/redeliver": {out: run.Run{}},
@@ -176,6 +178,9 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[setting.InForce]():   "Setting",
 	reflect.TypeFor[me]():                "Me",
 	reflect.TypeFor[webhook.Told]():      "WebhookBody",
+
+	reflect.TypeFor[projection.TreeSession](): "TreeSession",
+	reflect.TypeFor[projection.TreeRun]():     "TreeRun",
 }
 
 // alike are types that are described as another one that has a name.

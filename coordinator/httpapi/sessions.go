@@ -58,6 +58,19 @@ func (a *sessionsAPI) result(g *gin.Context, _ query) (any, error) {
 	return res, err
 }
 
+// tree is GET /sessions/{id}/tree: the session and all below it.
+func (a *sessionsAPI) tree(g *gin.Context, q query) (any, error) {
+	limit := q.number("limit", 0, 1, 1000)
+	id, err := sessionID(g)
+	if err == nil {
+		err = q.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.sessions.Tree(g.Request.Context(), id, limit, q.text("cursor"))
+}
+
 func (a *sessionsAPI) stop(g *gin.Context, _ query) (any, error) {
 	id, err := sessionID(g)
 	if err != nil {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -98,6 +99,26 @@ func (a *streamsAPI) sessions(g *gin.Context, q query) (any, error) {
 	after := g.Request.Header.Get("Last-Event-ID")
 	return a.live(g, func(ctx context.Context, s *sse) error {
 		return a.history.Stream(ctx, session, after, func(i projection.Item) error {
+			defer budget.Sent(ctx)
+			return s.tell(i.ID, i.Event, i.Data)
+		})
+	})
+}
+
+// watch is GET /sse/runs: the newest state of each run of a list, whenever it changed.
+func (a *streamsAPI) watch(g *gin.Context, q query) (any, error) {
+	f, err := listingRuns(q)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := a.take(g)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	after := cmp.Or(g.Request.Header.Get("Last-Event-ID"), g.Request.Header.Get(positionHeader))
+	return a.live(g, func(ctx context.Context, s *sse) error {
+		return a.history.WatchRuns(ctx, f, after, func(i projection.Item) error {
 			defer budget.Sent(ctx)
 			return s.tell(i.ID, i.Event, i.Data)
 		})

@@ -36,8 +36,7 @@ func (f *fold) apply(m Record) (Change, error) {
 		version, err = scanVersion(m.Body)
 		f.trees.stop(&ch, rec)
 	case subject.DeletedKind:
-		version, err = scanVersion(m.Body)
-		f.delete(&ch, rec)
+		version, err = f.delete(&ch, rec, m)
 	case subject.CallbackKind:
 		version, err = f.debts.report(&ch, rec, m)
 	case subject.TreeKind:
@@ -51,6 +50,9 @@ func (f *fold) apply(m Record) (Change, error) {
 	}
 	if f.pass != nil && rec.Run != "" {
 		f.pass.touch(f.runs[identOf(runPrefix, rec.Run)])
+	}
+	if ch.Moved && ch.row != nil {
+		f.changes.add(m.Seq, ch.row)
 	}
 	if version > f.version && f.newer == 0 {
 		f.newer = m.Seq

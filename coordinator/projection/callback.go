@@ -100,8 +100,8 @@ func (d *debts) report(ch *Change, rec subject.Record, m Record) (int, error) {
 		} else if ch.row == nil || r.ended < ch.since { // of those it tells of, the one that waited for longest
 			ch.row, ch.since = r, r.ended
 		}
-		d.pass.touch(r)
-		d.pass.touch(turn)
+		touched(d.tables, r)
+		touched(d.tables, turn)
 		ch.Moved = true
 		children = append(children, r)
 	}
@@ -154,7 +154,7 @@ func (d *debts) giveBack(r *row) {
 	}
 	for _, child := range back {
 		child.told, child.by = false, nil
-		d.pass.touch(child)
+		touched(d.tables, child)
 		d.owe(child)
 	}
 }

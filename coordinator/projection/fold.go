@@ -13,7 +13,7 @@ import (
 func newFold(key func(string, int) string) *fold {
 	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{}, owing: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}}
 	scan := &scanner{names: map[string]string{}}
-	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident]map[*session]bool{}, children: offspring{}, halting: map[*row]bool{}, suppressing: map[*session][]*row{}}
+	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident]map[*session]bool{}, children: offspring{}, parents: map[ident]ident{}, halting: map[*row]bool{}, suppressing: map[*session][]*row{}}
 	return &fold{
 		tables: t, key: key, scan: scan, late: &lateness{}, trees: below, lines: &lines{lanes: map[string]*line{}},
 		webhooks: &webhooks{tables: t, scan: scan, of: map[*row]*hook{}},
@@ -68,7 +68,7 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	r := &row{
 		id: id, session: sess, agent: s.Agent, parent: s.Parent, dir: s.ProjectDir, first: m.Seq, whole: m.Seq, created: created,
 		timeout: int32(min(s.Timeout, 1<<30)), status: statusIndex(run.Pending), mode: modeIndex(s.Mode), depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
-		callback: s.Mode == run.AsyncCallback && s.Parent != "",
+		callback: s.Mode == run.AsyncCallback && s.Parent != "", resume: s.Type == run.Resume,
 	}
 	if s.CallbackTo != "" {
 		r.hook = hookOwed

@@ -84,6 +84,7 @@ func (f *fold) forget(before uint64) (newest int64) {
 	for id, seq := range f.deleted {
 		if seq < before {
 			delete(f.deleted, id)
+			delete(f.trees.parents, id)
 		}
 	}
 	f.late.all = slices.DeleteFunc(f.late.all, func(l Late) bool { return l.Seq < before })
@@ -164,22 +165,28 @@ func resort[T comparable](order []T, n int, later []T, place func(T) uint64) {
 
 // delete is the end of a session: honoured only if nothing of it runs or waits at this place in the stream, and nothing below it is
 // yet to be stopped with its tree.
-func (f *fold) delete(ch *Change, rec subject.Record) {
+func (f *fold) delete(ch *Change, rec subject.Record, m Record) (version int, err error) {
+	version, parent, err := scanDeleted(m.Body)
 	sid := identOf(sessionPrefix, strings.Clone(rec.Session))
 	ch.SessionID = sid.text(sessionPrefix)
 	s := f.sessions[sid]
 	if s != nil && (len(s.live) > 0 || f.debts.owes(s) || f.trees.haltsBelow(s)) {
-		return
+		return version, err
 	}
 	f.deleted[sid] = ch.Seq
+	if parent != "" {
+		f.trees.parents[sid] = identOf(sessionPrefix, parent)
+	}
 	f.debts.breakPromises(ch.SessionID)
 	ch.Moved = true
 	if s == nil {
-		return
+		return version, err
 	}
 	for r := s.firstRow; r != nil; r = r.next {
 		f.drop(r)
+		f.changes.add(ch.Seq, r)
 	}
 	f.dropSession(s)
 	f.compact()
+	return version, err
 }

@@ -212,5 +212,6 @@ func load(raw []byte, identity string, key func(string, int) string) (*fold, err
 	if err := l.join(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
+	f.changes = changes{lost: f.seq} // what changed before, nobody knows
 	return f, nil
 }

@@ -192,7 +192,7 @@ func (l *loading) row() {
 func (l *loading) body(r *row, flags uint64) (of, by uint64) {
 	near := int64(r.first)
 	r.callback, r.told, r.begun, r.overstep = flags&flagCallback != 0, flags&flagTold != 0, flags&flagBegun != 0, flags&flagOverstep != 0
-	r.suppressed = flags&flagSuppressed != 0
+	r.suppressed, r.resume = flags&flagSuppressed != 0, flags&flagResume != 0
 	r.id = l.id()
 	of = r.first - uint64(l.i())
 	r.agent, r.runner, r.dir = l.name(), l.name(), l.name()
@@ -271,6 +271,9 @@ func (l *loading) trailer() {
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id := l.id()
 		l.f.deleted[id] = l.u()
+		if l.byte() == 1 {
+			l.f.trees.parents[id] = l.id()
+		}
 	}
 	for n := l.u(); n > 0 && !l.bad; n-- {
 		id, seq := l.id(), l.u()

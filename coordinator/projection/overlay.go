@@ -62,6 +62,7 @@ func (x *Overlay) Started(id, key string, at time.Time) {
 	x.p.changing(func(f *fold) {
 		if f.startedAt(id, key, at) {
 			x.p.starts.add(id)
+			f.changes.add(f.seq, f.runs[identOf(runPrefix, id)])
 		}
 	})
 }

@@ -41,9 +41,9 @@ func (d *debts) keepPromise(id ident, r *row) {
 func (d *debts) list(turn *row, children []*row) {
 	for _, child := range children {
 		child.by = turn
-		d.pass.touch(child)
+		touched(d.tables, child)
 	}
-	d.pass.touch(turn)
+	touched(d.tables, turn)
 	if !turn.begun {
 		turn.live.children = append(turn.live.children, children...)
 	}

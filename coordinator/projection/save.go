@@ -16,7 +16,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 14 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 15 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -38,6 +38,7 @@ const (
 	flagPast
 	flagOverstep
 	flagSuppressed
+	flagResume
 )
 
 // worthKeeping tells whether a snapshot may stand for the history: a newer version makes more of some records than this one.
@@ -328,7 +329,7 @@ func flagsOf(r *row, hooked, queued bool) (flags int) {
 		flag int
 	}{
 		{r.gone, flagGone}, {r.parent != "", flagParent}, {r.callback, flagCallback}, {r.told, flagTold}, {r.begun, flagBegun},
-		{r.live != nil, flagLive}, {hooked, flagHook}, {queued, flagPast}, {r.overstep, flagOverstep}, {r.suppressed, flagSuppressed},
+		{r.live != nil, flagLive}, {hooked, flagHook}, {queued, flagPast}, {r.overstep, flagOverstep}, {r.suppressed, flagSuppressed}, {r.resume, flagResume},
 	} {
 		if x.set {
 			flags |= x.flag
@@ -432,6 +433,11 @@ func (e *encoder) trailer(f *fold) {
 	for id, seq := range f.deleted {
 		e.id(id)
 		e.u(seq)
+		parent, known := f.trees.parents[id]
+		e.bool(known)
+		if known {
+			e.id(parent)
+		}
 	}
 	e.u(uint64(len(f.debts.promised)))
 	for id, p := range f.debts.promised {

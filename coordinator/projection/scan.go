@@ -76,6 +76,19 @@ func scanVersion(body []byte) (v int, err error) {
 	return v, err
 }
 
+// scanDeleted reads a deleted record; one of an older version names no parent.
+func scanDeleted(body []byte) (version int, parent string, err error) {
+	err = wire.Scan(body, func(name, value []byte) {
+		switch string(name) {
+		case "v":
+			version = int(wire.Number(value))
+		case "parent_session_id":
+			parent = wire.Text(value)
+		}
+	})
+	return version, parent, err
+}
+
 // maxNames is how many different names the fold keeps to share them; further ones stand for themselves.
 const maxNames = 1 << 16
 

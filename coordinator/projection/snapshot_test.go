@@ -64,7 +64,7 @@ func whole(f *fold) string {
 			firsts(s.live), firsts(s.owed), f.owing[s] && len(firsts(s.owed)) > 0, f.sessions[s.id] == s))
 	}
 	for id, seq := range f.deleted {
-		lines = append(lines, fmt.Sprint("deleted ", id, seq))
+		lines = append(lines, fmt.Sprint("deleted ", id, seq, f.trees.parents[id]))
 	}
 	for id, t := range f.trees.stopped {
 		lines = append(lines, fmt.Sprint("tree ", id, t))
@@ -301,7 +301,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		of             any
 		written, other string
 	}{
-		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed proven live", "next"},
+		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed resume proven live", "next"},
 		{live{}, "snap children", "prev next fresh in before behind since"},
 		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping Halt NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs place due"},
@@ -311,13 +311,13 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{Late{}, "Seq Subject first", ""},
 		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
-		{fold{}, "seq prints printed", "tables scan lines webhooks late trees debts key checked offers newer strange stats scratch"},
-		{tables{}, "order sorder past deleted", "version runs sessions goneRuns goneSess head tail fresh owing pass waiting begun ended"},
+		{fold{}, "prints printed", "tables scan lines webhooks late trees debts key checked offers newer strange stats scratch"},
+		{tables{}, "order sorder past deleted seq", "changes version runs sessions goneRuns goneSess head tail fresh owing pass waiting begun ended"},
 		{scanner{}, "", "names"},
 		{lines{}, "", "lanes apart underway"},
 		{webhooks{}, "of", "tables scan hosts"},
 		{lateness{}, "all", ""},
-		{trees{}, "stopped suppressing", "tables below children halting halted"},
+		{trees{}, "stopped suppressing parents", "tables below children halting halted"},
 		{debts{}, "recent promised", "tables trees due"},
 		{run.Claim{}, "V SessionID RunnerID Instance Nonce Attempt At Proves", "Next"},
 		{run.Spec{}, "ID Type SessionID Agent AgentType Mode Parent Depth ProjectDir Demands Owner Timeout TimeoutBy Attempts CallbackTo Model After Contract Caller Reports CreatedAt Trace RetryOf Asked Body Input", ""},

@@ -42,6 +42,8 @@ type tables struct {
 	past     map[*row][]past   // of runs that were queued more than once
 	deleted  map[ident]uint64  // sessions, with the sequence of their deletion
 	pass     *pass             // nil: no snapshot is being written
+	seq      uint64            // of the last record
+	changes  changes
 
 	waiting, begun, ended int
 }
@@ -61,7 +63,6 @@ type fold struct {
 	checked func(run string, attempt int, mark string) bool // whether a coordinator has checked a result against its schema; nil: none has
 	offers  []*row                                          // results were offered since it was asked last
 
-	seq     uint64
 	newer   uint64 // sequence of the first record of a newer version that counts; 0: none
 	strange bool   // there were records of unknown kinds: a newer version may make something of them
 	stats   Stats
@@ -150,6 +151,7 @@ type trees struct {
 	stopped     map[ident]tree              // sessions whose tree is stopped, and that have not gone on since
 	below       map[ident]map[*session]bool // by session: those right below it that matter to a stop of its tree
 	children    offspring
+	parents     map[ident]ident     // of deleted sessions, so that a tree shows what is below them where it stood
 	halting     map[*row]bool       // runs that are to be stopped with their tree and have not ended
 	suppressing map[*session][]*row // children that ended, of whom the session is not to be told, until a record says so
 	halted      bool                // there is more of these since Halting was asked last
@@ -236,6 +238,7 @@ type row struct {
 	proven     bool // the events of all its attempts are proven
 	mute       bool // its end does not say which event was its last
 	suppressed bool // its parent is not told of its end: one of the two was stopped with its tree
+	resume     bool // it goes on with its session
 
 	live *live // nil: ended
 }

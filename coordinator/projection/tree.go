@@ -100,7 +100,7 @@ func (ts *trees) halt(r *row, h Halt) {
 	}
 	ts.halting[r] = true
 	ts.halted = true
-	ts.pass.touch(r)
+	touched(ts.tables, r)
 }
 
 // suppress takes what a session is owed out of its debts: those callbacks are suppressed.
@@ -110,7 +110,7 @@ func (ts *trees) suppress(s *session) {
 	}
 	for _, r := range s.owed {
 		r.suppressed = true
-		ts.pass.touch(r)
+		touched(ts.tables, r)
 	}
 	ts.suppressing[s] = append(ts.suppressing[s], s.owed...)
 	s.owed = nil
@@ -192,7 +192,7 @@ func (ts *trees) reopen(r *row) {
 func (ts *trees) suppresses(r *row, parent *session) bool {
 	if !r.suppressed && ts.covering(parent.sessionID()).Seq != 0 {
 		r.suppressed = true
-		ts.pass.touch(r)
+		touched(ts.tables, r)
 	}
 	return r.suppressed
 }

@@ -187,7 +187,7 @@ func (c *Config) decide(l link, f *front) *parts.Coordinator {
 // api makes the HTTP API. It is ready when the coordinator is, NATS clients are answered, and whoever else is asked agrees.
 func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bool) *httpapi.API {
 	h := &c.HTTP
-	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History = co, co, co, co.Agents, co.Schemas, co, co.History
+	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents, co.Schemas, co, co.History, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
 	h.Again = co.Again
 	h.Insight = struct {

@@ -18,7 +18,8 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	if err := t.reads.CaughtUp(ctx); err != nil { // what is not known here would stay
 		return err
 	}
-	if _, err := t.Session(ctx, id); err != nil {
+	s, err := t.Session(ctx, id)
+	if err != nil {
 		return err
 	}
 	if open := t.history.Open(id); len(open) > 0 {
@@ -37,7 +38,7 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	if err := t.undelete(ctx, part, id); err != nil {
 		return err
 	}
-	body, err := json.Marshal(run.Deleted{V: t.version(), At: time.Now().UTC()})
+	body, err := json.Marshal(run.Deleted{V: t.version(), Parent: s.Parent, At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type Needs struct {
 type History interface {
 	Session(ctx context.Context, id string) (run.Session, error)
 	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
+	Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 	Open(session string) []projection.Active

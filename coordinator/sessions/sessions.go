@@ -50,6 +50,12 @@ func (t *Service) Sessions(ctx context.Context, q projection.Query) (projection.
 	return t.history.Sessions(ctx, q)
 }
 
+// Tree is a page of a session and all below it, with their runs.
+func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error) {
+	t.reads.Own(ctx)
+	return t.history.Tree(ctx, id, limit, cursor)
+}
+
 // StoppedSession answers the stop of a session.
 type StoppedSession struct {
 	run.Session

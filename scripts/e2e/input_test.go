@@ -136,13 +136,13 @@ func TestInput(t *testing.T) {
 			}
 		}
 		for _, id := range []string{"ses_*", "ses_%3E", "ses_a.b", "ses_..%2f..", "ses_a%20b", "run_x", "ses_" + strings.Repeat("x", 65)} {
-			for _, path := range []string{"", "/status", "/result", "/events"} {
+			for _, path := range []string{"", "/status", "/result", "/events", "/tree"} {
 				s.has(s.get("/sessions/"+id+path), 400, `"field":"session_id"`)
 			}
 			s.has(s.do("DELETE", "/sessions/"+id, ""), 400, `"field":"session_id"`)
 			s.has(s.get("/sse/sessions?session_id="+id), 400, `"field":"session_id"`)
 		}
-		for _, path := range []string{"/runs/run_none", "/runs/run_none/result", "/runs/run_none/wait", "/sessions/ses_none", "/sessions/ses_none/result", "/sessions/ses_none/events", "/sse/sessions?session_id=ses_none"} {
+		for _, path := range []string{"/runs/run_none", "/runs/run_none/result", "/runs/run_none/wait", "/sessions/ses_none", "/sessions/ses_none/result", "/sessions/ses_none/events", "/sessions/ses_none/tree", "/sse/sessions?session_id=ses_none"} {
 			s.shows(path, 404, `"error":"not_found"`) // a stream that cannot begin yet has begun with 200, and says it then
 		}
 		s.has(s.do("DELETE", "/runners/rnr_*", ""), 400, `"field":"runner_id"`)

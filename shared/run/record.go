@@ -217,6 +217,7 @@ type TreeStop struct {
 
 // Deleted is the end of a session and all that belongs to it.
 type Deleted struct {
-	V  int       `json:"v"`
-	At time.Time `json:"at"`
+	V      int       `json:"v"`
+	Parent string    `json:"parent_session_id,omitempty"` // the session's; a record of an older version names none
+	At     time.Time `json:"at"`
 }

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ao/coordinator/projection"
+
+	"github.com/gin-gonic/gin"
+)
+
+// positionHeader says how far an answer has read, and how far a reader wants to be shown at least.
+const positionHeader = "Ao-Position"
+
+// positioned are the beginnings of the paths whose answers are made of the history.
+var positioned = []string{"/runs", "/sessions", "/callbacks", "/sse/", "/status"}
+
+// positions has every answer that is made of the history say its position, and wait for the one that its reader knows.
+type positions struct{ of Positions }
+
+func isPositioned(r route) bool {
+	return slices.ContainsFunc(positioned, func(begin string) bool { return strings.HasPrefix(r.Path, begin) })
+}
+
+// around is a handler of a route with its position.
+func (p positions) around(r route, h handler) handler {
+	if !isPositioned(r) {
+		return h
+	}
+	return func(g *gin.Context) (any, error) {
+		if asked := g.Request.Header.Get(positionHeader); asked != "" {
+			seq, err := projection.ParsePosition(asked)
+			if err == nil {
+				err = p.of.Reach(g.Request.Context(), seq)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		reads := r.Method == http.MethodGet
+		if reads { // before: what is read from now on has all of it
+			p.say(g, p.of.Position())
+		}
+		v, err := h(g)
+		if !reads && !g.Writer.Written() {
+			p.say(g, p.of.Written())
+		}
+		return v, err
+	}
+}
+
+func (p positions) say(g *gin.Context, seq uint64) {
+	g.Writer.Header().Set(positionHeader, strconv.FormatUint(seq, 10))
+}

@@ -1,0 +1,275 @@
+package projection
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// TreePage is a part of a session's tree: parents before their children.
+type TreePage struct {
+	SessionID string        `json:"session_id"`
+	Sessions  []TreeSession `json:"sessions"`
+	Next      string        `json:"next_cursor,omitempty"`
+}
+
+// TreeSession is a session of a tree with its runs, the oldest first.
+type TreeSession struct {
+	ID          string            `json:"session_id"`
+	Parent      string            `json:"parent_session_id,omitempty"`
+	Depth       int               `json:"depth"` // below the session whose tree it is
+	Status      run.SessionStatus `json:"status,omitempty"`
+	Agent       string            `json:"agent_name,omitempty"`
+	CreatedAt   *time.Time        `json:"created_at,omitempty"`
+	Deleted     bool              `json:"deleted,omitempty"` // it was deleted, or is no longer kept; what is below it is shown
+	Runs        []TreeRun         `json:"runs"`
+	RunsOmitted int               `json:"runs_omitted,omitempty"` // older ones that are left out
+}
+
+// TreeRun is a run of a tree.
+type TreeRun struct {
+	ID        string       `json:"run_id"`
+	Type      string       `json:"type"`
+	Status    run.Status   `json:"status"`
+	Mode      string       `json:"mode"`
+	Attempt   int          `json:"attempt"`
+	RunnerID  string       `json:"runner_id,omitempty"`
+	Error     *fault.Fault `json:"error"`
+	CreatedAt time.Time    `json:"created_at"`
+	ClaimedAt *time.Time   `json:"claimed_at,omitempty"`
+	StartedAt *time.Time   `json:"started_at,omitempty"`
+	EndedAt   *time.Time   `json:"completed_at,omitempty"`
+	Callback  *run.Call    `json:"callback,omitempty"`
+	Reports   []string     `json:"reports,omitempty"` // of a callback turn: the runs that it tells its session of
+}
+
+// A page of a tree has at most so many runs, and so many of one session.
+const (
+	treeRuns        = 5000
+	treeSessionRuns = 1000
+)
+
+// node is a session of a tree.
+type node struct {
+	id    ident
+	up    *node
+	of    *session // nil: deleted, or no longer kept
+	depth int
+	key   uint64 // not before that of its parent
+	kept  bool   // it, or something below it, is kept
+}
+
+// place is where a node stands in the order of its tree.
+type place struct {
+	key   uint64
+	depth int
+	id    string
+}
+
+func (n *node) place() place { return place{n.key, n.depth, n.id.text(sessionPrefix)} }
+
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.key, o.key), cmp.Compare(p.depth, o.depth), cmp.Compare(p.id, o.id))
+}
+
+const treeCursor = "t1:"
+
+func (p place) cursor() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s%d.%d.%s", treeCursor, p.key, p.depth, p.id))
+}
+
+// placeOf reads a cursor of a tree.
+func placeOf(c string) (p place, err error) {
+	if c == "" {
+		return place{depth: -1}, nil
+	}
+	bad := fault.New(fault.Invalid, "", "cursor is not one of this tree; use next_cursor of the page before").With("field", "cursor")
+	raw, err := base64.RawURLEncoding.DecodeString(c)
+	rest, ok := strings.CutPrefix(string(raw), treeCursor)
+	parts := strings.SplitN(rest, ".", 3)
+	if len(c) > 200 || err != nil || !ok || len(parts) != 3 {
+		return p, bad
+	}
+	var errs [2]error
+	p.key, errs[0] = strconv.ParseUint(parts[0], 10, 64)
+	p.depth, errs[1] = strconv.Atoi(parts[1])
+	if p.id = parts[2]; cmp.Or(errs[0], errs[1], run.CheckSessionID(p.id)) != nil || p.cursor() != c {
+		return place{}, bad
+	}
+	return p, nil
+}
+
+// Tree is a page of a session and all below it, with their runs.
+func (x *Lists) Tree(ctx context.Context, id string, limit int, cursor string) (TreePage, error) {
+	after, err := placeOf(cursor)
+	if err = cmp.Or(refuse(Query{Limit: limit}, run.Statuses), err, run.CheckSessionID(id)); err == nil {
+		err = x.fresh.whole(ctx)
+	}
+	if err != nil {
+		return TreePage{}, err
+	}
+	nodes := x.nodes(identOf(sessionPrefix, id))
+	if !nodes[0].kept { // it may have begun over another coordinator
+		if err := x.fresh.catchUp(ctx); err != nil {
+			return TreePage{}, err
+		}
+		if nodes = x.nodes(nodes[0].id); !nodes[0].kept {
+			return TreePage{}, x.reader.noSession(id)
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n *node) bool { return !n.kept || n.place().compare(after) <= 0 })
+	slices.SortFunc(nodes, func(a, b *node) int { return a.place().compare(b.place()) })
+	t := treePage{TreePage: TreePage{SessionID: id, Sessions: []TreeSession{}}}
+	limit = cmp.Or(limit, defaultLimit)
+	for i, n := range nodes {
+		if len(t.Sessions) == limit || t.runs >= treeRuns {
+			t.Next = nodes[i-1].place().cursor()
+			break
+		}
+		x.p.reading(func(f *fold) { t.add(x.p, f, n) })
+	}
+	return t.TreePage, x.explained(ctx, t.failed)
+}
+
+// nodes are a session and all below it, each behind its parent, a stride at a time.
+func (x *Lists) nodes(root ident) []*node {
+	all := []*node{{id: root}}
+	seen := map[ident]bool{root: true}
+	var lost map[ident][]ident // deleted sessions, by their parent
+	x.p.reading(func(f *fold) {
+		if len(f.trees.parents) > 0 {
+			lost = map[ident][]ident{}
+			for id, parent := range f.trees.parents {
+				lost[parent] = append(lost[parent], id)
+			}
+		}
+	})
+	for i := 0; i < len(all); {
+		x.p.reading(func(f *fold) {
+			for looked := 0; i < len(all) && looked < stride; i++ {
+				n := all[i]
+				n.find(f)
+				looked++
+				below := lost[n.id]
+				for _, child := range f.trees.children[n.id] {
+					below = append(below, child.id)
+				}
+				for _, id := range below {
+					if looked++; !seen[id] {
+						seen[id] = true
+						all = append(all, &node{id: id, up: n, depth: n.depth + 1})
+					}
+				}
+			}
+		})
+	}
+	for _, n := range slices.Backward(all) {
+		if n.kept && n.up != nil {
+			n.up.kept = true
+		}
+	}
+	return all
+}
+
+// find looks up the session of a node.
+func (n *node) find(f *fold) {
+	if n.up != nil {
+		n.key = n.up.key
+	}
+	if n.of = f.sessions[n.id]; n.of != nil {
+		n.key, n.kept = max(n.key, n.of.first), true
+	}
+}
+
+// treePage is a page on its way.
+type treePage struct {
+	TreePage
+	runs   int
+	failed []unexplained
+}
+
+// unexplained is a run that ended otherwise than well: its record says why.
+type unexplained struct {
+	sight
+	into **fault.Fault
+}
+
+// add puts a node onto the page.
+func (t *treePage) add(p *Projection, f *fold, n *node) {
+	one := TreeSession{ID: n.id.text(sessionPrefix), Depth: n.depth, Runs: []TreeRun{}}
+	if n.up != nil {
+		one.Parent = n.up.id.text(sessionPrefix)
+	}
+	if s := f.sessions[n.id]; s == nil {
+		one.Deleted = true
+	} else {
+		created := moment(s.firstRow.created)
+		one.Status, one.Agent, one.CreatedAt, one.Parent = p.statusOf(s), s.agent, &created, s.parent
+		one.RunsOmitted = max(0, int(s.runs)-treeSessionRuns)
+		t.addRuns(f, s, &one)
+	}
+	t.Sessions = append(t.Sessions, one)
+}
+
+// addRuns puts the newest runs of a session onto the page.
+func (t *treePage) addRuns(f *fold, s *session, one *TreeSession) {
+	reports := map[*row][]string{}
+	for _, child := range f.trees.children[s.id] {
+		for r := child.firstRow; r != nil; r = r.next {
+			if r.by != nil && r.by.session == s {
+				reports[r.by] = append(reports[r.by], r.runID())
+			}
+		}
+	}
+	one.Runs = make([]TreeRun, 0, int(s.runs)-one.RunsOmitted) // never moved: the errors are filled in later
+	skip := one.RunsOmitted
+	for r := s.firstRow; r != nil; r = r.next {
+		if skip > 0 {
+			skip--
+			continue
+		}
+		at := sightOf(f, r)
+		one.Runs = append(one.Runs, treeRun(&at, reports[r]))
+		if t.runs++; at.snap == nil && at.status != run.Completed {
+			t.failed = append(t.failed, unexplained{at, &one.Runs[len(one.Runs)-1].Error})
+		}
+	}
+}
+
+func treeRun(s *sight, reports []string) TreeRun {
+	r := s.bare()
+	kind := run.Start
+	if s.resume {
+		kind = run.Resume
+	}
+	return TreeRun{
+		ID: r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID, CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
+		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback, Reports: slices.Sorted(slices.Values(reports)),
+	}
+}
+
+// explained reads why runs ended as they did, a few at once. What cannot be read now stays unsaid.
+func (x *Lists) explained(ctx context.Context, failed []unexplained) error {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, readers)
+	for _, one := range failed {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if e, err := x.reader.word(ctx, one.sight); err == nil {
+				*one.into = e.Error
+			}
+		})
+	}
+	wg.Wait()
+	return ctx.Err()
+}

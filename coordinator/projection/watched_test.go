@@ -1,0 +1,274 @@
+package projection
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// watcher reads a watched list until the test ends.
+type watcher struct {
+	t     testing.TB
+	items chan Item
+	end   func()
+}
+
+func (b *bench) watch(q Query, after string) *watcher {
+	ctx, cancel := context.WithCancel(b.t.Context())
+	w := &watcher{b.t, make(chan Item), nil}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := b.WatchRuns(ctx, q, after, func(i Item) error {
+			select {
+			case w.items <- i:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if ctx.Err() == nil {
+			b.t.Errorf("the list is watched no more: %v", err)
+		}
+	})
+	w.end = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	b.t.Cleanup(w.end)
+	return w
+}
+
+// next is the next item.
+func (w *watcher) next() Item {
+	w.t.Helper()
+	select {
+	case i := <-w.items:
+		return i
+	case <-w.t.Context().Done():
+		w.t.Fatal("the test is over")
+		return Item{}
+	}
+}
+
+// until reads items until all runs are in these statuses, and gives what it read.
+func (w *watcher) until(want map[string]run.Status) (items []Item) {
+	w.t.Helper()
+	have := map[string]run.Status{}
+	for {
+		i := w.next()
+		items = append(items, i)
+		d, ok := i.Data.(RunsChanged)
+		if !ok {
+			w.t.Fatalf("%s %+v", i.Event, i.Data)
+		}
+		for _, r := range d.Runs {
+			have[r.ID] = r.Status
+		}
+		missing := 0
+		for id, s := range want {
+			if have[id] != s {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return items
+		}
+	}
+}
+
+// A watcher gets the newest state of each run, and goes on behind any of its items.
+func TestAWatchedListIsConflated(t *testing.T) {
+	b := start(t, Config{})
+	w := b.watch(Query{}, "")
+	if i := w.next(); i.Event != ItemInit || i.ID == "" {
+		t.Fatalf("%+v", i)
+	}
+	a, c := b.actor("ses_1"), b.actor("ses_2")
+	b.write(a.queued(1), a.claimed(1), c.queued(1), a.ended(1, run.Completed, 0), c.claimed(1))
+	items := w.until(map[string]run.Status{a.spec.ID: run.Completed, c.spec.ID: run.Claimed})
+	if len(items) > 5 {
+		t.Errorf("5 records came as %d items", len(items))
+	}
+	w.end()
+	b.Await(t.Context(), b.write(c.ended(1, run.Failed, 0)))
+	again := b.watch(Query{}, items[len(items)-1].ID)
+	again.until(map[string]run.Status{c.spec.ID: run.Failed})
+	again.end()
+	other := b.watch(Query{}, items[len(items)-1].ID+"-17") // the id of another stream's item
+	other.until(map[string]run.Status{c.spec.ID: run.Failed})
+	if err := b.WatchRuns(t.Context(), Query{}, "x", nil); fault.KindOf(err) != fault.Invalid {
+		t.Error(err)
+	}
+}
+
+// A watcher gets what matches, and what may have matched: a run that leaves by its status is seen leaving.
+func TestAWatchedListIsFiltered(t *testing.T) {
+	b := start(t, Config{})
+	a, c, child := b.actor("ses_1"), b.actor("ses_2"), b.actor("ses_3")
+	c.spec.Agent, child.spec.Parent = "y", "ses_1"
+	waiting := b.watch(Query{Statuses: []string{"pending"}, Agent: "x"}, "")
+	failed := b.watch(Query{Statuses: []string{"failed"}}, "")
+	roots := b.watch(Query{Roots: true, Agent: "x"}, "")
+	mine := b.watch(Query{Runner: "rnr_1", Agent: "y"}, "")
+	for _, w := range []*watcher{waiting, failed, roots, mine} {
+		w.next()
+	}
+	b.Await(t.Context(), b.write(a.queued(1), c.queued(1), child.queued(1), a.claimed(1), c.claimed(1), a.ended(1, run.Completed, 0)))
+	b.Await(t.Context(), b.write(c.ended(1, run.Failed, 0)))
+	for name, tt := range map[string]struct {
+		w    *watcher
+		want map[string]run.Status
+		not  string
+	}{
+		"what is pending": {waiting, map[string]run.Status{a.spec.ID: run.Completed, child.spec.ID: run.Pending}, c.spec.ID},
+		"what failed":     {failed, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
+		"roots":           {roots, map[string]run.Status{a.spec.ID: run.Completed}, child.spec.ID},
+		"a runner's":      {mine, map[string]run.Status{c.spec.ID: run.Failed}, a.spec.ID},
+	} {
+		for _, i := range tt.w.until(tt.want) {
+			if d := i.Data.(RunsChanged); slices.ContainsFunc(d.Runs, func(r run.Run) bool { return r.ID == tt.not }) {
+				t.Errorf("%s: %s is none of it", name, tt.not)
+			}
+		}
+	}
+	b.Await(t.Context(), b.write(a.deleted()))
+	if d := roots.next().Data.(RunsChanged); !slices.Equal(d.Deleted, []string{a.spec.ID}) {
+		t.Errorf("a deleted session: %+v", d)
+	}
+}
+
+// Of more runs than one item holds a watcher is told how many there are.
+func TestAWatchedListSaysMore(t *testing.T) {
+	b := start(t, Config{})
+	w := &watch{x: b.Feed, fold: b.fold}
+	var all []entry
+	for range watchRows + 1 {
+		all = append(all, b.actor(run.NewSessionID()).queued(1))
+	}
+	b.Await(t.Context(), b.write(all...))
+	var got []Item
+	w.emit = func(i Item) error { got = append(got, i); return nil }
+	if err := w.tell(t.Context()); err != nil || len(got) != 1 || got[0].Event != ItemMore || got[0].Data.(MoreChanged).More != watchRows+1 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	b.Await(t.Context(), b.write(b.actor("ses_1").queued(1)))
+	if err := w.tell(t.Context()); err != nil || len(got) != 2 || len(got[1].Data.(RunsChanged).Runs) != 1 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if err := w.tell(t.Context()); err != nil || len(got) != 2 {
+		t.Errorf("nothing changed, and it tells %+v %v", got[2:], err)
+	}
+}
+
+// A position that is older than what a coordinator remembers, of another history, or of before its snapshot, is a gap.
+func TestAGapInAWatchedList(t *testing.T) {
+	b := start(t, Config{})
+	a := b.actor("ses_1")
+	b.Await(t.Context(), b.write(a.queued(1), a.claimed(1)))
+	b.changing(func(f *fold) { f.changes.lost = 2 })
+	for _, after := range []string{"1", "99"} {
+		w := b.watch(Query{}, after)
+		if gap, init := w.next(), w.next(); gap.Event != ItemGap || gap.Data.(Gap).After != after || init.Event != ItemInit || init.ID != "2" {
+			t.Errorf("behind %s: %+v, %+v", after, gap, init)
+		}
+		w.end()
+	}
+	w := b.watch(Query{}, "2")
+	w.until(map[string]run.Status{a.spec.ID: run.Claimed})
+	var f *fold
+	b.changing(func(was *fold) { f = was })
+	loaded, err := load(snap(t, over(f), func() {}), "RUNS then", nil)
+	if err != nil || loaded.changes.lost != 2 {
+		t.Errorf("a snapshot knows changes since %d, %v", loaded.changes.lost, err)
+	}
+}
+
+// The ring of changes gives every change behind a position that it covers, however often it went round.
+func TestChangesAreARing(t *testing.T) {
+	var c changes
+	for seq := range uint64(3*maxNoted + 5) {
+		c.add(seq+1, &row{first: seq + 1})
+	}
+	last := uint64(3*maxNoted + 5)
+	for _, tt := range []struct {
+		seq   uint64
+		first uint64
+		ok    bool
+	}{{last, last, true}, {last - 10, last - 10, true}, {last - maxNoted, last - maxNoted + 1, true}, {last - maxNoted - 1, last - maxNoted + 1, false}, {0, last - maxNoted + 1, false}} {
+		n, ok := c.since(tt.seq)
+		if ok != tt.ok || c.at(n).row.first != tt.first {
+			t.Errorf("since %d: %d %t, want %d %t", tt.seq, c.at(n).row.first, ok, tt.first, tt.ok)
+		}
+	}
+	if n, _ := c.since(last + 1); n != c.count {
+		t.Error("behind the last change there is one")
+	}
+}
+
+// Every run that a record changes is noted, also where the record names another.
+func TestWhatARecordChangesBeside(t *testing.T) {
+	parent, child := newActor(t, run.NewID(), "ses_parent", "x"), newActor(t, run.NewID(), "ses_child", "x")
+	child.spec.Parent, child.spec.Mode, parent.spec.AgentType = "ses_parent", run.AsyncCallback, run.Autonomous
+	turn := newActor(t, run.NewID(), "ses_parent", "x")
+	turn.spec.Type = run.Resume
+	f := newFold(nil)
+	seq := uint64(0)
+	changed := func(e entry) string {
+		seq++
+		before := f.changes.count
+		if _, err := f.apply(Record{Subject: e.Subject, Body: e.Body, Seq: seq, Time: began}); err != nil {
+			t.Fatal(err)
+		}
+		names := map[string]string{parent.spec.ID: "parent", child.spec.ID: "child", turn.spec.ID: "turn"}
+		var all []string
+		for n := before; n < f.changes.count; n++ {
+			all = append(all, names[f.changes.at(n).row.runID()])
+		}
+		slices.Sort(all)
+		return strings.Join(slices.Compact(all), " ")
+	}
+	for i, tt := range []struct {
+		e    entry
+		want string
+	}{
+		{parent.queued(1), "parent"}, {parent.claimed(1), "parent"}, {child.queued(1), "child"}, {child.claimed(1), "child"},
+		{parent.ended(1, run.Completed, 0), "parent"}, {child.ended(1, run.Completed, 0), "child"}, {turn.accepted(), "turn"},
+		{turn.tells(child.spec.ID), "child turn"}, {turn.stopping(), "turn"},
+	} {
+		if got := changed(tt.e); got != tt.want {
+			t.Errorf("record %d: %q changed, want %q", i, got, tt.want)
+		}
+	}
+}
+
+// A reader is shown its position, or told that it is not there yet, or of another history.
+func TestReach(t *testing.T) {
+	b := start(t, Config{})
+	seq := b.write(b.actor("ses_1").queued(1))
+	if err := b.Reach(t.Context(), seq); err != nil || b.Position() != seq || b.Written() != seq {
+		t.Errorf("%v, position %d, written %d", err, b.Position(), b.Written())
+	}
+	b.Wrote(seq + 1)
+	if b.Written() != seq+1 || b.Position() != seq {
+		t.Error("what was written is not told")
+	}
+	if err := b.Reach(t.Context(), seq+1); fault.KindOf(err) != fault.Conflict {
+		t.Errorf("beyond the end: %v", err)
+	}
+	behind := joined(b.bus, Config{}) // reads nothing
+	if err := behind.Reach(t.Context(), seq); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("not read yet: %v", err)
+	}
+	for _, bad := range []string{"x", "1-", "1-x", "-1", "1-2.3.4.5", " 1"} {
+		if _, err := ParsePosition(bad); fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%q is a position: %v", bad, err)
+		}
+	}
+	for good, want := range map[string]uint64{"0": 0, "12": 12, "12-0": 12, "12-9.1": 12} {
+		if seq, err := ParsePosition(good); err != nil || seq != want {
+			t.Errorf("%q: %d %v", good, seq, err)
+		}
+	}
+}
