@@ -23,18 +23,17 @@ export class ApiError extends Error {
   }
 }
 
-// The newest position in the coordinator's streams that this page has seen. Readers send it, so that a coordinator which is
+// The newest position in the coordinator's history that this page has seen. Readers send it, so that a coordinator which is
 // behind does not answer with an older state.
-let seen = "";
+let seen = 0;
 
-export const position = () => seen;
+/** position is the newest position that was seen, as text; empty before the first. */
+export const position = () => (seen ? String(seen) : "");
 
-/** notePosition keeps the newer of two positions `<runs>-<events>`. */
+/** notePosition keeps the newer of two positions: the number of a record. */
 export function notePosition(next) {
-  if (!next) return;
-  const [a, b] = [next, seen].map((p) => p.split("-").map((n) => parseInt(n, 10) || 0));
-  const newest = a.map((n, i) => Math.max(n, b[i] ?? 0));
-  seen = newest.every((n, i) => n === a[i]) ? next : newest.join("-");
+  const n = Number(next);
+  if (Number.isSafeInteger(n) && n > seen) seen = n;
 }
 
 const pause = (ms, signal) =>
@@ -61,6 +60,10 @@ export async function request(method, path, { body, headers, signal, patience = 
     } catch (err) {
       if (signal?.aborted) throw err;
       const wait = backoff(n, err.retryAfter);
+      if (err.code === "position_unknown" && seen) {
+        seen = 0; // the history is another one: begin anew
+        continue;
+      }
       if (!(err instanceof ApiError) || !err.passing || performance.now() + wait > until) throw err;
       await pause(wait, signal);
     }
@@ -87,7 +90,7 @@ async function once(method, path, { body, headers, signal, raw }) {
 function requestHeaders(method, body, more) {
   const h = { Accept: "application/json", "X-Requested-With": "ao", ...more }; // no page of another origin can send that
   if (body !== undefined) h["Content-Type"] = "application/json";
-  if (method === "GET" && seen) h["Ao-Position"] = seen;
+  if (method === "GET" && seen) h["Ao-Position"] = String(seen);
   return h;
 }
 

@@ -3,6 +3,7 @@ import { html } from "../base.js";
 import { Badge, Copy, Details, Hostile, Icon, Id, JsonLine, JsonView, Markdown, Status, Text, Time } from "./components.js";
 import { bytes, count, ms, duration } from "./format.js";
 import { Json, check } from "./json.js";
+import { rejectedAnswer } from "./events.js";
 
 /** Permalink is a link to one event. */
 const Permalink = ({ event, href }) => html`<a class="permalink" href=${href(event)} ><span class="offscreen">Link to event ${event.n}, </span><${Time} at=${event.timestamp} as="clock" /></a>`;
@@ -50,10 +51,9 @@ export function Value({ value, label }) {
 const Cut = ({ event }) => html`<${Badge} kind="warn">cut, ${event.bytes ? bytes(event.bytes) : "large"} in all<//>`;
 
 /** Rejection is an answer that was refused, beside the sentences that refused it. */
-function Rejection({ event, text, at }) {
+function Rejection({ event, at }) {
   const r = event.rejection;
-  const answer = text.split("\nThe rejected output:\n")[1] ?? text;
-  return html`<header><${Icon} name="cross" /><b>Answer rejected</b><${Badge} kind="bad">${r.attempt} of ${r.of}<//><span class="grow"></span>${at}</header><${Refused} answer=${answer} errors=${r.errors} />`;
+  return html`<header><${Icon} name="cross" /><b>Answer rejected</b><${Badge} kind="bad">${r.attempt} of ${r.of}<//><span class="grow"></span>${at}</header><${Refused} answer=${rejectedAnswer(event)} errors=${r.errors} />`;
 }
 
 /** Refused shows an answer and, beside it, each sentence that refused it. */

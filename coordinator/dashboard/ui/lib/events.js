@@ -79,6 +79,15 @@ async function readOn(session, reader, signal, show) {
   }
 }
 
+const mark = "\nThe rejected output:\n";
+
+/** rejectedAnswer is the answer in a message about a rejection. */
+export function rejectedAnswer(e) {
+  const text = textOf(e);
+  const at = text.indexOf(mark);
+  return at < 0 ? undefined : text.slice(at + mark.length);
+}
+
 /** textOf is the text of a message. */
 export const textOf = (e) => (e.content ?? []).map((c) => c.text ?? "").join("");
 

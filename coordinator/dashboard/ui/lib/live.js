@@ -21,12 +21,15 @@ function overall() {
   liveState.value = ["retrying", "connecting", "polling", "live"].find((s) => states.includes(s)) ?? "off";
 }
 
-/** behind tells whether position a is older than b, as far as both are known. */
+/** behind tells whether position a is older than b, as far as both are known. A position may have parts: `<runs>-<events>`. */
 export function behind(a, b) {
   if (!a || !b) return false;
   const [x, y] = [a, b].map((p) => p.split("-").map((n) => parseInt(n, 10) || 0));
   return x[0] < y[0] || (x[1] ?? 0) < (y[1] ?? 0);
 }
+
+// note keeps the position of an item; that of a session's stream counts events, too, and is no position of a list.
+const note = (id) => /^\d+$/.test(id ?? "") && notePosition(id);
 
 // A Stream is what this tab knows of one path: it leads (reads it) or follows another tab that does.
 class Stream {
@@ -80,7 +83,7 @@ class Stream {
       for (const r of this.readers) if (behind(r.from, m.last) && !r.joined) r.onGap?.();
       this.joined();
       this.last = m.last || this.last;
-      notePosition(m.last);
+      note(m.last);
       this.setState(m.state);
     } else if (m.kind === "item") this.item(m.id, m.event, m.data);
     else if (m.kind === "failed") this.fail(new ApiError(m.status, m.code, m.message));
@@ -173,7 +176,7 @@ class Stream {
   item(id, event, data) {
     if (id) {
       this.last = id;
-      notePosition(id);
+      note(id);
     }
     if (event === "gap") return this.readers.forEach((r) => r.onGap?.());
     this.queue.push({ id, event, text: data });

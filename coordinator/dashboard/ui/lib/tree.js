@@ -45,7 +45,10 @@ export function useTree(id) {
     onItems: (items) => {
       let changed = false;
       for (const i of items) {
-        if (i.event === "runs") for (const r of i.data().runs) changed = take(s, r) || changed;
+        if (i.event === "runs") {
+          for (const r of i.data().runs) changed = take(s, r) || changed;
+          if (i.data().deleted?.some((r) => s.runs.has(r))) soon();
+        }
         if (i.event === "more") soon();
       }
       if (changed) show();

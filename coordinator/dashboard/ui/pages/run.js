@@ -5,7 +5,7 @@ import { address, navigate, query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
 import { Badge, Button, Card, Confirm, Facts, Hostile, Icon, Id, JsonView, Loaded, Loading, Menu, Page, Problem, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
 import { ended, onlyPrompt, redeliver, retryRun, stopRun } from "../lib/runs.js";
-import { steps, useEvents, usageOf } from "../lib/events.js";
+import { rejectedAnswer, steps, useEvents, usageOf } from "../lib/events.js";
 import { Outcome, Refused, Step, Usage, Verdict, anchor } from "../lib/conversation.js";
 import { Phases, Story, Why } from "./run_story.js";
 
@@ -82,7 +82,7 @@ function ResultCard({ run, result, events }) {
     ${result ? html`<${Outcome} result=${result} />` : !ended(run) ? html`<p class="faint">It has not ended yet.</p>` : !run.error && html`<p class="faint">It ended without a result.</p>`}
     ${final && html`<${Refused} answer=${final.last_output} errors=${final.errors} />`}
     ${rejected.length > 0 && html`<h3 class="gap">${plural(rejected.length, "answer was", "answers were")} rejected before</h3>${rejected.map((e) => html`<div class="rejected"><p class="faint">Attempt ${e.rejection.attempt} of ${e.rejection.of}, <${Time} at=${e.timestamp} as="clock" /></p>
-      <${Refused} answer=${(e.content ?? []).map((c) => c.text).join("").split("\nThe rejected output:\n")[1]} errors=${e.rejection.errors} /></div>`)}`}
+      <${Refused} answer=${rejectedAnswer(e)} errors=${e.rejection.errors} /></div>`)}`}
   <//>`;
 }
 

@@ -11,10 +11,12 @@ import { BulkBar } from "./runs_bulk.js";
 const pageSize = 200;
 const spans = { "15m": 900, "1h": 3600, "24h": 86400, "7d": 604800 };
 
+const filterNames = ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "q"];
+
 // The filters of the address as the API takes them.
 function filtersOf(q) {
   const f = {};
-  for (const name of ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "q"]) if (q.get(name)) f[name] = q.get(name);
+  for (const name of filterNames) if (q.get(name)) f[name] = q.get(name);
   const span = spans[q.get("within")];
   const after = q.get("created_after") ?? (span && new Date(Math.floor((now() - span * 1000) / 60000) * 60000).toISOString());
   if (after) f.created_after = after;
@@ -76,7 +78,7 @@ function Export({ filters }) {
 // useRuns loads pages of runs and keeps them live: known rows change in place, new ones wait in `fresh`.
 function useRuns(asked, paused) {
   const [state, setState] = useState({ rows: [], loading: true });
-  const store = useRef({ byId: new Map(), order: [], fresh: new Map(), cursor: "", loading: false, gone: new AbortController() }).current;
+  const store = useRef({ byId: new Map(), order: [], listed: new Set(), fresh: new Map(), cursor: "", loading: false, gone: new AbortController() }).current;
   const show = (more) => setState((s) => ({ ...s, rows: store.order.map((id) => store.byId.get(id)), fresh: store.fresh.size, ...more }));
   const load = async (again) => {
     if (store.loading) return;
@@ -84,10 +86,10 @@ function useRuns(asked, paused) {
     try {
       const first = again || !store.started;
       const data = await get("/runs", { ...asked, limit: pageSize, cursor: first ? "" : store.cursor }, { signal: store.gone.signal });
-      if (first) Object.assign(store, { started: true, order: [], fresh: new Map() });
+      if (first) Object.assign(store, { started: true, order: [], listed: new Set(), fresh: new Map() });
       for (const r of data.runs) take(r);
       store.cursor = data.next_cursor ?? "";
-      show({ loading: false, error: undefined, more: Boolean(store.cursor), partial: data.partial && data.runs.length === 0, from: position() });
+      show({ loading: false, error: undefined, missed: first ? false : undefined, more: Boolean(store.cursor), partial: data.partial && data.runs.length === 0, from: position() });
     } catch (error) {
       if (!store.gone.signal.aborted) show({ loading: false, error });
     } finally {
@@ -96,26 +98,39 @@ function useRuns(asked, paused) {
     if (again && store.again) (store.again = false, load(true));
   };
   const take = (r) => {
-    if (!store.byId.has(r.run_id) || !store.order.includes(r.run_id)) store.order.push(r.run_id);
+    if (!store.listed.has(r.run_id)) {
+      store.listed.add(r.run_id);
+      store.order.push(r.run_id);
+    }
     store.byId.set(r.run_id, newer(store.byId.get(r.run_id), r));
   };
   const reload = () => (store.loading ? (store.again = true) : load(true));
   // Rows that are new stand before the others once they are asked for.
   const admit = () => {
     const ids = [...store.fresh.keys()].sort().reverse();
-    for (const id of ids) store.byId.set(id, store.fresh.get(id));
+    for (const id of ids) {
+      store.byId.set(id, store.fresh.get(id));
+      store.listed.add(id);
+    }
     store.order = [...ids, ...store.order];
     store.fresh = new Map();
     show();
   };
   const arrive = (runs) => {
     for (const r of runs) {
-      const known = store.byId.get(r.run_id);
+      const known = store.listed.has(r.run_id) && store.byId.get(r.run_id);
       if (known) store.byId.set(r.run_id, newer(known, r));
       else if (selects(asked.status, r) && !(asked.roots && r.parent_session_id)) store.fresh.set(r.run_id, newer(store.fresh.get(r.run_id), r));
       else store.fresh.delete(r.run_id);
     }
     show();
+  };
+  const forget = (ids) => {
+    for (const id of ids) {
+      store.byId.delete(id);
+      store.fresh.delete(id);
+    }
+    if (ids.length > 0) store.order = store.order.filter((id) => store.byId.has(id));
   };
   useEffect(() => {
     load();
@@ -126,8 +141,10 @@ function useRuns(asked, paused) {
   useLive(stream, {
     onItems: (items) => {
       for (const i of items) {
-        if (i.event === "runs") arrive(i.data().runs);
-        else if (i.event === "more") show({ missed: true });
+        if (i.event === "runs") {
+          forget(i.data().deleted ?? []);
+          arrive(i.data().runs);
+        } else if (i.event === "more") show({ missed: true });
       }
     },
     onGap: reload,

@@ -1,6 +1,6 @@
 // Actions on many runs: those that are picked, or all that match the filters. The count is named and confirmed.
 import { html, useState } from "../base.js";
-import { newKey, send } from "../lib/api.js";
+import { get, newKey, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
 import { plural } from "../lib/format.js";
 import { Button, Confirm, toast } from "../lib/components.js";
@@ -10,14 +10,17 @@ const mostAtOnce = 1000;
 
 const actions = {
   stop: {
+    statuses: ["pending", "claimed", "running"],
     verb: "Stop", icon: "stop", kind: "danger", one: "POST /runs/:id/stop", many: "POST /runs/stop", path: "/runs/stop", can: (r) => !ended(r), none: "None of them is waiting or running",
     say: "Programs that run are ended; what waits is not begun. A run that has ended stays as it is.", act: (id) => stopRun(id), done: "stopped",
   },
   retry: {
+    statuses: ["completed", "failed", "stopped"],
     verb: "Run again", icon: "retry", kind: "primary", one: "POST /runs/:id/retry", many: "POST /runs/retry", path: "/runs/retry", can: ended, none: "None of them has ended",
     say: "Each becomes a new run with the same input. It costs again, and what an agent does to the outside may happen twice.", act: (id, key) => retryRun(id, `${key}-${id}`), done: "started again",
   },
   redeliver: {
+    statuses: ["dead"], of: "callback",
     verb: "Redeliver", icon: "callbacks", kind: "primary", one: "POST /callbacks/:id/redeliver", many: "POST /callbacks/redeliver", path: "/callbacks/redeliver",
     can: (r) => ["owed", "dead"].includes(r.http_callback?.status), none: "None of them owes an HTTP callback", say: "Their receivers are told of the end once more, now.", act: (id) => redeliver(id), done: "tried again",
   },
@@ -31,37 +34,68 @@ export function BulkBar({ picked, clear, filters, total, shown }) {
   const rows = [...picked.values()];
   const narrowed = Object.keys(filters).length > 0;
   const whole = all && narrowed;
+  const ask = async (a, fit) => {
+    try {
+      setAsking({ ...a, fit, key: newKey(), whole: whole ? await matching(a, filters) : undefined });
+    } catch (err) {
+      toast(err.message, { kind: "bad" });
+    }
+  };
   return html`<div class="bulk" role="region" aria-label="Actions on the picked runs">
     <span><b>${whole ? `All ${plural(total, "run")} that match` : plural(picked.size, "run")}</b> picked</span>
     ${narrowed && total > shown && html`<${Button} small=${true} kind="plain" onClick=${() => setAll(!all)}>${whole ? "Only those that are picked" : `Take all ${plural(total, "run")} that match`}<//>`}
     <span class="grow"></span>
     ${Object.entries(actions).map(([name, a]) => {
       const fit = rows.filter(a.can);
-      return html`<${Button} icon=${a.icon} kind=${a.kind === "danger" ? "danger" : ""} needs=${whole ? a.many : a.one} why=${!whole && fit.length === 0 ? a.none : undefined} onClick=${() => setAsking({ ...a, fit, whole, key: newKey() })}>${a.verb}${!whole && fit.length > 0 && fit.length < rows.length ? ` ${fit.length}` : ""}<//>`;
+      return html`<${Button} key=${name} icon=${a.icon} kind=${a.kind === "danger" ? "danger" : ""} needs=${whole ? a.many : a.one} why=${!whole && fit.length === 0 ? a.none : undefined} onClick=${() => ask(a, fit)}>${a.verb}${!whole && fit.length > 0 && fit.length < rows.length ? ` ${fit.length}` : ""}<//>`;
     })}
     <${Button} kind="plain" icon="cross" label="Pick none" onClick=${clear} />
-    ${asking && html`<${Ask} action=${asking} filters=${filters} total=${total} onClose=${() => setAsking(null)} done=${clear} />`}
+    ${asking && html`<${Ask} action=${asking} onClose=${() => setAsking(null)} done=${clear} />`}
   </div>`;
 }
 
-function Ask({ action, filters, total, onClose, done }) {
+// matching is the filter of what an action is about, and how many runs that are now.
+async function matching(action, { status, ...rest }) {
+  const chosen = action.of ? action.statuses : action.statuses.filter((s) => !status || status.split(",").includes(s));
+  if (chosen.length === 0) return { filter: rest, count: 0 };
+  const filter = { ...rest, status: chosen.join(",") };
+  if (action.of) return { filter, count: (await get("/callbacks", { ...filter, limit: mostAtOnce })).callbacks.length };
+  return { filter, count: (await get("/runs/count", filter)).count };
+}
+
+function Ask({ action, onClose, done }) {
   const [progress, setProgress] = useState(0);
-  const n = action.whole ? Math.min(total, mostAtOnce) : action.fit.length;
+  const n = action.whole ? action.whole.count : action.fit.length;
   const run = async () => {
-    if (action.whole) {
-      const body = object([...Object.entries(filters).map(([k, v]) => [k, quote(v)]), ["expect", String(total)], ...(action.path === "/runs/retry" ? [["limit", String(mostAtOnce)]] : [])]);
-      const { count } = await send("POST", action.path, body, { headers: { "Idempotency-Key": action.key } });
-      toast(`${plural(count, "run")} ${action.done}`, { kind: "good" });
-      return done();
-    }
-    const { done: went, errors } = await each(action.fit.map((r) => r.run_id), (id) => action.act(id, action.key), setProgress);
-    if (errors.size > 0) throw new Error(`${plural(went, "run")} ${action.done}; ${plural(errors.size, "was", "were")} refused: ${[...errors.values()][0].message}`);
+    const { went, refused } = await (action.whole ? byFilter(action, setProgress) : byOne(action, setProgress));
+    if (refused.length > 0) throw new Error(`${plural(went, "run")} ${action.done}; ${plural(refused.length, "was", "were")} refused: ${refused[0].message}`);
     toast(`${plural(went, "run")} ${action.done}`, { kind: "good" });
     done();
   };
-  return html`<${Confirm} title=${`${action.verb}: ${plural(n, "run")}`} verb=${`${action.verb} ${plural(n, "run")}`} kind=${action.kind} run=${run} onClose=${onClose}>
+  return html`<${Confirm} title=${`${action.verb}: ${plural(n, "run")}`} verb=${`${action.verb} ${plural(n, "run")}`} kind=${action.kind} why=${n === 0 ? action.none : undefined} run=${run} onClose=${onClose}>
     <p>${action.say}</p>
-    ${action.whole && total > mostAtOnce && html`<p class="warn">${plural(mostAtOnce, "run")} are done at a time. Repeat it for the rest.</p>`}
     ${progress > 0 && html`<progress max=${n} value=${progress} aria-label="Done"></progress>`}
   <//>`;
+}
+
+async function byOne(action, onProgress) {
+  const { done, errors } = await each(action.fit.map((r) => r.run_id), (id) => action.act(id, action.key), onProgress);
+  return { went: done, refused: [...errors.values()] };
+}
+
+// byFilter has the coordinator do it, a thousand at a time. What it expects is checked by the first call.
+async function byFilter(action, onProgress) {
+  let went = 0, cursor = "";
+  const refused = [];
+  for (let part = 0; ; part++) {
+    const pairs = Object.entries(action.whole.filter).map(([k, v]) => [k, quote(v)]);
+    if (!action.of && !cursor) pairs.push(["expect", String(action.whole.count)]);
+    if (cursor) pairs.push(["cursor", quote(cursor)]);
+    const answer = await send("POST", action.path, object(pairs), { headers: { "Idempotency-Key": `${action.key}-${part}` } });
+    went += answer.count;
+    refused.push(...(answer.refused ?? []).map((r) => r.error ?? r));
+    onProgress(went);
+    cursor = answer.next_cursor;
+    if (!cursor) return { went, refused };
+  }
 }

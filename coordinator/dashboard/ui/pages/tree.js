@@ -106,7 +106,7 @@ function Axis({ view, origin }) {
 
 function Bars({ node, view }) {
   const list = node.runs.slice(-mostBars);
-  return html`<div class="bars">${node.runs.length > list.length && html`<span class="earlier">+${node.runs.length - list.length}</span>`}${list.map((r, i) => html`<${Bar} key=${r.run_id} run=${r} turn=${i > 0 || node.runs.length > list.length} view=${view} />`)}</div>`;
+  return html`<div class="bars">${node.runs.length + (node.runs_omitted ?? 0) > list.length && html`<span class="earlier">+${node.runs.length + (node.runs_omitted ?? 0) - list.length}</span>`}${list.map((r, i) => html`<${Bar} key=${r.run_id} run=${r} turn=${i > 0 || node.runs.length > list.length} view=${view} />`)}</div>`;
 }
 
 function Bar({ run, turn, view }) {
