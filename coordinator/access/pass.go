@@ -31,9 +31,6 @@ var (
 	Code   = Kind{"code", 60 * time.Second} // one login
 )
 
-// Ended is how long it has to be known that a login is over: no pass of it lasts longer, on whatever coordinator's clock.
-const Ended = 13 * time.Hour
-
 // Sign signs a text with what all coordinators of a deployment know.
 type Sign func(text string) string
 

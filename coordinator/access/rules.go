@@ -29,6 +29,7 @@ var Rules = map[string]Rule{
 	"GET /ledger":       {Read, Nothing},
 	"GET /status":       {Read, Nothing},
 	"GET /doctor":       {Admin, Nothing},
+	"GET /audit":        {Admin, Nothing},
 	"GET /settings":     {Admin, Nothing},
 	"GET /metrics":      {Read, Nothing},
 

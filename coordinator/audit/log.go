@@ -26,9 +26,11 @@ const (
 
 // Log is where entries go. A nil Log takes none, and costs nothing.
 type Log struct {
+	trail *Trail // nil: entries go into no stream
+
 	path string
 	log  *slog.Logger
-	in   chan Entry
+	in   chan Entry    // nil: entries go into no file
 	lost atomic.Uint64 // entries that were not written, ever
 
 	again chan chan error
@@ -48,14 +50,18 @@ type Log struct {
 	why     error // of the last write that failed
 }
 
-// Open begins a record: where is toLog or a file, which is appended to and made readable by its owner alone. Empty: none, and nil is
-// given.
-func Open(where string, log *slog.Logger) (*Log, error) {
+// Open begins a record: where is toLog or a file, which is appended to and made readable by its owner alone. Empty: none. trail
+// takes the entries too; nil: there is none. Where there is neither, nil is given.
+func Open(where string, trail *Trail, log *slog.Logger) (*Log, error) {
 	if where == "" {
-		return nil, nil
+		if trail == nil {
+			return nil, nil
+		}
+		return &Log{trail: trail}, nil
 	}
 	l := &Log{
-		log: cmp.Or(log, slog.Default()), in: make(chan Entry, queue),
+		trail: trail,
+		log:   cmp.Or(log, slog.Default()), in: make(chan Entry, queue),
 		again: make(chan chan error), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if where != toLog {
@@ -91,6 +97,10 @@ func (l *Log) Note(e Entry) {
 		e.Time = time.Now()
 	}
 	e.Time = e.Time.UTC()
+	l.trail.note(e)
+	if l.in == nil {
+		return
+	}
 	select {
 	case l.in <- e:
 	default:
@@ -124,9 +134,9 @@ func (l *Log) Reopen() {
 	}
 }
 
-// Close writes what there is and ends the record.
+// Close writes what there is and ends the record. A trail is ended by its own Run.
 func (l *Log) Close() {
-	if l == nil {
+	if l == nil || l.in == nil {
 		return
 	}
 	l.close.Do(func() { close(l.quit) })

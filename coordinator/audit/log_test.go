@@ -58,7 +58,7 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 func TestNoneCostsNothing(t *testing.T) {
-	l, err := Open("", nil)
+	l, err := Open("", nil, nil)
 	if l != nil || err != nil {
 		t.Fatal(l, err)
 	}
@@ -75,7 +75,7 @@ func TestEntriesAreInTheFileSoon(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"time":"2026-01-01T00:00:00Z","action":"earlier"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Open(path, new(said).log())
+	l, err := Open(path, nil, new(said).log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestEntriesAreInTheFileSoon(t *testing.T) {
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit")
-	l, err := Open(path, new(said).log())
+	l, err := Open(path, nil, new(said).log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	path, log := filepath.Join(dir, "audit"), new(said)
-	l, err := Open(path, log.log())
+	l, err := Open(path, nil, log.log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestAFullDisk(t *testing.T) {
 		t.Skip("this system has no /dev/full")
 	}
 	log := new(said)
-	l, err := Open("/dev/full", log.log())
+	l, err := Open("/dev/full", nil, log.log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestAFullDisk(t *testing.T) {
 // TestMoreThanCanBeWritten: the queue has an end; what does not fit is counted.
 func TestMoreThanCanBeWritten(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "audit"), new(said)
-	l, err := Open(path, log.log())
+	l, err := Open(path, nil, log.log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestWhatIsNoFile(t *testing.T) {
 	for path, say := range map[string]string{
 		t.TempDir(): "is no file", filepath.Join(t.TempDir(), "none", "audit"): "cannot be opened",
 	} {
-		if _, err := Open(path, nil); err == nil || !strings.Contains(err.Error(), "AO_AUDIT_LOG") || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), path) {
+		if _, err := Open(path, nil, nil); err == nil || !strings.Contains(err.Error(), "AO_AUDIT_LOG") || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

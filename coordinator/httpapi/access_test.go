@@ -19,6 +19,7 @@ GET /ready                    open  shared
 GET /ledger                   read  nothing
 GET /status                   read  nothing
 GET /doctor                   admin nothing
+GET /audit                    admin nothing
 GET /settings                 admin nothing
 GET /metrics                  read  nothing
 GET /me                       read  shared

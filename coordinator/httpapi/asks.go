@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/audit"
 	"ao/coordinator/insight/explain"
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
@@ -97,6 +98,11 @@ type Insight interface {
 	Status(ctx context.Context) insight.Status
 	Explain(ctx context.Context, id string, inside bool) (explain.Explanation, error)
 	Ledger(ctx context.Context) (ledger.Report, error)
+}
+
+// Trail tells who changed what, on whatever coordinator.
+type Trail interface {
+	Audited(ctx context.Context, q audit.Query) (audit.Page, error)
 }
 
 // History tells what happens in sessions while it happens, and what happened.

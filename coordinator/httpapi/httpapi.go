@@ -50,6 +50,7 @@ type Config struct {
 	Audit      *audit.Log     // who changed what; nil: it is not recorded
 	Trace      *trace.Tracer  // makes spans; default none
 	Memory     *budget.Memory // for bodies, default budget.For
+	Trail      Trail
 	Settings   []setting.InForce
 	Streams    int           // live streams at a time, default 256
 	Beat       time.Duration // rhythm of comments on a quiet stream, default 15 s
@@ -123,7 +124,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		schemas:   &schemasAPI{cfg.Schemas, in, audited},
 		previews:  &previewAPI{cfg.Previews, in},
 		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},
-		insight:   &insightAPI{cfg.Insight, cfg.Checkup, make(chan struct{}, 1)},
+		insight:   &insightAPI{cfg.Insight, cfg.Checkup, cfg.Trail, make(chan struct{}, 1)},
 		mcp:       &mcpSide{mcp, in, audited},
 	}
 }

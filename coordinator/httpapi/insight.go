@@ -3,7 +3,9 @@ package httpapi
 import (
 	"context"
 
+	"ao/coordinator/audit"
 	"ao/coordinator/checkup"
+	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
 )
@@ -12,6 +14,7 @@ import (
 type insightAPI struct {
 	insight Insight
 	checkup func(context.Context) checkup.Report
+	trail   Trail
 	audits  chan struct{} // holds one for the audit under way
 }
 
@@ -39,6 +42,21 @@ func (a *insightAPI) ledger(g *gin.Context, _ query) (any, error) {
 	}
 	defer func() { <-a.audits }()
 	return a.insight.Ledger(ctx)
+}
+
+// trailPage is how many entries a page of the audit has, where nobody says so.
+const trailPage = 50
+
+// audit tells who changed what, and who was refused.
+func (a *insightAPI) audit(g *gin.Context, q query) (any, error) {
+	want := audit.Query{
+		Actor: q.text("actor"), Action: q.text("action"), Run: q.check("run", run.CheckID),
+		After: q.moment("after"), Cursor: q.text("cursor"), Limit: q.number("limit", trailPage, 1, 1000),
+	}
+	if q.err != nil {
+		return nil, q.err
+	}
+	return a.trail.Audited(g.Request.Context(), want)
 }
 
 // doctor tells what of the deployment is not as it should be.

@@ -24,7 +24,10 @@ var parameters = map[string]obj{
 	"created_after":     {"description": "Only what was created after this moment (RFC 3339).", "schema": obj{"type": "string", "format": "date-time"}},
 	"limit":             {"description": "How many at most.", "schema": obj{"type": "integer", "minimum": 1, "maximum": 1000}},
 	"cursor":            {"description": "next_cursor of the page before.", "schema": obj{"type": "string"}},
-	"after":             {"description": "next of the page before.", "schema": obj{"type": "string"}},
+	"after":             {"description": "Events: next of the page before. The audit: only what is later than this moment (RFC 3339).", "schema": obj{"type": "string"}},
+	"actor":             {"description": "Only what this token, kind of actor, session, run, runner or credential did.", "schema": obj{"type": "string"}},
+	"action":            {"description": "Only this action, or those that begin with it and a dot.", "schema": obj{"type": "string"}},
+	"run":               {"description": "Only what is about this run, or was done by it.", "schema": obj{"type": "string"}},
 	"timeout_seconds":   {"description": "How long to wait, in seconds.", "schema": obj{"type": "integer", "minimum": 0, "maximum": maxWait, "default": defaultWait}},
 }
 
@@ -186,7 +189,7 @@ func operationID(r route) string {
 // tag is the first word of a path.
 func tag(path string) string {
 	word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if word == "" || slices.Contains([]string{"health", "ready", "openapi.json", "metrics", "status", "settings", "me", "login", "logout"}, word) {
+	if word == "" || slices.Contains([]string{"health", "ready", "openapi.json", "metrics", "status", "settings", "audit", "me", "login", "logout"}, word) {
 		return "service"
 	}
 	return word

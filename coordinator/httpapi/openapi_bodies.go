@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/audit"
 	"ao/coordinator/checkup"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/insight/explain"
@@ -91,6 +92,7 @@ var bodies = map[string]body{
 	"GET /ready":        {out: state{}},
 	"GET /status":       {out: insight.Status{}},
 	"GET /doctor":       {out: checkup.Report{}},
+	"GET /audit":        {out: audit.Page{}},
 	"GET /settings":     {out: settingList{}},
 	"GET /metrics":      {out: mediaType("text/plain")},
 	"GET /ledger":       {out: ledger.Report{}},
@@ -175,6 +177,8 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[agent.Bad]():         "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():     "Ledger",
 	reflect.TypeFor[checkup.Report]():    "Checkup",
+	reflect.TypeFor[audit.Entry]():       "AuditEntry",
+	reflect.TypeFor[audit.Gap]():         "AuditGap",
 	reflect.TypeFor[setting.InForce]():   "Setting",
 	reflect.TypeFor[me]():                "Me",
 	reflect.TypeFor[webhook.Told]():      "WebhookBody",

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"ao/coordinator/agents"
+	"ao/coordinator/audit"
 	"ao/shared/run"
 	"ao/shared/setting"
 )
@@ -24,6 +25,7 @@ var words = map[string][]string{
 	"Output.schema_source":          {"request", "registry", "blueprint"},
 	"Runner.status":                 {"online", "stale", "draining"},
 	"Setting.source":                {setting.FromFlag, setting.FromEnvironment, setting.FromDefault},
+	"Actor.kind":                    {audit.Token, audit.Session, audit.Anonymous, audit.Unknown, audit.Publisher, audit.Runner, audit.Coordinator},
 	"Me.kind":                       {"none", "token", "cookie", "session"},
 }
 

@@ -30,6 +30,7 @@ func (h handlers) routes() []route {
 		{get, "/ready", nil, "requests can be served: 200, else 503 and why", ok, h.service.ready, false},
 		{get, "/status", nil, "how everything stands: queues, runs by status, slots, what happened since this coordinator's start", ok, h.insight.status, false},
 		{get, "/doctor", nil, "what of the deployment is not as it should be, and what to do, as this coordinator sees it", ok, h.insight.doctor, false},
+		{get, "/audit", []string{"actor", "action", "run", "after", "cursor", "limit"}, "who changed what and who was refused, on every coordinator, newest first", ok, h.insight.audit, false},
 		{get, "/settings", nil, "the settings that this coordinator goes by, and where each is from; of secrets only whether they are set", ok, h.service.settings, false},
 		{get, "/metrics", nil, "what monitoring wants to know (Prometheus's text format)", ok, h.service.metrics, false},
 		{get, "/ledger", nil, "whether every promise was kept, read from the stream itself; ok, else what is wrong", ok, h.insight.ledger, false},

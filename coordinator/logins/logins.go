@@ -11,22 +11,22 @@ import (
 	"ao/shared/fault"
 )
 
-// Signer signs with the deployment's secret.
-type Signer interface {
+// signer signs with the deployment's secret.
+type signer interface {
 	Sign(text string) string
 	Deployment() string
 }
 
-// Bucket keeps the ids of logins that are over, for longer than any of them would last.
-type Bucket interface {
+// bucket keeps the ids of logins that are over, for longer than any of them would last.
+type bucket interface {
 	Create(ctx context.Context, key string, body []byte) (rev uint64, err error)
 	Get(ctx context.Context, key string) (body []byte, rev uint64, err error)
 }
 
 // Logins is the same on each coordinator.
 type Logins struct {
-	Signer Signer
-	Bucket Bucket
+	Signer signer
+	Bucket bucket
 	Known  func() bool // the secret is read
 }
 

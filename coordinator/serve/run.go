@@ -100,7 +100,10 @@ func (c *Config) open(ctx context.Context, opened *closers) (shown *certificate,
 	if shown, err = certificateOf(c.TLSCert, c.TLSKey, c.Log); err != nil {
 		return nil, err
 	}
-	record, err := audit.Open(c.AuditLog, c.Log)
+	if !c.NoAuditStream {
+		c.trail = audit.NewTrail(c.Log)
+	}
+	record, err := audit.Open(c.AuditLog, c.trail, c.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -170,10 +173,30 @@ func (c *Config) connect(ctx context.Context, opened *closers) (l link, err erro
 		Replicas: c.Replicas, KeyMaxAge: c.Coordinator.Retention, EventMaxAge: c.Coordinator.Retention,
 		Disk: l.server.Disk(), Made: l.server.Made(), Metrics: c.Metrics, Log: c.Log,
 	})
-	if err == nil && c.Opened != nil {
+	if err != nil {
+		return l, err
+	}
+	if c.Opened != nil {
 		c.Opened(l.bus)
 	}
-	return l, err
+	if c.trail != nil {
+		opened.add(c.keepTrail(ctx, l.bus))
+	}
+	return l, nil
+}
+
+// keepTrail writes the audit into NATS, until end is called: then what is left.
+func (c *Config) keepTrail(ctx context.Context, to *bus.Bus) (end func()) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.trail.Run(ctx, to)
+	}()
+	return func() {
+		stop()
+		<-ended
+	}
 }
 
 // decide makes the coordinator.
@@ -190,6 +213,7 @@ func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bo
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents, co.Schemas, co, co.History, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
 	h.Again = co.Again
+	h.Trail = audit.NewReader(l.bus)
 	h.Insight = struct {
 		*explain.Explainer
 		*status.Overview

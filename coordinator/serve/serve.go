@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"ao/coordinator/audit"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/httpapi"
 	"ao/coordinator/serve/parts"
@@ -26,7 +27,8 @@ type Config struct {
 	APITokens      string           // file of API tokens; none: whoever reaches the address may do everything
 	TLSCert        string           // file of the certificate that HTTP shows; none: it is plain HTTP
 	TLSKey         string           // file of its private key
-	AuditLog       string           // file of who changed what, or audit.ToLog; none: it is not recorded
+	AuditLog       string           // file of who changed what, or audit.ToLog; none: there is no file
+	NoAuditStream  bool             // who changed what is not kept in NATS either
 	PublicURL      string           // where others reach the HTTP API, default the address that is listened on
 	PrivateNetwork bool             // beyond loopback there is only a network of this system's own: it needs no TLS
 	InsecureListen bool             // listen beyond loopback although anybody there may do everything
@@ -43,6 +45,8 @@ type Config struct {
 
 	Metrics *metric.Registry // what GET /metrics tells; default one of its own
 	Ports   metric.Ports     // where the process lets itself be looked at, beside the HTTP API
+
+	trail *audit.Trail // nil: who changed what is not kept in NATS
 }
 
 // Settings are the rows of the configuration that a coordinator reads.
@@ -60,7 +64,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
 		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
 		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL), setting.PrivateNetwork.To(&c.PrivateNetwork),
-		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog), setting.MaxConnections.To(&c.Connections), setting.BodyMemory.To(&c.BodyMemory),
+		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog), setting.AuditStream.To(&c.NoAuditStream), setting.MaxConnections.To(&c.Connections), setting.BodyMemory.To(&c.BodyMemory),
 	}, c.Ports.Settings()...)
 }
 

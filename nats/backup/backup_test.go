@@ -137,11 +137,11 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 	fill(t, old)
 	file := write(t, old)
 	made, streams, err := backup.Check(bytes.NewReader(file))
-	if err != nil || made.IsZero() || len(streams) != 12 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
+	if err != nil || made.IsZero() || len(streams) != 13 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
 		t.Fatalf("made %s, streams %v, %v", made, streams, err)
 	}
 	told := 0
-	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 12 {
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 13 {
 		t.Fatalf("%d streams, %v", told, err)
 	}
 	if a, b := all(t, old), all(t, anew); a != b {
@@ -292,8 +292,10 @@ func TestABackupOfAnOlderProgram(t *testing.T) {
 	}
 	nc := natstest.Conn(t, s)
 	fill(t, nc)
-	if err := stream(t, nc).DeleteStream(t.Context(), "KV_"+subject.Logins); err != nil {
-		t.Fatal(err)
+	for _, later := range []string{"KV_" + subject.Logins, subject.Audit} {
+		if err := stream(t, nc).DeleteStream(t.Context(), later); err != nil {
+			t.Fatal(err)
+		}
 	}
 	file := write(t, nc)
 	for name, file := range map[string][]byte{"named": file, "unnamed": replace(t, file, "backup.json", []byte(`{"version":1,"made_at":"2026-01-01T00:00:00Z"}`))} {

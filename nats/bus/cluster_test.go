@@ -351,12 +351,12 @@ func TestOneReplicaBecomesThreeAndTheyMustAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "all 11 streams and 2 consumers have three replicas", func() bool {
+	natstest.Until(t, "all streams and 2 consumers have three replicas", func() bool {
 		streams, durables := 0, 0
 		for list := js.ListStreams(t.Context()); ; {
 			i, more := <-list.Info()
 			if !more {
-				return list.Err() == nil && streams == 11 && durables == 2
+				return list.Err() == nil && streams == 13 && durables == 2
 			}
 			s, err := js.Stream(t.Context(), i.Config.Name)
 			if err != nil || i.Config.Replicas != 3 || len(i.Cluster.Replicas) != 2 {

@@ -8,6 +8,9 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // TestAServerThatIsFullAtItsStartIsUsedAsItIs: what is there is not made again, for which the server would have no room.
@@ -98,9 +101,51 @@ func TestSmallDisksHaveSmallerStreams(t *testing.T) {
 					t.Errorf("%s: %d replicas of %d bytes", one.Name, one.Replicas, one.MaxBytes)
 				}
 			}
-			if len(s.Streams) != 4 || sum > c.most {
+			if len(s.Streams) != 5 || sum > c.most {
 				t.Errorf("%d streams may hold %d bytes on servers that store %d", len(s.Streams), sum, c.most)
 			}
 		})
+	}
+}
+
+// TestTheAuditNeedsNoRoomOfItsOwn: a deployment that gave all room away before there was an audit goes on without one.
+func TestTheAuditNeedsNoRoomOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t, natstest.MaxStore(90<<20))
+	b := natstest.Open(t, s)
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(natstest.Conn(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), subject.Audit); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := js.AccountInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "TAKEN", Subjects: []string{"taken"}, MaxBytes: 90<<20 - int64(taken.ReservedStore) - 1<<20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Setup(t.Context()); err != nil || b.Storage() != nil {
+		t.Errorf("without room: %v, %v", err, b.Storage())
+	}
+	if st, err := b.Standing(t.Context()); err != nil || len(st.Streams) != 4 {
+		t.Errorf("%d streams, %v", len(st.Streams), err)
+	}
+	if _, err := b.AuditState(t.Context()); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("of a stream that is not there: %v", err)
+	}
+	if err := js.DeleteStream(t.Context(), "TAKEN"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.AuditState(t.Context()); err != nil {
+		t.Errorf("with room: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
@@ -56,9 +57,12 @@ func (b *Bus) Standing(ctx context.Context) (s Standing, err error) {
 	if account, err := b.js.AccountInfo(ctx); err == nil { // who may not ask knows less
 		s.MaxStore = uint64(max(account.Limits.MaxStore, 0))
 	}
-	for _, name := range []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected} {
+	for _, name := range []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit} {
 		asked := time.Now()
 		stream, err := b.js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) && name == subject.Audit {
+			continue // it is the one that may be missing
+		}
 		if err != nil {
 			return s, away(ctx, wrap("stream "+name, err))
 		}

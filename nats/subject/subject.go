@@ -16,6 +16,7 @@ const (
 	Events   = "EVENTS"   // messages and tool calls of sessions, apart from the life cycle
 	Inbox    = "INBOX"    // work queue: runs that NATS publishers leave while no coordinator is up
 	Rejected = "REJECTED" // what could not be taken, with the reason
+	Audit    = "AUDIT"    // who changed what, and who was refused
 )
 
 // The key-value buckets and the object store.
@@ -36,6 +37,7 @@ const (
 	AllEvents   = "ao.events.>"
 	AllInbox    = "ao.inbox.>"
 	AllRejected = "ao.rejected.>"
+	AllAudit    = "ao.audit.>"
 )
 
 // InboxRuns is the publishers' durable door, RejectedRuns where refused messages go, InboxDurable the
@@ -45,6 +47,9 @@ const (
 	RejectedRuns = "ao.rejected.runs"
 	InboxDurable = "inbox"
 )
+
+// AuditEntries takes what coordinators did and refused.
+const AuditEntries = "ao.audit.entries"
 
 // The public micro service, and the queue group of coordinators that answer requests. Each coordinator answers the ping.
 const (

@@ -59,7 +59,7 @@ var rooms = []struct {
 	{"ao/coordinator/dashboard", nil},
 	{"ao/coordinator/logins", []string{"ao/shared/...", "ao/nats/bus"}},
 	{"ao/coordinator/checkup", []string{"ao/shared/fault"}},
-	{"ao/coordinator/audit", []string{"ao/shared/...", "ao/coordinator/access"}},
+	{"ao/coordinator/audit", []string{"ao/shared/...", "ao/nats/stream", "ao/coordinator/access"}},
 	{"ao/coordinator/mcpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas", "ao/coordinator/insight/explain", "ao/coordinator/runs", "ao/coordinator/sessions"}},
 	{"ao/coordinator/httpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/agents", "ao/coordinator/audit", "ao/coordinator/budget", "ao/coordinator/checkup", "ao/coordinator/dashboard", "ao/coordinator/projection", "ao/coordinator/ledger", "ao/coordinator/mcpapi", "ao/coordinator/preview", "ao/coordinator/runners", "ao/coordinator/schemas", "ao/coordinator/control/webhook", "ao/coordinator/fleetapi", "ao/coordinator/insight/explain", "ao/coordinator/insight/status", "ao/coordinator/runs", "ao/coordinator/sessions"}},
 	{"ao/coordinator/fleetapi", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/audit", "ao/coordinator/projection", "ao/coordinator/runners"}},

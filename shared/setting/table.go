@@ -52,6 +52,8 @@ var (
 		Doc: "beyond loopback there is only a network of this system's own, such as a container engine's on one machine: 'ao doctor' misses no TLS in it"}
 	AuditLog = Setting[string]{Env: "AO_AUDIT_LOG", Flag: "audit-log", Example: "/var/log/ao/audit.jsonl", Read: Text,
 		Doc: `file of who changed what, a JSON line each, opened again at SIGHUP; "log": into the program's log; default none`}
+	AuditStream = Setting[bool]{Env: "AO_AUDIT_STREAM", Flag: "audit-stream", Default: "yes", Example: "no", Read: not(Switch),
+		Doc: "keep who changed what in NATS, for 30 days and 64 MiB at most: GET /audit and 'ao audit' tell it"}
 	AgentsDirs = Setting[[]string]{Env: "AGENT_ORCHESTRATOR_AGENTS_DIR", Flag: "agents-dir", Example: "agents:more/agents", Read: Folders,
 		Doc: "folders of coordinator-owned agents, separated by ':'"}
 	AgentsWritable = Setting[bool]{Env: "AO_AGENTS_WRITABLE", Flag: "agents-writable", Default: "no", Example: "yes", Read: Switch,

@@ -264,7 +264,7 @@ func (o *Scrapes) seeStreams() func(*metric.Scrape) {
 	behind := r.Gauge("ao_fold_lag_records", "Records of the history that this coordinator has not read yet.")
 	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer ones; else 0.")
 	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix time; 0: never."+same)
-	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected}
+	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit}
 	return func(s *metric.Scrape) {
 		if !o.Stream.Connected() {
 			return

@@ -88,7 +88,7 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 func TestRefusedWorkersAreRecorded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	log, err := audit.Open(path, natstest.Log(t))
+	log, err := audit.Open(path, nil, natstest.Log(t))
 	if err != nil {
 		t.Fatal(err)
 	}

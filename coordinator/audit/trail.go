@@ -1,0 +1,174 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Limits of the trail that nobody needs to change.
+const (
+	packAt     = 64 << 10        // bytes of entries that are written at once
+	lastWrites = 2 * time.Second // for what is left at the end
+	pauseMost  = 5 * time.Second // between two tries to write
+)
+
+// store is the stream that all coordinators write into. A pack that is written again under the same id is there once.
+type store interface {
+	AppendAudit(ctx context.Context, id string, pack []byte) error
+}
+
+// Trail takes entries into the stream that each coordinator can be asked about, several in one message. It keeps nobody waiting: what
+// cannot be written for long is lost, and the stream says so where it would be.
+type Trail struct {
+	log *slog.Logger
+	in  chan Entry
+	id  string // of this process
+	n   uint64 // packs that were made
+
+	mu   sync.Mutex
+	lost Gap // what was lost since the last pack
+}
+
+// pack is a message of the stream.
+type pack struct {
+	Version int     `json:"v"`
+	Entries []Entry `json:"entries,omitempty"`
+	Lost    *Gap    `json:"lost,omitempty"` // before the entries
+}
+
+// packVersion is the layout of packs. Readers leave out what is newer.
+const packVersion = 1
+
+// Gap is where entries are missing.
+type Gap struct {
+	After  time.Time `json:"after"`  // of the first that is missing
+	Before time.Time `json:"before"` // of the last one
+	Count  uint64    `json:"count,omitempty"`
+}
+
+// NewTrail takes entries from now on; Run writes them.
+func NewTrail(log *slog.Logger) *Trail {
+	return &Trail{log: cmp.Or(log, slog.Default()), in: make(chan Entry, queue), id: rand.Text()}
+}
+
+// note takes an entry and returns at once.
+func (t *Trail) note(e Entry) {
+	if t == nil {
+		return
+	}
+	select {
+	case t.in <- e:
+	default:
+		t.lose(e.Time, e.Time, 1)
+	}
+}
+
+// lose notes that entries are missing.
+func (t *Trail) lose(after, before time.Time, n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost.Count == 0 {
+		t.lost.After = after
+	}
+	t.lost.Before = before
+	t.lost.Count += n
+}
+
+// missing is what was lost since it was asked before.
+func (t *Trail) missing() *Gap {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost.Count == 0 {
+		return nil
+	}
+	gap := t.lost
+	t.lost = Gap{}
+	return &gap
+}
+
+// Run writes entries until ctx ends, then those that are left, for a moment.
+func (t *Trail) Run(ctx context.Context, to store) {
+	writing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWrites, cancel) })()
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for over := false; !over; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			over = true
+		}
+		for t.write(writing, to) {
+		}
+	}
+}
+
+// write writes a pack of what waits, as often as it takes; false: there is nothing, or ctx has ended.
+func (t *Trail) write(ctx context.Context, to store) bool {
+	p := pack{Version: packVersion, Lost: t.missing(), Entries: t.waiting()}
+	if len(p.Entries) == 0 && p.Lost == nil {
+		return false
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		t.log.Error("audit entries cannot be encoded", "err", err)
+		return true
+	}
+	t.n++
+	id := t.id + "-" + strconv.FormatUint(t.n, 10)
+	if err = t.insist(ctx, to, id, raw); err == nil {
+		return true
+	}
+	t.log.Error("audit entries are not in NATS", "count", len(p.Entries), "err", err)
+	return false
+}
+
+// waiting takes the entries that wait, as many as a pack may have.
+func (t *Trail) waiting() (all []Entry) {
+	for size := 0; size < packAt; {
+		select {
+		case e := <-t.in:
+			all = append(all, e)
+			size += sizeOf(e)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+// insist writes until it is done, or ctx ends.
+func (t *Trail) insist(ctx context.Context, to store, id string, raw []byte) error {
+	said := false
+	for pause := flushEvery; ; pause = min(2*pause, pauseMost) {
+		err := to.AppendAudit(ctx, id, raw)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !said {
+			t.log.Warn("audit entries wait for NATS", "err", err)
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// sizeOf is about how much room an entry takes: what is fixed of it, and the longest of what is not.
+func sizeOf(e Entry) int {
+	n := 250 + len(e.Route) + len(e.Run) + len(e.Session) + len(e.Agent) + len(e.Schema) + len(e.Runner)
+	if e.Actor != nil {
+		n += 100 + len(e.Actor.Name) + len(e.Actor.Session)
+	}
+	return n
+}

@@ -1,0 +1,159 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+// audited is an entry of the audit as the API shows it.
+type audited struct {
+	Time  time.Time `json:"time"`
+	Door  string    `json:"door"`
+	Actor *struct {
+		Kind       string `json:"kind"`
+		Name       string `json:"name"`
+		Session    string `json:"session_id"`
+		Runner     string `json:"runner_id"`
+		Credential string `json:"credential"`
+	} `json:"actor"`
+	From    string `json:"from"`
+	Action  string `json:"action"`
+	Route   string `json:"route"`
+	Run     string `json:"run_id"`
+	Session string `json:"session_id"`
+	Agent   string `json:"agent_name"`
+	Schema  string `json:"schema_name"`
+	Runner  string `json:"runner_id"`
+	Status  int    `json:"status"`
+	Error   string `json:"error"`
+}
+
+// by is who did it, in a word.
+func (e audited) by() string {
+	if e.Actor == nil {
+		return ""
+	}
+	return cmp.Or(e.Actor.Name, e.Actor.Session, e.Actor.Runner, e.Actor.Credential, e.Actor.Kind)
+}
+
+// of is what it was about.
+func (e audited) of() string { return cmp.Or(e.Run, e.Session, e.Agent, e.Schema, e.Runner, e.Route) }
+
+// outcome is what came of it.
+func (e audited) outcome() string {
+	if e.Status == 0 {
+		return e.Error
+	}
+	return strings.TrimSpace(strconv.Itoa(e.Status) + " " + e.Error)
+}
+
+func auditCommand(a *app) *cobra.Command {
+	var f filter
+	var actor, action, of string
+	c := &cobra.Command{
+		Use: "audit", Short: "List who changed what and who was refused, the newest first", Args: cobra.NoArgs,
+		Long: "List who changed what and who was refused, on every coordinator, for 30 days and 64 MiB of it. It needs a token with scope admin.\n" +
+			"Where entries were lost, a line says so.",
+		Example: "  ao audit --actor ci --since 2h\n  ao audit --action agent   # agent.create, agent.change, agent.delete\n  ao audit --run run_…",
+	}
+	flags := c.Flags()
+	flags.StringVar(&actor, "actor", "", "of this token, kind of actor, session, run, runner or credential")
+	flags.StringVar(&action, "action", "", "this action, or those that begin with it and a dot")
+	flags.StringVar(&of, "run", "", "about this run, or by it")
+	flags.StringVar(&f.since, "since", "", "since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
+	flags.IntVar(&f.limit, "limit", 50, "at most so many on a page")
+	flags.StringVar(&f.cursor, "cursor", "", "go on where a page ended")
+	flags.BoolVar(&f.all, "all", false, "page after page, to the end")
+	for _, name := range []string{"actor", "action", "since", "limit", "cursor"} {
+		completeFlag(c, name, cobra.NoFileCompletions)
+	}
+	completeFlag(c, "run", completer{a}.runs)
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		if of != "" {
+			if err := run.CheckID(of); err != nil {
+				return usage{err}
+			}
+		}
+		q, err := f.query(a.now())
+		if err != nil {
+			return err
+		}
+		if since := q.Get("created_after"); since != "" {
+			q.Del("created_after")
+			q.Set("after", since)
+		}
+		for name, v := range map[string]string{"actor": actor, "action": action, "run": of} {
+			if v != "" {
+				q.Set(name, v)
+			}
+		}
+		return a.auditPages(ctx, q, f.all)
+	})
+	return c
+}
+
+// auditPages shows a page, or all of them.
+func (a *app) auditPages(ctx context.Context, q url.Values, all bool) error {
+	p, err := a.auditPage(ctx, q)
+	for err == nil && p.Next != "" && (all || len(p.Items) == 0) { // a look that found nothing yet goes on
+		q.Set("cursor", p.Next)
+		var more client.Page
+		more, err = a.auditPage(ctx, q)
+		p = client.Page{Items: append(p.Items, more.Items...), Next: more.Next}
+	}
+	if err != nil {
+		return err
+	}
+	table := screen.NewTable("TIME", "BY", "FROM", "ACTION", "OF", "OUTCOME")
+	err = a.list(p, "no entries", table, func(doc json.RawMessage) error {
+		var e audited
+		if err := json.Unmarshal(doc, &e); err != nil {
+			return err
+		}
+		table.Row(screen.At(a.now(), e.Time), e.by(), cmp.Or(e.From, e.Door), e.Action, e.of(), a.last(e.outcome()))
+		return nil
+	})
+	if err == nil {
+		a.more(p, "audit")
+	}
+	return err
+}
+
+// auditPage reads a page, and says where entries are missing.
+func (a *app) auditPage(ctx context.Context, q url.Values) (client.Page, error) {
+	doc, err := a.client.Get(ctx, q, "audit")
+	if err != nil {
+		return client.Page{}, err
+	}
+	var page struct {
+		Entries []json.RawMessage `json:"entries"`
+		Next    string            `json:"next_cursor"`
+		Gaps    []struct {
+			After  time.Time `json:"after"`
+			Before time.Time `json:"before"`
+			Count  uint64    `json:"count"`
+		} `json:"gaps"`
+	}
+	if err := json.Unmarshal(doc, &page); err != nil {
+		return client.Page{}, err
+	}
+	for _, gap := range page.Gaps {
+		many := "entries"
+		if gap.Count > 0 {
+			many = strconv.FormatUint(gap.Count, 10) + " entries"
+		}
+		a.errs.println(many + " are missing from " + gap.After.Format(time.RFC3339) + " to " + gap.Before.Format(time.RFC3339))
+	}
+	return client.Page{Items: page.Entries, Next: page.Next}, nil
+}
