@@ -176,7 +176,7 @@ func TestNoEventWaitsLong(t *testing.T) {
 		}
 		shortest = min(shortest, time.Since(began))
 	}
-	if shortest > time.Second { // 50 ms on a machine that does nothing else
+	if shortest > 250*time.Millisecond { // 50 ms are promised; the best of nine on a loaded machine
 		t.Errorf("none was sent within %v", shortest)
 	}
 	m.gather(e, numbered(10, 0))
