@@ -216,8 +216,8 @@ func TestExplainTheWait(t *testing.T) {
 		wrong = append(wrong, c.ExecutorProfile+" "+string(raw))
 	}
 	if want := []string{
-		`brain [{"field":"hostname","wanted":"mars","has":"brain"},{"field":"tags","wanted":["moon"],"has":["gpu"]}]`,
-		`choosy [{"field":"executor_profile","wanted":"brain","has":"choosy"},{"field":"hostname","wanted":"mars","has":"elsewhere"},{"field":"tags","wanted":["gpu","moon"],"has":["eu"]}]`,
+		`brain [{"field":"hostname","wanted":"mars","has":"brain","message":"hostname is brain instead of mars"},{"field":"tags","wanted":["moon"],"has":["gpu"],"message":"tags are [gpu], without [moon]"}]`,
+		`choosy [{"field":"executor_profile","wanted":"brain","has":"choosy","message":"executor_profile is choosy instead of brain"},{"field":"hostname","wanted":"mars","has":"elsewhere","message":"hostname is elsewhere instead of mars"},{"field":"tags","wanted":["gpu","moon"],"has":["eu"],"message":"tags are [eu], without [gpu moon]"}]`,
 	}; !slices.Equal(wrong, want) {
 		t.Errorf("match: got\n%s", strings.Join(wrong, "\n"))
 	}
@@ -317,5 +317,26 @@ func TestExplainAnswersThatDoNotFit(t *testing.T) {
 	}
 	if e.Story[4].Detail != "answer 2 of 3: it does not match the output schema - $.n: it is too small" || !strings.HasSuffix(e.Story[5].Detail, "; the session was asked again once") {
 		t.Errorf("%+v", e.Story)
+	}
+}
+
+// TestExplainGivesTheAnswersThatWereRejected: whole where they are short, with all that is wrong with each.
+func TestExplainGivesTheAnswersThatWereRejected(t *testing.T) {
+	t.Parallel()
+	long := `{"n":"` + strings.Repeat("ü", 20_000) + `"}`
+	wrong := []run.OutputError{{Path: "$.n", Message: "'ü' is not of type 'integer'"}, {Path: "$", Message: "no"}}
+	e := explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
+		w.tell(q, run.Reject(1, 3, wrong, `{"n":"ü"}`), run.Reject(2, 3, wrong[:1], long))
+		return counted(`{"valid":true,"retry_count":2}`)
+	})
+	if len(e.Rejected) != 2 {
+		t.Fatalf("%+v", e)
+	}
+	one, two := e.Rejected[0], e.Rejected[1]
+	if one.Attempt != 1 || one.Number != 1 || one.Of != 3 || one.Output != `{"n":"ü"}` || one.Truncated || one.Message != "$.n: 'ü' is not of type 'integer' - $: no" || !slices.Equal(one.Errors, wrong) {
+		t.Errorf("%+v", one)
+	}
+	if !two.Truncated || two.Bytes != len(long) || len(two.Output) > 16<<10 || len(two.Output) < 16<<10-4 || !strings.HasPrefix(long, two.Output) {
+		t.Errorf("%d of %d bytes, truncated %t", len(two.Output), two.Bytes, two.Truncated)
 	}
 }

@@ -18,6 +18,9 @@ type Rejection struct {
 // maxTold is how many errors a Rejection has at most: an event is limited, and its text has them already.
 const maxTold = 20
 
+// rejectedHead stands before the answer in the text of a rejection.
+const rejectedHead = "\nThe rejected output:\n"
+
 // Reject is a message of the system about the n-th of so many answers: what is wrong with it, and the answer itself.
 func Reject(n, of int, wrong []OutputError, answer string) json.RawMessage {
 	var b strings.Builder
@@ -25,7 +28,7 @@ func Reject(n, of int, wrong []OutputError, answer string) json.RawMessage {
 	for _, w := range wrong {
 		fmt.Fprintf(&b, "- %s: %s\n", w.Path, w.Message)
 	}
-	fmt.Fprintf(&b, "\nThe rejected output:\n%s", answer)
+	fmt.Fprintf(&b, rejectedHead+"%s", answer)
 	m := text("system", b.String())
 	m.Rejection = &Rejection{Attempt: n, Of: of, Errors: wrong[:min(len(wrong), maxTold)]}
 	raw, err := wire.Encode(m)
@@ -41,4 +44,13 @@ func (m *Message) Rejected() *Rejection {
 		return nil
 	}
 	return m.Rejection
+}
+
+// RejectedOutput is the answer that the message of a rejection has.
+func (m *Message) RejectedOutput() string {
+	if len(m.Content) == 0 {
+		return ""
+	}
+	_, answer, _ := strings.Cut(m.Content[0].Text, rejectedHead)
+	return answer
 }

@@ -25,6 +25,7 @@ type Explanation struct {
 	Summary     string     `json:"summary"`              // one sentence
 	WaitsFor    *Obstacle  `json:"waits_for"`            // null: nothing, it has ended
 	Story       []Step     `json:"story"`                // what happened, in order
+	Rejected    []Rejected `json:"rejected,omitempty"`   // answers that do not match the output schema, in order
 	Incomplete  string     `json:"incomplete,omitempty"` // why the story lacks something
 }
 
@@ -57,6 +58,7 @@ func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint6
 	}
 	n := narrator{Source: x.Source, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
 	e.Story, err = n.tell(ctx)
+	e.Rejected = rejectedIn(e.Story)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable || ctx.Err() != nil {
 		return Explanation{}, false, err
 	}

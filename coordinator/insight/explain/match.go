@@ -2,6 +2,7 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,9 +24,26 @@ type Candidate struct {
 
 // Mismatch is one thing in which a runner is not what a run wants.
 type Mismatch struct {
-	Field  string `json:"field"` // status, executor_type, executor_profile, hostname, project_dir, tags, require_matching_tags, agent
-	Wanted any    `json:"wanted"`
-	Has    any    `json:"has"`
+	Field   string `json:"field"` // status, executor_type, executor_profile, hostname, project_dir, tags, require_matching_tags, agent
+	Wanted  any    `json:"wanted"`
+	Has     any    `json:"has"`
+	Message string `json:"message"` // the same in a few words
+}
+
+// mismatch is one, with its words.
+func mismatch(field string, wanted, has any) Mismatch {
+	m := Mismatch{Field: field, Wanted: wanted, Has: has}
+	switch field {
+	case "tags":
+		m.Message = fmt.Sprintf("tags are %v, without %v", has, wanted)
+	case "require_matching_tags":
+		m.Message = fmt.Sprintf("tags are %v, and it takes only runs with one in common", has)
+	case "agent":
+		m.Message = fmt.Sprintf("agents do not have %v as it was when the run was accepted", wanted)
+	default:
+		m.Message = fmt.Sprintf("%s is %v instead of %v", field, has, wanted)
+	}
+	return m
 }
 
 // Holder is a run that has a slot.
@@ -49,21 +67,21 @@ func mismatches(r fleet.Runner, w fleet.Want) []Mismatch {
 		{"hostname", w.Hostname, r.Hostname}, {"project_dir", w.ProjectDir, r.ProjectDir},
 	} {
 		if m.want != m.have && (m.want != "" || m.field == "executor_type") {
-			all = append(all, Mismatch{m.field, m.want, m.have})
+			all = append(all, mismatch(m.field, m.want, m.have))
 		}
 	}
 	if missing := slices.DeleteFunc(slices.Clone(w.Tags), func(t string) bool { return slices.Contains(r.Tags, t) }); len(missing) > 0 {
-		all = append(all, Mismatch{"tags", missing, orNone(r.Tags)})
+		all = append(all, mismatch("tags", missing, orNone(r.Tags)))
 	} else if len(w.Tags) == 0 && r.RequireMatchingTags {
-		all = append(all, Mismatch{"require_matching_tags", []string{}, orNone(r.Tags)})
+		all = append(all, mismatch("require_matching_tags", []string{}, orNone(r.Tags)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Agents)) {
 		switch r.Set[name] {
 		case w.Agents[name]:
 		case "":
-			all = append(all, Mismatch{"agent", name, nil})
+			all = append(all, mismatch("agent", name, nil))
 		default:
-			all = append(all, Mismatch{"agent", name, "another definition"})
+			all = append(all, mismatch("agent", name, "another definition"))
 		}
 	}
 	return all
@@ -106,7 +124,7 @@ func (x *Explainer) candidates(w fleet.Want) (all crowd) {
 		held := holders[m.ID]
 		one := Candidate{ID: m.ID, Identity: m.Identity, Status: m.Status, Slots: m.MaxConcurrentRuns, Running: len(held), Mismatches: mismatches(m.Runner, w)}
 		if one.Status != fleet.Online {
-			one.Mismatches = append(one.Mismatches, Mismatch{"status", fleet.Online, one.Status})
+			one.Mismatches = append(one.Mismatches, mismatch("status", fleet.Online, one.Status))
 		} else {
 			all.online++
 		}

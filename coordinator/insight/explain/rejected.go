@@ -5,10 +5,43 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"ao/nats/subject"
 	"ao/shared/run"
 )
+
+// Rejected is an answer that does not match the run's output schema, and why.
+type Rejected struct {
+	At        time.Time         `json:"at"`
+	Attempt   int               `json:"attempt"`             // of the run
+	Number    int               `json:"answer"`              // of the attempt's answers, from 1
+	Of        int               `json:"of"`                  // how many answers it may give
+	Message   string            `json:"message"`             // what is wrong, in one sentence
+	Errors    []run.OutputError `json:"errors"`              // the first ones
+	Output    string            `json:"output"`              // the answer
+	Truncated bool              `json:"truncated,omitempty"` // output is the beginning
+	Bytes     int               `json:"bytes,omitempty"`     // how long the answer is, where that is cut
+}
+
+// Of rejected answers so many are given, and so much of each.
+const (
+	mostRejected = 50
+	answerLength = 16 << 10
+)
+
+// rejectedIn are the first answers that a story tells of.
+func rejectedIn(story []Step) (all []Rejected) {
+	for _, s := range story {
+		if s.rejected != nil && len(all) < mostRejected {
+			r := *s.rejected
+			r.Attempt = s.Attempt
+			all = append(all, r)
+		}
+	}
+	return all
+}
 
 // rejections are the answers that did not match, as the session's readers were told of them: in messages, alone or in packs.
 func (n *narrator) rejections(ctx context.Context) (steps []Step, err error) {
@@ -41,8 +74,10 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 				if told++; told > storyEvents {
 					return steps, nil
 				}
-				if detail, ok := rejection(e); ok {
-					steps = append(steps, Step{At: m.Time.UTC(), What: stepRejected, Detail: detail})
+				if r := rejection(e); r != nil {
+					r.At = m.Time.UTC()
+					say := fmt.Sprintf("answer %d of %d: it does not match the output schema - %s", r.Number, r.Of, r.Message)
+					steps = append(steps, Step{At: r.At, What: stepRejected, Detail: brief(say, detailLength), rejected: r})
 				}
 			}
 		}
@@ -53,19 +88,25 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 	return steps, nil
 }
 
-// rejection is what a message says of an answer that does not fit; not ok: it is about something else.
-func rejection(e run.Event) (string, bool) {
+// rejection is what a message says of an answer that does not fit; nil: it is about something else.
+func rejection(e run.Event) *Rejected {
 	var m run.Message
-	if json.Unmarshal(e.Body, &m) != nil || m.Rejected() == nil {
-		return "", false
+	if json.Unmarshal(e.Body, &m) != nil {
+		return nil
 	}
 	r := m.Rejected()
-	say := fmt.Sprintf("answer %d of %d: it does not match the output schema", r.Attempt, r.Of)
-	for _, w := range r.Errors {
-		if len(say) > detailLength {
-			break
-		}
-		say += fmt.Sprintf(" - %s: %s", w.Path, w.Message)
+	if r == nil {
+		return nil
 	}
-	return brief(say, detailLength), true
+	var wrong []string
+	for _, w := range r.Errors {
+		wrong = append(wrong, w.Path+": "+w.Message)
+	}
+	of := &Rejected{Number: r.Attempt, Of: r.Of, Message: strings.Join(wrong, " - "), Errors: append([]run.OutputError{}, r.Errors...), Output: m.RejectedOutput()}
+	if n := len(of.Output); n > answerLength {
+		of.Truncated, of.Bytes = true, n
+		of.Output = strings.ToValidUTF8(of.Output[:answerLength], "")
+	}
+	of.Output = strings.Clone(of.Output) // the event may be large
+	return of
 }

@@ -9,6 +9,8 @@ type Step struct {
 	What     string    `json:"what"` // one of the constants below
 	Detail   string    `json:"detail"`
 	Sequence uint64    `json:"sequence,omitempty"` // of the record of RUNS that says so; none: no record does
+
+	rejected *Rejected // the answer that it is about
 }
 
 // What can happen to a run.

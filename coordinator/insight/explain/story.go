@@ -131,7 +131,7 @@ func (n *narrator) readAll(g *errgroup.Group, get func() ([]bus.Message, error),
 }
 
 func (n *narrator) add(m bus.Message, attempt int, what, detail string) {
-	n.all = append(n.all, told{Step{m.Time.UTC(), attempt, what, brief(detail, detailLength), m.Seq}, m.Seq, len(n.all)})
+	n.all = append(n.all, told{Step{At: m.Time.UTC(), Attempt: attempt, What: what, Detail: brief(detail, detailLength), Sequence: m.Seq}, m.Seq, len(n.all)})
 }
 
 // whole is a record that holds the whole run. Its body is nothing new.

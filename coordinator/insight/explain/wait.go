@@ -197,16 +197,7 @@ func WantedOf(w fleet.Want) *Wanted {
 
 // differs is in a few words in what a runner is not what is wanted.
 func differs(all []Mismatch) string {
-	m := all[0]
-	say := fmt.Sprintf("%s is %v instead of %v", m.Field, m.Has, m.Wanted)
-	switch m.Field {
-	case "tags":
-		say = fmt.Sprintf("tags are %v, without %v", m.Has, m.Wanted)
-	case "require_matching_tags":
-		say = fmt.Sprintf("tags are %v, and it takes only runs with one in common", m.Has)
-	case "agent":
-		say = fmt.Sprintf("agents do not have %v as it was when the run was accepted", m.Wanted)
-	}
+	say := all[0].Message
 	if n := len(all) - 1; n > 0 {
 		say += fmt.Sprintf(", and %d more", n)
 	}
