@@ -64,7 +64,8 @@ func run(m *testing.M) int {
 // stack is a coordinator, a worker and NATS in one process.
 type stack struct {
 	url    string
-	agents string // the folder of the agents' files
+	agents string   // the folder of the agents' files
+	env    []string // of its process
 	cmd    *exec.Cmd
 	log    bytes.Buffer
 	once   sync.Once
@@ -87,7 +88,22 @@ func up(t *testing.T) *stack {
 	return &shared
 }
 
-func (s *stack) start(t *testing.T) {
+// alone is a stack of this test's own.
+func alone(t *testing.T, env ...string) *stack {
+	t.Helper()
+	var s stack
+	s.start(t, env...)
+	t.Cleanup(func() {
+		s.end()
+		if t.Failed() {
+			t.Logf("the stack's log ends:\n%s", tail(s.log.String(), 3000))
+		}
+	})
+	return &s
+}
+
+// start makes folders and an address for the stack, and launches it.
+func (s *stack) start(t *testing.T, env ...string) {
 	t.Helper()
 	data, err := os.MkdirTemp(bin, "data")
 	if err != nil {
@@ -108,9 +124,17 @@ func (s *stack) start(t *testing.T) {
 	addr := l.Addr().String()
 	l.Close()
 	s.url = "http://" + addr
+	s.env = append(os.Environ(), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=embed", "AO_NATS_LISTEN=none", "AO_DATA_DIR="+data, "AO_PROFILES_DIR="+profiles,
+		"AO_PROFILES=procedural,test", "AGENT_ORCHESTRATOR_AGENTS_DIR="+s.agents, "AO_AGENTS_WRITABLE=true", "AO_DRAIN_GRACE=1", "PATH="+bin+":"+os.Getenv("PATH"))
+	s.env = append(s.env, env...)
+	s.launch(t)
+}
+
+// launch starts the process, also again after kill, and waits until it takes runs.
+func (s *stack) launch(t *testing.T) {
+	t.Helper()
 	cmd := exec.Command(filepath.Join(bin, "allinone"))
-	cmd.Env = append(os.Environ(), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=embed", "AO_NATS_LISTEN=none", "AO_DATA_DIR="+data, "AO_PROFILES_DIR="+profiles,
-		"AO_PROFILES=procedural,test", "AGENT_ORCHESTRATOR_AGENTS_DIR="+s.agents, "AO_AGENTS_WRITABLE=true", "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.Env = s.env
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -118,6 +142,12 @@ func (s *stack) start(t *testing.T) {
 	}
 	s.cmd = cmd
 	eventually(t, "the stack is ready", func() bool { return s.status("/ready") == http.StatusOK })
+}
+
+// kill ends the process as a crash does.
+func (s *stack) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
 }
 
 func (s *stack) end() {

@@ -1,0 +1,17 @@
+package browser
+
+import "testing"
+
+// TestTheFirstMinute: from an empty page to a moving tree with one press, then the proof.
+func TestTheFirstMinute(t *testing.T) {
+	s := alone(t)
+	p := open(t, s, "/ui/")
+	p.click("Show me")
+	p.until(`document.querySelectorAll(".minitree li").length >= 5`)
+	p.until(`new URLSearchParams(location.search).get("first").startsWith("ses_")`)
+	p.has("does not answer") // what the child that fails says
+	p.has("Everything has ended")
+	p.until(`document.querySelectorAll(".minitree .level0").length > 1`) // the parent was called back
+	p.click("Prove it")
+	p.has("Nothing was lost, nothing was done twice")
+}
