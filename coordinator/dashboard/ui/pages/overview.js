@@ -32,7 +32,7 @@ export default function Overview() {
 function First() {
   const [Shown, setShown] = useState(null);
   useEffect(() => {
-    import("./firstminute.js").then((m) => setShown(() => m.FirstMinute));
+    import("./firstminute.js").then((m) => setShown(() => m.default));
   }, []);
   return Shown ? html`<${Shown} />` : html`<${Loading} />`;
 }
