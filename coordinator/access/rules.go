@@ -76,6 +76,10 @@ var Rules = map[string]Rule{
 	"PATCH /agents/:name":  {Admin, Nothing},
 	"DELETE /agents/:name": {Admin, Nothing},
 
+	"GET /agents/:name/drafts/:side":    {Admin, Nothing},
+	"PUT /agents/:name/drafts/:side":    {Admin, Nothing},
+	"DELETE /agents/:name/drafts/:side": {Admin, Nothing},
+
 	"GET /schemas":           {Read, Shared},
 	"POST /schemas":          {Admin, Nothing},
 	"POST /schemas/validate": {Read, Nothing},

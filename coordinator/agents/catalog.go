@@ -29,6 +29,7 @@ type Config struct {
 	Runners Runners
 	Schema  func(ctx context.Context, name string) error // a fault where there is no output schema of this name
 	Ready   func() error                                 // nil once agents and runners have been read
+	Gone    func(ctx context.Context, name string)       // drops what belongs to an agent that is gone
 }
 
 // Runners announce agents of their own.

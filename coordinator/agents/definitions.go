@@ -42,6 +42,7 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 		return v, bus.NotStored(err)
 	}
 	a.put(b.Name, value, rev)
+	a.cfg.Gone(ctx, b.Name) // what was left of one that had the name before
 	return v, nil
 }
 
@@ -156,7 +157,11 @@ func merge(base []byte, changes []wire.Member) ([]byte, error) {
 // DeleteAgent takes a definition away; runs that were accepted keep their copy of it.
 func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) error {
 	if f, ok := a.folders.now(name); ok {
-		return a.folders.remove(ctx, f, f.seen(match))
+		err := a.folders.remove(ctx, f, f.seen(match))
+		if err == nil {
+			a.cfg.Gone(ctx, name)
+		}
+		return err
 	}
 	b := a.cfg.Bucket
 	for range 8 { // others may change it at the same time
@@ -176,6 +181,7 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 			return bus.NotStored(err)
 		}
 		a.put(name, nil, rev+1) // its mark has that revision or a later one
+		a.cfg.Gone(ctx, name)
 		return nil
 	}
 	return beingChanged(name)

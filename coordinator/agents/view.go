@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -51,6 +52,21 @@ func (a *Catalog) View(ctx context.Context, name string) (View, error) {
 		return View{}, err
 	}
 	return k.view(a.cfg.Runners), nil
+}
+
+// Editable says why an agent cannot be changed over the API; nil: it can.
+func (a *Catalog) Editable(ctx context.Context, name string) error {
+	v, err := a.View(ctx, name)
+	if err == nil && !v.Editable {
+		err = fault.Newf(fault.Conflict, "Agent %q cannot be changed here: %s", name, v.Reason).With("agent_name", name)
+	}
+	return err
+}
+
+// Exists reports whether there is an agent, or a file of one that cannot be read at the moment.
+func (a *Catalog) Exists(name string) bool {
+	_, ok := a.Find(name)
+	return ok || slices.ContainsFunc(a.BrokenAgents(), func(b agent.Bad) bool { return b.Name == name })
 }
 
 // Views lists agents by name, with where they come from.

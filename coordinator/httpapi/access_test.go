@@ -59,6 +59,9 @@ POST /agents/preview          read  nothing
 GET /agents/:name             read  shared
 PATCH /agents/:name           admin nothing
 DELETE /agents/:name          admin nothing
+GET /agents/:name/drafts/:side admin nothing
+PUT /agents/:name/drafts/:side admin nothing
+DELETE /agents/:name/drafts/:side admin nothing
 GET /schemas                  read  shared
 POST /schemas                 admin nothing
 POST /schemas/validate        read  nothing

@@ -15,6 +15,7 @@ import (
 // agentsAPI answers for agents.
 type agentsAPI struct {
 	agents Agents
+	drafts Drafts
 	in     *intake
 	audit  *recorder
 }
@@ -27,6 +28,7 @@ func (a *agentsAPI) list(g *gin.Context, q query) (any, error) {
 		return map[string][]agent.Bad{"agents": orEmpty(a.agents.BrokenAgents())}, nil
 	}
 	list, err := a.agents.Views(q.text("status"))
+	a.marked(g, list)
 	for i := range list {
 		list[i] = shownTo(caller(g), list[i])
 	}
@@ -74,7 +76,11 @@ func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	v, err := a.agents.View(g.Request.Context(), name)
-	return tagged(g, v, err)
+	one := []agents.View{v}
+	if err == nil {
+		a.marked(g, one)
+	}
+	return tagged(g, one[0], err)
 }
 
 func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {

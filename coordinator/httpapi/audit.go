@@ -31,6 +31,9 @@ var actions = map[string]string{
 	"PATCH /agents/:name":  "agent.change",
 	"DELETE /agents/:name": "agent.delete",
 
+	"PUT /agents/:name/drafts/:side":    "draft.change",
+	"DELETE /agents/:name/drafts/:side": "draft.delete",
+
 	"POST /schemas":         audit.SchemaCreate,
 	"DELETE /schemas/:name": "schema.delete",
 
@@ -115,7 +118,7 @@ func (r *recorder) record(g *gin.Context, status int) {
 	}
 	if name := g.Param("name"); plainID.MatchString(name) {
 		switch g.FullPath() {
-		case "/agents/:name":
+		case "/agents/:name", "/agents/:name/drafts/:side":
 			e.Agent = name
 		case "/schemas/:name":
 			e.Schema = name

@@ -18,6 +18,25 @@ func ifMatch(g *gin.Context) (func(tag string) bool, error) {
 	return func(tag string) bool { return any || tags[tag] }, err
 }
 
+// preconditions is what If-Match and If-None-Match allow together, of something that may not be there (an empty tag); nil: anything.
+func preconditions(g *gin.Context) (func(tag string) bool, error) {
+	match, err := ifMatch(g)
+	if err != nil {
+		return nil, err
+	}
+	values := g.Request.Header.Values("If-None-Match")
+	if len(values) == 0 {
+		if match == nil {
+			return nil, nil
+		}
+		return func(tag string) bool { return tag != "" && match(tag) }, nil
+	}
+	tags, any, err := readTags("If-None-Match", strings.Join(values, ","))
+	return func(tag string) bool {
+		return (tag == "" || !any && !tags[tag]) && (match == nil || tag != "" && match(tag))
+	}, err
+}
+
 // readTags reads a header of entity tags: * is any.
 func readTags(header, text string) (tags map[string]bool, any bool, err error) {
 	tags = map[string]bool{}

@@ -29,6 +29,7 @@ type Config struct {
 	Callbacks  Callbacks
 	Sessions   Sessions
 	Agents     Agents
+	Drafts     Drafts
 	Schemas    Schemas
 	Previews   Previews
 	Runners    Runners
@@ -120,7 +121,8 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		callbacks: &callbacksAPI{cfg.Callbacks},
 		sessions:  &sessionsAPI{cfg.Sessions, in, audited},
 		streams:   streams,
-		agents:    &agentsAPI{cfg.Agents, in, audited},
+		agents:    &agentsAPI{cfg.Agents, cfg.Drafts, in, audited},
+		drafts:    &draftsAPI{cfg.Drafts, in},
 		schemas:   &schemasAPI{cfg.Schemas, in, audited},
 		previews:  &previewAPI{cfg.Previews, in},
 		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, in, audited},

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"ao/coordinator/access"
+	"ao/coordinator/drafts"
 	"ao/shared/fault"
 )
 
 // parameters is what the document says of parameters in paths and queries.
 var parameters = map[string]obj{
 	"id":                {"description": "An id: run_…, ses_… or rnr_…, by the route.", "schema": obj{"type": "string"}},
+	"side":              {"description": "Which schema: input or output.", "schema": obj{"type": "string", "enum": drafts.Sides}},
 	"name":              {"description": "A name.", "schema": obj{"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$"}},
 	"status":            {"description": "Only those with one of these statuses: a comma list.", "schema": obj{"type": "string"}},
 	"agent_name":        {"description": "Only those of this agent.", "schema": obj{"type": "string"}},
@@ -34,6 +36,9 @@ var parameters = map[string]obj{
 // ifMatchHeader has a change refused where the thing is not what the caller saw.
 var ifMatchHeader = obj{"name": "If-Match", "in": "header", "schema": obj{"type": "string"}, "description": "ETag of what is to be changed; another one by now: 412, with it as current."}
 
+// ifNoneMatchHeader has a change refused where there is something.
+var ifNoneMatchHeader = obj{"name": "If-None-Match", "in": "header", "schema": obj{"type": "string"}, "description": "*: only where there is none yet; else 412."}
+
 // headers is what the document says of request headers that a route looks at.
 var headers = map[string][]obj{
 	"POST /runs": {
@@ -46,10 +51,12 @@ var headers = map[string][]obj{
 	"POST /runs/:id/retry": {
 		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
 	},
-	"PATCH /agents/:name":  {ifMatchHeader},
-	"DELETE /agents/:name": {ifMatchHeader},
-	"GET /sse/sessions":    {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},
-	"GET /sse/runs":        {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on behind this item, or behind the Ao-Position of a list."}},
+	"PATCH /agents/:name":               {ifMatchHeader},
+	"DELETE /agents/:name":              {ifMatchHeader},
+	"GET /sse/sessions":                 {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},
+	"GET /sse/runs":                     {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on behind this item, or behind the Ao-Position of a list."}},
+	"PUT /agents/:name/drafts/:side":    {ifMatchHeader, ifNoneMatchHeader},
+	"DELETE /agents/:name/drafts/:side": {ifMatchHeader},
 }
 
 // described makes the document: OpenAPI 3.1, from the routes, from the types that handlers read and give (openapi_bodies.go), and from
@@ -112,7 +119,11 @@ func (s *typeSchemas) operation(r route, b body) obj {
 		op["parameters"] = params
 	}
 	if b.in != nil {
-		op["requestBody"] = obj{"required": !b.may, "content": jsonBody(s.request(b))}
+		content := jsonBody(s.request(b))
+		if kind, plain := b.in.(mediaType); plain {
+			content = obj{string(kind): obj{"schema": obj{"type": "string"}}}
+		}
+		op["requestBody"] = obj{"required": !b.may, "content": content}
 	}
 	rule := access.RuleOf(r.Method, r.Path)
 	op["x-scope"] = rule.Scope.String()

@@ -136,6 +136,10 @@ var bodies = map[string]body{
 	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agents.View{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"DELETE /agents/:name": {},
 
+	"GET /agents/:name/drafts/:side":    {out: mediaType("text/plain")},
+	"PUT /agents/:name/drafts/:side":    {in: mediaType("text/plain")},
+	"DELETE /agents/:name/drafts/:side": {},
+
 	"GET /schemas":           {out: schemaList{}},
 	"POST /schemas":          {in: schemas.Schema{}, out: schemas.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
 	"POST /schemas/validate": {in: preview.SchemaRequest{}, out: preview.SchemaVerdict{}},

@@ -12,6 +12,7 @@ type handlers struct {
 	sessions  *sessionsAPI
 	streams   *streamsAPI
 	agents    *agentsAPI
+	drafts    *draftsAPI
 	schemas   *schemasAPI
 	previews  *previewAPI
 	runners   *runnersAPI
@@ -21,7 +22,7 @@ type handlers struct {
 
 // routes is every way in.
 func (h handlers) routes() []route {
-	const get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
+	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 	const ok, created, accepted, none = http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent
 	return []route{
 		{get, "/", nil, "this list", ok, h.service.index, false},
@@ -75,6 +76,9 @@ func (h handlers) routes() []route {
 		{get, "/agents/:name", nil, "one agent", ok, h.agents.show, false},
 		{patch, "/agents/:name", nil, "change members of an agent; null takes one away", ok, h.agents.change, false},
 		{del, "/agents/:name", nil, "delete an agent", none, h.agents.delete, false},
+		{get, "/agents/:name/drafts/:side", nil, "the text of a schema that is being written; side: input, output", ok, h.drafts.show, false},
+		{put, "/agents/:name/drafts/:side", nil, "keep the text of a schema that is being written, JSON or not yet", none, h.drafts.put, false},
+		{del, "/agents/:name/drafts/:side", nil, "drop a draft", none, h.drafts.delete, false},
 
 		{get, "/schemas", nil, "output schemas that have a name", ok, h.schemas.list, false},
 		{post, "/schemas", nil, "give an output schema a name; it never changes", created, h.schemas.create, false},

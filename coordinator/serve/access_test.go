@@ -91,6 +91,7 @@ func TestTokensAtTheDoor(t *testing.T) {
 		{"GET", "/", "", "read"}, {"HEAD", "/", "", "read"}, {"GET", "/nothing", "", "read"}, {"PUT", "/runs", "", "read"},
 		{"GET", "/runs", "", "read"}, {"GET", "/runs/" + acc.RunID, "", "read"}, {"GET", "/runs/count", "", "read"}, {"GET", "/sessions/" + acc.SessionID + "/tree", "", "read"}, {"GET", "/ledger", "", "read"}, {"GET", "/runners", "", "read"}, {"GET", "/callbacks", "", "read"},
 		{"POST", "/runs/validate", body, "read"}, {"GET", "/agents/plain", "", "read"}, {"GET", "/schemas", "", "read"},
+		{"GET", "/agents/plain/drafts/input", "", "admin"}, {"PUT", "/agents/plain/drafts/input", "{", "admin"}, {"DELETE", "/agents/plain/drafts/output", "", "admin"},
 		{"POST", "/schemas/validate", "{}", "read"}, {"POST", "/agents/preview", "{}", "read"},
 		{"POST", "/runs", body, "run"}, {"POST", "/runs/" + acc.RunID + "/stop", "", "run"}, {"POST", "/sessions/" + acc.SessionID + "/stop", "", "run"}, {"POST", "/callbacks/" + acc.RunID + "/redeliver", "", "run"},
 		{"DELETE", "/sessions/" + acc.SessionID, "", "admin"}, {"PATCH", "/agents/plain", "{}", "admin"}, {"POST", "/schemas", "{}", "admin"}, {"DELETE", "/schemas/x", "", "admin"},

@@ -219,7 +219,7 @@ func (c *Config) api(co *parts.Coordinator, l link, f *front, answers *atomic.Bo
 		*status.Overview
 		*ledger.Auditor
 	}{co.Explainer, co.Overview, co.Auditor}
-	h.Previews = co.Preview
+	h.Previews, h.Drafts = co.Preview, co.Drafts
 	h.MaxPayload, h.Registries = co.MaxPayload, co.Registries
 	h.Memory = budget.For(c.BodyMemory, co.MaxPayload+httpapi.Slack)
 	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)

@@ -43,7 +43,7 @@ const (
 var order = []string{
 	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
 	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.Lanes), kv(subject.Secrets),
-	kv(subject.Logins), subject.Audit,
+	kv(subject.Logins), subject.Audit, kv(subject.Drafts),
 }
 
 // required are those that every orchestrator has. The others were added since; an older coordinator has not made them.

@@ -292,7 +292,7 @@ func TestABackupOfAnOlderProgram(t *testing.T) {
 	}
 	nc := natstest.Conn(t, s)
 	fill(t, nc)
-	for _, later := range []string{"KV_" + subject.Logins, subject.Audit} {
+	for _, later := range []string{"KV_" + subject.Logins, subject.Audit, "KV_" + subject.Drafts} {
 		if err := stream(t, nc).DeleteStream(t.Context(), later); err != nil {
 			t.Fatal(err)
 		}

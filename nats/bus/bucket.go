@@ -227,6 +227,28 @@ func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 	}
 }
 
+// Keys are the keys that are there, in no order, and how many bytes the bucket takes.
+func (k *Bucket) Keys(ctx context.Context) (keys []string, bytes uint64, err error) {
+	ctx, done := k.b.within(ctx, k.b.brief())
+	defer done()
+	kv, err := k.kv(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	status, err := kv.Status(ctx)
+	if err != nil {
+		return nil, 0, k.err(ctx, err)
+	}
+	if status.Values() == 0 {
+		return nil, status.Bytes(), nil
+	}
+	keys, err = kv.Keys(ctx)
+	if errors.Is(err, jetstream.ErrNoKeysFound) {
+		return nil, status.Bytes(), nil
+	}
+	return keys, status.Bytes(), k.err(ctx, err)
+}
+
 var errBehind = errors.New("the replica has yet to catch up")
 
 // newest is the revision of the last change, which in a cluster only the leader is sure to have: the consumer of a list may be at a

@@ -77,7 +77,7 @@ func (b *setup) all(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.Lanes, subject.Idempotency, subject.Secrets, subject.Logins} {
+	for _, name := range []string{subject.Agents, subject.Schemas, subject.Runners, subject.Lanes, subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts} {
 		if err := b.try(ctx, "bucket "+name, func(ctx context.Context) error { return b.bucket(ctx, name) }); err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ type condition struct {
 func newSinks(b *Conn) map[string]*sink {
 	all := map[string]*sink{}
 	for _, stream := range []string{subject.Runs, subject.Rejected, "KV_" + subject.Agents, "KV_" + subject.Schemas, "KV_" + subject.Runners, "KV_" + subject.Lanes,
-		"KV_" + subject.Idempotency, "KV_" + subject.Secrets, "KV_" + subject.Logins, "OBJ_" + subject.Payloads} {
+		"KV_" + subject.Idempotency, "KV_" + subject.Secrets, "KV_" + subject.Logins, "KV_" + subject.Drafts, "OBJ_" + subject.Payloads} {
 		s := &sink{b: b, stream: stream}
 		s.now.Store(&condition{over: make(chan struct{})})
 		all[stream] = s

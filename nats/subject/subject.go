@@ -27,6 +27,7 @@ const (
 	Lanes       = "lanes"
 	Idempotency = "idempotency"
 	Secrets     = "secrets"
+	Drafts      = "drafts"   // schemas of agents that are being written
 	Logins      = "logins"   // the ids of logins that are over
 	Payloads    = "payloads" // object store: bodies too large for a message
 )

@@ -153,12 +153,13 @@ var forbidden = []string{
 	"$JS.API.STREAM.DELETE.RUNS", "$JS.API.STREAM.PURGE.RUNS", "$JS.API.STREAM.MSG.GET.RUNS", "$JS.API.STREAM.MSG.DELETE.RUNS", "$JS.API.STREAM.SNAPSHOT.RUNS",
 	"$JS.API.DIRECT.GET.RUNS", "$JS.API.DIRECT.GET.RUNS.ao.runs.7.claimed.run_a.key_a", "$JS.API.DIRECT.GET.RUNS.ao.runs.*.claimed.*.*", "$JS.API.DIRECT.GET.RUNS.ao.runs.7.queued.procedural.text._.run_1.1",
 	"$JS.API.DIRECT.GET.EVENTS", "$JS.API.DIRECT.GET.AUDIT", "ao.audit.entries", "$JS.API.DIRECT.GET.KV_logins.$KV.logins.x", "$KV.logins.x", "$JS.API.DIRECT.GET.KV_secrets.$KV.secrets.attempts", "$JS.API.STREAM.MSG.GET.KV_secrets",
+	"$JS.API.DIRECT.GET.KV_drafts.$KV.drafts.x.input",
 	"$JS.API.CONSUMER.CREATE.RUNS", "$JS.API.CONSUMER.CREATE.RUNS.evil", "$JS.API.CONSUMER.CREATE.RUNS.evil.ao.runs.>", "$JS.API.CONSUMER.DURABLE.CREATE.RUNS.evil",
 	"$JS.API.CONSUMER.LIST.RUNS", "$JS.API.CONSUMER.NAMES.RUNS", "$JS.API.CONSUMER.INFO.RUNS.lane=procedural=text=_", "$JS.API.CONSUMER.DELETE.RUNS.lane=procedural=text=_",
 	"$JS.API.CONSUMER.MSG.NEXT.EVENTS.evil", "$JS.API.CONSUMER.MSG.NEXT.INBOX.inbox", "$JS.API.CONSUMER.MSG.NEXT.KV_secrets.evil",
 	"$JS.ACK.RUNS.lane=procedural=text=_.1.1.1.1.0", "$JS.ACK.INBOX.inbox.1.1.1.1.0", "$JS.FC.RUNS.x",
 	// buckets and objects
-	"$KV.secrets.attempts", "$KV.agents.evil", "$KV.runners.rnr_x", "$KV.lanes.x", "$KV.idempotency.x", "$KV.schemas.x", "$O.payloads.M.x", "$O.payloads.C.x",
+	"$KV.secrets.attempts", "$KV.agents.evil", "$KV.runners.rnr_x", "$KV.lanes.x", "$KV.idempotency.x", "$KV.schemas.x", "$KV.drafts.x.input", "$O.payloads.M.x", "$O.payloads.C.x",
 	// records that only coordinators write
 	"ao.runs.7.queued.procedural.text._.run_1.1", "ao.runs.7.session.ses_1", "ao.runs.7.accepted.ses_1.run_1", "ao.runs.7.stopping.run_1", "ao.runs.7.callback.ses_1.run_1",
 	"ao.runs.7.notified.run_1.1", "ao.runs.7.deleted.ses_1", "ao.runs.7.evil", "ao.runs.7.ended.run_1.key.more",

@@ -54,6 +54,9 @@ var gates = []struct{ route, scope, session, names string }{
 	{"GET /agents/{name}", "read", "shared", "agent"},
 	{"PATCH /agents/{name}", "admin", "", "agent"},
 	{"DELETE /agents/{name}", "admin", "", "agent"},
+	{"GET /agents/{name}/drafts/{side}", "admin", "", "agent"},
+	{"PUT /agents/{name}/drafts/{side}", "admin", "", "agent"},
+	{"DELETE /agents/{name}/drafts/{side}", "admin", "", "agent"},
 	{"GET /schemas", "read", "shared", ""},
 	{"POST /schemas", "admin", "", ""},
 	{"POST /schemas/validate", "read", "", ""},
@@ -87,7 +90,7 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 		b.row(gate.route, func(b *besieged) {
 			method, path, _ := strings.Cut(gate.route, " ")
 			at := func(ids map[string]string) string {
-				return strings.NewReplacer("{id}", ids[gate.names], "{name}", ids[gate.names]).Replace(path)
+				return strings.NewReplacer("{id}", ids[gate.names], "{name}", ids[gate.names], "{side}", "input").Replace(path)
 			}
 			for _, who := range strangers {
 				scope := slices.Index(scopes, who)

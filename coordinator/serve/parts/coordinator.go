@@ -22,6 +22,7 @@ import (
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/drafts"
 	"ao/coordinator/fleetapi"
 	"ao/coordinator/insight/doctor"
 	"ao/coordinator/insight/explain"
@@ -131,6 +132,7 @@ type Coordinator struct {
 	Agents     *agents.Catalog
 	Schemas    *schemas.Store
 	Logins     *logins.Logins
+	Drafts     *drafts.Store
 	bus        *bus.Bus
 	log        *slog.Logger
 	keys       *record.Keys

@@ -59,6 +59,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g.Go(func() error { return c.Registry.Watch(ctx) })
 	g.Go(func() error { return c.Queues.Watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })
+	g.Go(func() error { return c.Drafts.Run(ctx) })
 	g.Go(func() error {
 		if err := c.settled(ctx); err != nil {
 			return nil // ctx ended

@@ -9,6 +9,7 @@ import (
 	"ao/coordinator/control/lease"
 	"ao/coordinator/control/queues"
 	"ao/coordinator/control/retention"
+	"ao/coordinator/drafts"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/schemas"
@@ -36,8 +37,13 @@ func (c *Coordinator) defining() {
 	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Naming: func(ctx context.Context, schema string) ([]string, error) {
 		return c.Agents.Naming(ctx, schema)
 	}}
+	c.Drafts = &drafts.Store{
+		Log: c.log, Bucket: c.bus.Bucket(subject.Drafts), Ready: func() bool { return c.Registries() == nil },
+		Editable: func(ctx context.Context, name string) error { return c.Agents.Editable(ctx, name) },
+		Exists:   func(name string) bool { return c.Agents.Exists(name) },
+	}
 	c.Agents = agents.New(agents.Config{
-		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries,
+		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries, Gone: c.Drafts.Forget,
 		Schema: func(ctx context.Context, name string) error {
 			_, err := c.Schemas.Schema(ctx, name)
 			return err

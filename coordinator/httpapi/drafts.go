@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ao/coordinator/access"
+	"ao/coordinator/agents"
+	"ao/coordinator/drafts"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Drafts keeps texts of schemas that are being written.
+type Drafts interface {
+	Get(ctx context.Context, name, side string) (drafts.Draft, error)
+	Put(ctx context.Context, name, side string, text []byte, match drafts.Match) (tag string, err error)
+	Delete(ctx context.Context, name, side string, match drafts.Match) error
+	Sides(ctx context.Context) (map[string][]string, error)
+}
+
+// draftsAPI answers for drafts.
+type draftsAPI struct {
+	drafts Drafts
+	in     *intake
+}
+
+func (a *draftsAPI) show(g *gin.Context, _ query) (any, error) {
+	d, err := a.drafts.Get(g.Request.Context(), g.Param("name"), g.Param("side"))
+	if err != nil {
+		return nil, err
+	}
+	h := g.Writer.Header()
+	h.Set("ETag", `"`+d.Tag+`"`)
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(d.Text)))
+	g.Writer.WriteHeader(http.StatusOK)
+	if g.Request.Method == http.MethodHead {
+		g.Writer.WriteHeaderNow()
+		return written{}, nil
+	}
+	_ = send(g.Writer, []byte(d.Text)) // a caller that went away misses nothing
+	return written{}, nil
+}
+
+func (a *draftsAPI) put(g *gin.Context, _ query) (any, error) {
+	text, err := a.in.body(g)
+	if err != nil {
+		return nil, err
+	}
+	match, err := preconditions(g)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := a.drafts.Put(context.WithoutCancel(g.Request.Context()), g.Param("name"), g.Param("side"), text, match)
+	if err != nil {
+		return nil, err
+	}
+	g.Writer.Header().Set("ETag", `"`+tag+`"`)
+	return nil, nil
+}
+
+func (a *draftsAPI) delete(g *gin.Context, _ query) (any, error) {
+	if err := a.in.noBody(g); err != nil {
+		return nil, err
+	}
+	match, err := preconditions(g)
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.drafts.Delete(context.WithoutCancel(g.Request.Context()), g.Param("name"), g.Param("side"), match)
+}
+
+// draftsPatience is how long a list of agents waits for which of them have drafts.
+const draftsPatience = 2 * time.Second
+
+// marked tells an admin which agents have drafts. While NATS is away it is left out: the list is good for more than that.
+func (a *agentsAPI) marked(g *gin.Context, list []agents.View) {
+	if len(list) == 0 || caller(g).Session != "" || caller(g).Needs(access.Admin) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(g.Request.Context(), draftsPatience)
+	defer cancel()
+	sides, err := a.drafts.Sides(ctx)
+	if err != nil {
+		return
+	}
+	for i := range list {
+		list[i].Drafts = sides[list[i].Name]
+	}
+}
