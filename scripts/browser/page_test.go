@@ -133,10 +133,10 @@ func (p *page) until(expression string) {
 	}
 }
 
-// has waits until the page shows a text.
+// has waits until the page shows a text, whatever the space between its words.
 func (p *page) has(text string) {
 	p.t.Helper()
-	p.until("document.body.innerText.includes(" + strconv.Quote(text) + ")")
+	p.until(`document.body.innerText.replace(/\s+/g, " ").includes(` + strconv.Quote(text) + `)`)
 }
 
 // click clicks the button, link or tab with this text or name, as soon as it is there and not disabled.

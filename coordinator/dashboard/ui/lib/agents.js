@@ -35,20 +35,13 @@ export async function copyAgent(text, name, changes = {}) {
 /** noCopy says why an agent cannot be copied; undefined where it can. */
 export const noCopy = (agent) => (agent.type === "procedural" ? "Procedural agents belong to runners: copy the file in the runner's agents_dir" : undefined);
 
-/** noChange says why an agent cannot be changed here; undefined where it can. */
-export function noChange(agent) {
-  if (agent.editable === true) return undefined;
-  return agent.reason || (agent.runner_id ? `It belongs to runner ${agent.runner_id}: change its file in the runner's agents_dir` : "It is defined by a file; change the file");
-}
-
-/** noDelete says why an agent cannot be deleted here. */
-export const noDelete = (agent) => (agent.origin === "file" ? "It is defined by a file: delete the file" : noChange(agent));
+/** noChange says why an agent cannot be changed or deleted here; undefined where it can. */
+export const noChange = (agent) => (agent.editable ? undefined : agent.reason || "It cannot be changed here");
 
 /** Origin tells where a definition comes from. */
 export function Origin({ agent }) {
-  const from = agent.origin ?? (agent.runner_id ? "runner" : "api");
-  if (from === "runner") return html`<span class="row"><${Badge} title="Announced by a runner">runner<//>${agent.runner_id && html`<${Id} id=${agent.runner_id} href="/ui/runners" copy=${false} />`}</span>`;
-  if (from === "file") return html`<span class="row cut"><${Badge} title=${agent.path ?? "Defined by a file"}>file<//>${agent.path && html`<span class="faint cut" title=${agent.path}><${Hostile} text=${agent.path.split("/").slice(-2).join("/")} /></span>`}</span>`;
+  if (agent.origin === "runner") return html`<span class="row"><${Badge} title="Announced by a runner">runner<//>${agent.runner_id && html`<${Id} id=${agent.runner_id} href="/ui/runners" copy=${false} />`}</span>`;
+  if (agent.origin === "file") return html`<span class="row cut"><${Badge} title=${agent.path ?? "Defined by a file"}>file<//>${agent.path && html`<span class="faint cut" title=${agent.path}><${Hostile} text=${agent.path.split("/").slice(-2).join("/")} /></span>`}</span>`;
   return html`<${Badge} kind="accent" title="Made over the API">API<//>`;
 }
 

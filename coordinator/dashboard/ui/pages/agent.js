@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../base.js";
 import { guard, navigate, path, query, setQuery } from "../lib/router.js";
 import { may } from "../lib/rights.js";
 import { Badge, Button, Hostile, Icon, Loaded, Menu, Page, Problem, Status, Tabs, useResource } from "../lib/components.js";
-import { Origin, SchemaBadges, loadAgent, noChange, noCopy, noDelete } from "../lib/agents.js";
+import { Origin, SchemaBadges, loadAgent, noChange, noCopy } from "../lib/agents.js";
 import { loadDraft } from "../lib/drafts.js";
 import { useDefinition } from "./agent/definition.js";
 import { Conflict, useSave } from "./agent/save.js";
@@ -68,7 +68,7 @@ function Actions({ definition, save, act }) {
   const items = [
     { label: "Copy", icon: "copy", needs: "POST /agents", why: noCopy(agent), run: () => act({ kind: "copy" }) },
     { label: on ? "Deactivate" : "Activate", icon: on ? "pause" : "play", needs: patch, why: fixed ?? (dirty ? "Save or discard the changes first" : undefined), run: () => act({ kind: on ? "deactivate" : "activate" }) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why: noDelete(agent), run: () => act({ kind: "delete" }) },
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why: fixed, run: () => act({ kind: "delete" }) },
   ];
   return html`${dirty && html`<${Badge} kind="warn">not saved<//><${Button} onClick=${definition.discard}>Discard<//>`}
     <${Button} kind="primary" needs=${patch} why=${fixed ?? (dirty ? undefined : "Nothing was changed")} busy=${save.busy} onClick=${save.run}>Save<//>

@@ -3,7 +3,7 @@ import { html, useState } from "../base.js";
 import { get } from "../lib/api.js";
 import { navigate, path, query, setQuery } from "../lib/router.js";
 import { Badge, Button, Card, Choice, Empty, Hostile, Loaded, Menu, Page, Search, Status, Table, Text, useEvery, useResource } from "../lib/components.js";
-import { Origin, SchemaBadges, noChange, noCopy, noDelete } from "../lib/agents.js";
+import { Origin, SchemaBadges, noChange, noCopy } from "../lib/agents.js";
 import { count, plural } from "../lib/format.js";
 import { Act } from "./agent/acts.js";
 
@@ -63,7 +63,7 @@ function actions(a, act) {
     { label: "Open", icon: "edit", run: () => navigate(path(["agents", a.name])) },
     { label: "Copy", icon: "copy", needs: "POST /agents", why: noCopy(a), run: () => act({ kind: "copy", agent: a }) },
     { label: on ? "Deactivate" : "Activate", icon: on ? "pause" : "play", needs: patch, why, run: () => act({ kind: on ? "deactivate" : "activate", agent: a }) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why: noDelete(a), run: () => act({ kind: "delete", agent: a }) },
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why, run: () => act({ kind: "delete", agent: a }) },
   ];
 }
 

@@ -3,7 +3,7 @@ import { html, useState } from "../../base.js";
 import { ApiError, request, seg } from "../../lib/api.js";
 import { Json, object, prettify } from "../../lib/json.js";
 import { Button, Dialog, Hostile, JsonView, toast } from "../../lib/components.js";
-import { judgeSchema, loadAgent } from "../../lib/agents.js";
+import { judgeSchema } from "../../lib/agents.js";
 
 class NotSaved extends Error {
   constructor(tab, message) {
@@ -27,7 +27,7 @@ export function useSave(definition, reload, go) {
       toast(sentence(definition), { kind: "good" });
       await reload();
     } catch (error) {
-      if (error instanceof ApiError && error.status === 412) return setState({ busy: false, conflict: await theirs(definition, error) });
+      if (error instanceof ApiError && error.status === 412) return setState({ busy: false, conflict: { etag: error.body.etag, text: error.body.current?.text ?? "{}" } });
       if (!(error instanceof ApiError) && !(error instanceof NotSaved)) console.error(error);
       if (error.tab ?? tabOf(error)) go(error.tab ?? tabOf(error));
       setState({ busy: false, error });
@@ -74,11 +74,6 @@ const settle = ({ input, output }, on) => Promise.all([input, output].filter((si
 async function patch({ agent, changes }, etag) {
   const headers = etag ? { "If-Match": etag } : {};
   await request("PATCH", "/agents/" + seg(agent.name), { body: object(Object.entries(changes)), headers });
-}
-
-async function theirs({ agent }, error) {
-  const now = await loadAgent(agent.name).catch(() => null);
-  return { etag: now?.etag ?? null, text: now?.text ?? error.body.current?.text ?? "{}" };
 }
 
 /** Conflict shows both versions of what was changed here, where somebody else has saved meanwhile. */

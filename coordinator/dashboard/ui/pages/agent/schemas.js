@@ -45,7 +45,7 @@ function Effective({ definition, agent, preview }) {
   const text = schema?.text ?? null;
   return html`<${Card} title="What a start must send"><div class="stack">
     ${preview.error && html`<p class="bad"><${Hostile} text=${preview.error.message} /></p>`}
-    ${preview.data && (text ? html`<${PromptNote} text=${text} definition=${definition} agent=${agent} /><${JsonView} value=${schema.pretty()} label="The effective schema" />` : html`<p>Any JSON object.</p>`)}
+    ${preview.data && !preview.error && (text ? html`<${PromptNote} text=${text} definition=${definition} agent=${agent} /><${JsonView} value=${schema.pretty()} label="The effective schema" />` : html`<p>Any JSON object.</p>`)}
     ${agent.type !== "procedural" && html`<p class="faint">A resume of a session always sends a prompt and nothing else.</p>`}</div><//>`;
 }
 

@@ -1,0 +1,161 @@
+package browser
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// TestInputSchema turns a custom input schema on, is told what is wrong with it at its line, and saves it into the file.
+func TestInputSchema(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/agents/content-writer?tab=input")
+	p.has("prompt is required")
+	if eval[bool](p, `Boolean(document.querySelector(".editor"))`) {
+		t.Error("the editor is there while the switch is off")
+	}
+	p.click("Custom input schema")
+	const label = "Custom input schema"
+	p.edit(label, "{\n\"type\": \"object\",\n\"properties\": {\"topic\": {\"type\": \"strin\"}}\n}")
+	p.has("Line 3 $.properties.topic.type 'strin' is not one of")
+	p.until(`document.querySelector(".cm-lint-marker-error")`)
+	p.click("Save")
+	p.has("The input schema is not valid, line 3: $.properties.topic.type")
+	p.edit(label, `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`)
+	p.has("prompt is not a field of this schema")
+	p.click("Prettify")
+	p.until(`document.querySelectorAll(".cm-line").length > 10`)
+	p.click("Save")
+	p.has("content-writer is saved")
+	want := `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`
+	if got := compact(member(t, s.call(t, "GET", "/agents/content-writer", "", 200), "parameters_schema")); got != want {
+		t.Errorf("stored is\n%s\nwant\n%s", got, want)
+	}
+	file, err := os.ReadFile(filepath.Join(s.agents, "content-writer", "agent.json"))
+	if err != nil || !strings.Contains(string(file), "9223372036854775807") || !strings.Contains(string(file), `"${AGENT_ORCHESTRATOR_MCP_URL}"`) {
+		t.Errorf("the file is %s (%v)", file, err)
+	}
+	list := open(t, s, "/ui/agents?q=content-writer")
+	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("content-writer") && r.innerText.includes("input"))`)
+
+	p.until(`!document.querySelector("[aria-busy=true]")`)
+	p.click("Add prompt")
+	p.has("prompt is required")
+	p.click("Custom input schema")
+	p.has("The text is kept as a draft")
+	p.click("Save")
+	p.until(`document.body.innerText.includes("content-writer is saved") && !document.body.innerText.includes("not saved")`)
+	if got := member(t, s.call(t, "GET", "/agents/content-writer", "", 200), "parameters_schema"); got != "" && got != "null" {
+		t.Errorf("turned off, it has still %s", got)
+	}
+}
+
+// TestEmptyEditor: an empty editor activates nothing, and does not take away what is active.
+func TestEmptyEditor(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"empty","type":"autonomous"}`, 201)
+	p := open(t, s, "/ui/agents/empty?tab=input")
+	p.click("Custom input schema")
+	p.has("The editor is empty: no schema is active")
+	p.click("General")
+	p.fill("Description", "changed")
+	p.click("Save")
+	p.has("The input editor is empty: no custom schema is active")
+	doc := s.call(t, "GET", "/agents/empty", "", 200)
+	if got := member(t, doc, "parameters_schema"); got != "" && got != "null" {
+		t.Errorf("an empty editor has activated %s", got)
+	}
+	if got := member(t, doc, "description"); got != `"changed"` {
+		t.Errorf("the description is %s", got)
+	}
+}
+
+// TestSavedElsewhere: where somebody else was first, both versions are shown, and nothing is lost.
+func TestSavedElsewhere(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"contested","type":"autonomous","description":"first","tags":["a"]}`, 201)
+	p := open(t, s, "/ui/agents/contested")
+	p.fill("Description", "mine")
+	s.call(t, "PATCH", "/agents/contested", `{"description":"theirs","tags":["b"]}`, 200)
+	p.click("Save")
+	p.has("Somebody else changed this agent")
+	p.has("theirs")
+	p.click("Save mine over it")
+	p.has("contested is saved")
+	doc := s.call(t, "GET", "/agents/contested", "", 200)
+	if got := member(t, doc, "description") + member(t, doc, "tags"); got != `"mine"["b"]` {
+		t.Errorf("stored is %s, want the description of the page and the tags of the other", got)
+	}
+}
+
+// TestReadOnly: an agent of a runner's says why it cannot be changed.
+func TestReadOnly(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/agents/text-stats?tab=input")
+	p.has("Read only. it belongs to runner")
+	p.until(`document.querySelector('.cm-content[aria-label="Custom input schema"]')?.getAttribute("aria-readonly") === "true" || document.querySelector(".editor.fixed")`)
+	p.until(`[...document.querySelectorAll("button")].find((b) => b.textContent.startsWith("Save."))?.getAttribute("aria-disabled") === "true"`)
+}
+
+// TestCopy makes an agent of the API of a file.
+func TestCopy(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/agents/data-extractor?tab=output")
+	p.click("More actions")
+	p.click("Copy")
+	p.fill("Name", "extractor-two")
+	p.click("Create")
+	p.until(`location.pathname === "/ui/agents/extractor-two"`)
+	of := func(name string) string {
+		return compact(member(t, s.call(t, "GET", "/agents/"+name, "", 200), "output_schema"))
+	}
+	if got, want := of("extractor-two"), of("data-extractor"); got != want {
+		t.Errorf("the copy has\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestTabLeavesTheEditor after Esc; before, it indents.
+func TestTabLeavesTheEditor(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/agents/summarizer?tab=servers")
+	p.edit("MCP servers", "{}")
+	p.press(kb.Tab)
+	p.until(`document.activeElement.classList.contains("cm-content")`)
+	p.press(kb.Escape)
+	p.press(kb.Tab)
+	p.until(`!document.activeElement.closest(".cm-editor")`)
+}
+
+// TestMarkdown: entities are decoded without HTML, and HTML is text.
+func TestMarkdown(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/agents")
+	tree := eval[string](p, `import(new URL("markdown.js", document.querySelector("script[type=module]").src)).then((m) => JSON.stringify(m.parse("&amp; &copy; <b>x</b>\n\n|a|\n|-|\n|b|")))`)
+	for _, want := range []string{`"value":"& © "`, `"type":"html"`, `"type":"tableCell"`} {
+		if !strings.Contains(tree, want) {
+			t.Errorf("the tree lacks %s: %s", want, tree)
+		}
+	}
+}
+
+func compact(doc string) string {
+	var b strings.Builder
+	text := false
+	for i := range len(doc) {
+		c := doc[i]
+		if c == '"' && (i == 0 || doc[i-1] != '\\') {
+			text = !text
+		}
+		if text || !strings.ContainsRune(" \n\t", rune(c)) {
+			b.WriteByte(c)
+		}
+	}
+	if !json.Valid([]byte(b.String())) && doc != "" {
+		return doc
+	}
+	return b.String()
+}

@@ -1,0 +1,32 @@
+package browser
+
+import "testing"
+
+// TestSchemas makes a named schema, tries an answer against it, and is refused to delete what an agent uses.
+func TestSchemas(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/schemas")
+	p.click("New schema")
+	p.fill("Name", "verdict")
+	p.edit("Schema", `{"type":"object","required":["ok"],"properties":{"ok":{"type":"boolean"},"n":{"maximum":9223372036854775807}}}`)
+	p.click("Create")
+	p.until(`location.pathname === "/ui/schemas/verdict"`)
+	if got := compact(member(t, s.call(t, "GET", "/schemas/verdict", "", 200), "schema")); got != `{"type":"object","required":["ok"],"properties":{"ok":{"type":"boolean"},"n":{"maximum":9223372036854775807}}}` {
+		t.Errorf("stored is %s", got)
+	}
+	p.fill("An answer, as a model might write it", "Here:\n```json\n{\"ok\": 1}\n```\nor {\"ok\": true}")
+	p.has("It matches.")
+	p.has("2 candidates were found")
+	p.has("this one counts")
+	p.has("1 is not of type 'boolean'")
+
+	s.call(t, "POST", "/agents", `{"name":"judge","type":"autonomous","output_schema_name":"verdict"}`, 201)
+	list := open(t, s, "/ui/schemas")
+	list.has("judge")
+	list.click("Actions for verdict")
+	list.click("Delete")
+	list.has("1 agent names it")
+	list.click("Delete verdict")
+	list.has("conflict")
+	s.call(t, "GET", "/schemas/verdict", "", 200)
+}
