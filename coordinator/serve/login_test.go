@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"ao/coordinator/access"
+	deployment "ao/coordinator/record"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
+	"ao/nats/subject"
 )
 
 // who is the answer of GET /me.
@@ -336,4 +338,37 @@ func TestLoginsAreAudited(t *testing.T) {
 			t.Errorf("entry %d: %s, want %s", i, got, want[i])
 		}
 	}
+}
+
+// TestALoginIsRenewedInUse: one that is an hour old gets a new time with the next answer, and ends with the old one.
+func TestALoginIsRenewedInUse(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	keys := deployment.NewKeys()
+	if err := keys.Read(t.Context(), s.bus.Bucket(subject.Secrets)); err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimPrefix(s.read, "Authorization: Bearer ")
+	aged := func(age time.Duration) string { // as a coordinator has made it then
+		at, id := time.Now().Add(-age).Unix(), strings.Repeat("A", 26)
+		mac := keys.Sign(fmt.Sprintf("cookie|%d|%s|the-read|%x", at, id, access.Hash(token)))
+		return fmt.Sprintf("Cookie: ao_%s=%d.%s.%s.the-read", keys.Deployment(), at, id, mac)
+	}
+	for age, status := range map[time.Duration]int{time.Minute: 200, 59 * time.Minute: 200, 12*time.Hour + time.Second: 401} {
+		if g := s.get("/me", aged(age), page); g.status != status || g.header.Get("Set-Cookie") != "" {
+			t.Errorf("after %v: %d, Set-Cookie %q", age, g.status, g.header.Get("Set-Cookie"))
+		}
+	}
+	old := aged(11 * time.Hour)
+	g := s.get("/runs", old, page)
+	renewed := cookieOf(g)
+	if g.status != 200 || !strings.Contains(g.header.Get("Set-Cookie"), "Max-Age=43200; HttpOnly; SameSite=Strict") || renewed == old {
+		t.Fatalf("%d, Set-Cookie %q", g.status, g.header.Get("Set-Cookie"))
+	}
+	if g := s.get("/me", renewed, page); g.status != 200 || g.header.Get("Set-Cookie") != "" {
+		t.Errorf("renewed: %d, Set-Cookie %q", g.status, g.header.Get("Set-Cookie"))
+	}
+	s.post("/logout", "", renewed, page).want(204)
+	s.get("/me", old, page).want(401)
+	s.get("/me", aged(time.Minute), page).want(401) // the same login
 }

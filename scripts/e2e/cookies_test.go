@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cookie logs in with a token and gives the header that a browser sends from then on.
+func (b *besieged) cookie(who string) string {
+	b.t.Helper()
+	r := b.asked("POST", "/login", `{"token":"`+b.tokens[who]+`"}`)
+	value, _, _ := strings.Cut(r.header.Get("Set-Cookie"), ";")
+	if r.code != 200 || value == "" {
+		b.t.Fatalf("login as %s: %d %s", who, r.code, r.text)
+	}
+	return "Cookie: " + value
+}
+
+// asked makes one request with these headers and no others; of a live stream it reads the beginning.
+func (b *besieged) asked(method, path, body string, headers ...string) reply {
+	req, err := http.NewRequestWithContext(b.t.Context(), method, b.url+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return reply{err: err, text: err.Error()}
+	}
+	defer res.Body.Close()
+	text := make([]byte, 64<<10)
+	n := 0
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		n, _ = res.Body.Read(text)
+		text = text[:n]
+	} else {
+		text, err = io.ReadAll(res.Body)
+	}
+	return reply{res.StatusCode, res.Header, string(text), err}
+}
+
+// ours is what a browser says of a page of ours, and theirs what it says of others, or says nothing.
+const ours = "Sec-Fetch-Site: same-origin"
+
+var theirs = [][]string{
+	nil,
+	{"Origin: http://evil.example"}, {"Origin: null"}, {"Origin: http://127.0.0.1:1"},
+	{"Sec-Fetch-Site: cross-site"}, {"Sec-Fetch-Site: same-site"}, {"Sec-Fetch-Site: none"},
+	{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"},
+	{ours, "Origin: http://evil.example"},
+}
+
+// TestEveryCookieAtEveryRoute: a browser's login opens what its token opens, to a page of ours; to any other page, and once it has ended,
+// it opens nothing that is not open to all.
+func TestEveryCookieAtEveryRoute(t *testing.T) {
+	t.Parallel()
+	b := siege(t)
+	cookies := map[string]string{"read": b.cookie("read"), "run": b.cookie("run"), "admin": b.cookie("admin"), "ended": b.cookie("admin")}
+	if r := b.asked("POST", "/logout", "", cookies["ended"], ours); r.code != 204 {
+		t.Fatalf("logout: %d %s", r.code, r.text)
+	}
+	for _, gate := range gates {
+		b.row(gate.route, func(b *besieged) {
+			method, path, _ := strings.Cut(gate.route, " ")
+			path = strings.NewReplacer("{id}", "run_nobodys", "{name}", "nobodys", "{side}", "input").Replace(path)
+			const body = `{"zz":1}`
+			for who, cookie := range cookies {
+				may := gate.scope == "open" || who != "ended" && slices.Index(scopes, who) >= slices.Index(scopes, gate.scope)
+				if r := b.asked(method, path, body, cookie, ours); refused(r) == may || r.code >= 500 || r.err != nil {
+					b.t.Errorf("%s at %s: %d %.300s %v, may it: %v", who, gate.route, r.code, r.text, r.err, may)
+				}
+				for _, page := range theirs {
+					r := b.asked(method, path, body, append([]string{cookie}, page...)...)
+					open := gate.scope == "open" && !slices.ContainsFunc(page, foreign)
+					if r.code >= 500 || r.err != nil || refused(r) == open || strings.Contains(r.text, b.victim.run) {
+						b.t.Errorf("%s at %s for %v: %d %.300s %v", who, gate.route, page, r.code, r.text, r.err)
+					}
+				}
+			}
+			for _, page := range theirs { // a token does not make a foreign page ours
+				r := b.asked(method, path, body, append([]string{"Authorization: Bearer " + b.tokens["admin"]}, page...)...)
+				if refused(r) != slices.ContainsFunc(page, foreign) {
+					b.t.Errorf("the admin's token at %s for %v: %d %.300s", gate.route, page, r.code, r.text)
+				}
+			}
+			b.stands("a cookie")
+		})
+	}
+	b.strangersLogIn(cookies["admin"])
+	b.survives()
+}
+
+// foreign says that a header is one that a page of ours never sends.
+func foreign(header string) bool {
+	return strings.HasPrefix(header, "Origin:") || header == "Sec-Fetch-Site: cross-site" || header == "Sec-Fetch-Site: same-site"
+}
+
+// strangersLogIn: no credential but an API token, or a code that one has made, once, becomes a cookie.
+func (b *besieged) strangersLogIn(cookie string) {
+	b.t.Helper()
+	_, value, _ := strings.Cut(cookie, "=")
+	var made struct{ Code string }
+	if r := b.asked("POST", "/login/codes", "", cookie, ours); json.Unmarshal([]byte(r.text), &made) != nil || made.Code == "" {
+		b.t.Fatalf("a code: %d %s", r.code, r.text)
+	}
+	if r := b.asked("POST", "/login", `{"code":"`+made.Code+`"}`); r.code != 200 {
+		b.t.Errorf("a code: %d %s", r.code, r.text)
+	}
+	for what, body := range map[string]string{
+		"a made-up token": `{"token":"` + b.tokens["made-up"] + `"}`, "an expired one": `{"token":"` + b.tokens["expired"] + `"}`,
+		"a revoked one": `{"token":"` + b.tokens["revoked"] + `"}`, "a session's": `{"token":"` + b.tokens["session"] + `"}`,
+		"a used code": `{"code":"` + made.Code + `"}`, "a cookie as a code": `{"code":"` + value + `"}`, "a cookie as a token": `{"token":"` + value + `"}`,
+	} {
+		if r := b.asked("POST", "/login", body); r.code != 401 || r.header.Get("Set-Cookie") != "" {
+			b.t.Errorf("%s: %d %s, Set-Cookie %q", what, r.code, r.text, r.header.Get("Set-Cookie"))
+		}
+	}
+	heard := 0
+	for range 10 {
+		if r := b.asked("POST", "/login", `{"token":"`+b.tokens["made-up"]+`"}`); r.code == 401 {
+			heard++
+		} else if r.code != 429 {
+			b.t.Errorf("guessing: %d %s", r.code, r.text)
+		}
+	}
+	if heard > 3 { // of ten within a minute, seven were above
+		b.t.Errorf("%d more guesses are heard", heard)
+	}
+	if r := b.as("admin", http.MethodGet, "/me", ""); r.code != 200 {
+		b.t.Errorf("a token beside it: %d %s", r.code, r.text)
+	}
+	b.until("the audit has the guesses", func() bool {
+		r := b.as("admin", http.MethodGet, "/audit?action=login&actor=unknown&after="+time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05Z"), "")
+		return strings.Count(r.text, `"action":"login"`) >= 10 && !strings.Contains(r.text, b.tokens["made-up"])
+	})
+}
