@@ -59,8 +59,16 @@ func callbacksCommand(a *app) *cobra.Command {
 		}
 		return err
 	})
-	again := &cobra.Command{Use: "redeliver RUN", Short: "Try the HTTP callback of a run again, now", Args: oneOf("a run"), ValidArgsFunction: completer{a}.runs}
+	var m many
+	again := &cobra.Command{
+		Use: "redeliver RUN | redeliver --status dead", Short: "Try the HTTP callback of a run again, now, or of all that match", Args: m.args(oneOf("a run")), ValidArgsFunction: completer{a}.runs,
+		Example: "  ao callbacks redeliver run_…\n  ao callbacks redeliver --status dead --since 2h",
+	}
+	manyFlags(a, again, &m, []string{run.CallDead, run.CallOwed})
 	again.RunE = a.act(func(ctx context.Context, args []string) error {
+		if m.narrowed() {
+			return m.act(ctx, a, "tell again of", "run", "callbacks", "redeliver")
+		}
 		if err := run.CheckID(args[0]); err != nil {
 			return usage{err}
 		}

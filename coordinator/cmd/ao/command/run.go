@@ -143,30 +143,43 @@ func runCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		created, doc, err := createRun(ctx, a, body, o.key)
-		switch {
-		case err != nil:
-			return err
-		case detach && a.json:
-			return a.doc(doc)
-		case detach:
-			return a.print(created.ID + "\t" + created.SessionID + "\n")
-		}
-		if !quiet {
-			a.note("%s in %s", created.ID, created.SessionID)
-		}
-		return a.await(ctx, created, 0, quiet)
+		return follow(ctx, a, sent{[]string{"runs"}, body, o.key, detach, quiet})
 	})
 	return c
 }
 
+// sent is an order as it goes out.
+type sent struct {
+	path          []string
+	body          []byte
+	key           string // empty: one of its own
+	detach, quiet bool
+}
+
+// follow sends an order, and waits for its run's end, unless nobody is to.
+func follow(ctx context.Context, a *app, o sent) error {
+	created, doc, err := createRun(ctx, a, o.path, o.body, o.key)
+	switch {
+	case err != nil:
+		return err
+	case o.detach && a.json:
+		return a.doc(doc)
+	case o.detach:
+		return a.print(created.ID + "\t" + created.SessionID + "\n")
+	}
+	if !o.quiet {
+		a.note("%s in %s", created.ID, created.SessionID)
+	}
+	return a.await(ctx, created, 0, o.quiet)
+}
+
 // createRun sends an order. It always carries a key, so that it can be sent again over a connection that broke.
-func createRun(ctx context.Context, a *app, body []byte, key string) (run.Run, json.RawMessage, error) {
+func createRun(ctx context.Context, a *app, path []string, body []byte, key string) (run.Run, json.RawMessage, error) {
 	if key == "" {
 		key = client.Key()
 	}
 	var created run.Run
-	answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"runs"}, Body: body, Key: key})
+	answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	if err != nil {
 		if errors.Is(err, context.Canceled) || errors.As(err, new(*client.Lost)) {
 			a.note("Whether the run was accepted is not known; the same command with --idempotency-key %s tells, and starts none twice", key)

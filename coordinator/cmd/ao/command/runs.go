@@ -109,6 +109,7 @@ func showRun(a *app, doc json.RawMessage) error {
 	f.Add("run", r.ID)
 	f.Add("session", r.SessionID)
 	f.Add("parent", parent(r.Parent, r.ParentGone))
+	f.Add("retry of", r.RetryOf)
 	f.Add("agent", r.Agent)
 	f.Add("type", r.Type)
 	f.Add("status", string(r.Status))
@@ -232,15 +233,23 @@ func waitCommand(a *app) *cobra.Command {
 }
 
 func stopCommand(a *app) *cobra.Command {
+	var m many
 	c := &cobra.Command{
-		Use: "stop [--tree] RUN|SESSION...", Short: "Stop runs, or what runs and waits in sessions", Args: someOf("a run or a session"), ValidArgsFunction: completer{a}.either,
+		Use: "stop [--tree] RUN|SESSION... | stop --agent AGENT", Short: "Stop runs, or what runs and waits in sessions", Args: m.args(someOf("a run or a session")), ValidArgsFunction: completer{a}.either,
 		Long: "Stop runs, or what runs in sessions; what waits in them is cancelled. 'ao wait RUN' tells when one has ended.\n" +
 			"What runs below goes on, and is named; with --tree it is stopped too, and what is started below later, until the session goes on.\n" +
-			"Of several, each is told to stop, also where another cannot be; the exit code is that of the first refusal.",
+			"Of several, each is told to stop, also where another cannot be; the exit code is that of the first refusal.\n" +
+			"With filters instead of ids all that match and have not ended are stopped. It says how many they are and asks; --yes answers.",
+		Example: "  ao stop run_…\n  ao stop --tree ses_…\n  ao stop --agent crawler --status pending",
 	}
 	var tree bool
 	c.Flags().BoolVar(&tree, "tree", false, "stop all that is below, too")
+	manyFlags(a, c, &m, []string{string(run.Pending), string(run.Claimed), string(run.Running)})
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if m.narrowed() {
+			m.tree = tree
+			return m.act(ctx, a, "stop", "run", "runs", "stop")
+		}
 		var paths [][]string
 		for _, id := range args { // nothing is stopped before all words are understood
 			path, err := pathOf(id)

@@ -1,0 +1,217 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/fault"
+	"ao/shared/wire"
+
+	"github.com/spf13/cobra"
+)
+
+// many says which runs a command is about, and what was agreed to.
+type many struct {
+	status, agent, session, parent, since, code string
+
+	limit     int
+	yes, tree bool
+	key       string // of retries
+}
+
+// manyFlags are the flags by which a command is about all that match.
+func manyFlags(a *app, c *cobra.Command, m *many, statuses []string) {
+	f := c.Flags()
+	f.StringVar(&m.status, "status", "", "all with this status: "+strings.Join(statuses, ", "))
+	f.StringVar(&m.agent, "agent", "", "all of this agent")
+	f.StringVar(&m.session, "session", "", "all of this session")
+	f.StringVar(&m.parent, "parent", "", "all whose parent is this session")
+	f.StringVar(&m.since, "since", "", "all created since: 2h, 30m, 2026-01-31 or 2026-01-31T12:00:00Z")
+	f.IntVar(&m.limit, "limit", 0, "at most so many, the newest (1 to 1000); 0: all")
+	f.BoolVarP(&m.yes, "yes", "y", false, "do not ask whether they are meant")
+	completeFlag(c, "status", cobra.FixedCompletions(statuses, cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "agent", completer{a}.agents)
+	completeFlag(c, "session", completer{a}.sessions)
+	completeFlag(c, "parent", completer{a}.sessions)
+	for _, name := range []string{"since", "limit"} {
+		completeFlag(c, name, cobra.NoFileCompletions)
+	}
+}
+
+// narrowed tells whether the command is about all that match, and not about ids.
+func (m *many) narrowed() bool {
+	return m.status+m.agent+m.session+m.parent+m.since+m.code != ""
+}
+
+// args wants ids, or filters.
+func (m *many) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case m.narrowed() && len(args) > 0:
+			return errors.New("name ids, or filters such as --agent and --status, not both")
+		case m.narrowed():
+			return nil
+		}
+		return ids(c, args)
+	}
+}
+
+// body is what is asked for, but for where to go on and how many are expected.
+func (m *many) body(now time.Time) (all []wire.Member, err error) {
+	put := func(key string, v any) {
+		raw, _ := wire.Encode(v) // texts and numbers
+		all = append(all, wire.Member{Key: key, Value: raw})
+	}
+	if m.limit < 0 || m.limit > mostListed {
+		return nil, usagef("limit must be from 1 to %d, got %d", mostListed, m.limit)
+	}
+	for _, f := range []struct{ name, v string }{
+		{"status", m.status}, {"agent_name", m.agent}, {"session_id", m.session}, {"parent_session_id", m.parent}, {"error", m.code},
+	} {
+		if f.v != "" {
+			put(f.name, f.v)
+		}
+	}
+	if m.since != "" {
+		t, err := moment(now, m.since)
+		if err != nil {
+			return nil, err
+		}
+		put("created_after", t.UTC().Format(time.RFC3339Nano))
+	}
+	if m.limit > 0 {
+		put("limit", m.limit)
+	}
+	if m.tree {
+		put("tree", true)
+	}
+	return all, nil
+}
+
+// act asks whether the runs that match are meant, and does it, call by call. verb says what: "stop".
+func (m *many) act(ctx context.Context, a *app, verb, noun string, path ...string) error {
+	body, err := m.body(a.now())
+	if err != nil {
+		return err
+	}
+	n, err := m.count(ctx, a, body, path)
+	switch {
+	case err != nil:
+		return err
+	case n == 0:
+		a.note("none matches")
+		return nil
+	}
+	meant := n
+	if m.limit > 0 {
+		meant = min(n, m.limit)
+	}
+	if err := m.agreed(a, fmt.Sprintf("%s %s", verb, plural(meant, noun))); err != nil {
+		return err
+	}
+	key, cursor, refused, expect := m.key, "", 0, number("expect", n)
+	if key == "" {
+		key = client.Key()
+	}
+	for page := 1; ; page++ {
+		members := append(body[:len(body):len(body)], expect...)
+		if cursor != "" {
+			raw, _ := wire.Encode(cursor)
+			members = append(body[:len(body):len(body)], wire.Member{Key: "cursor", Value: raw})
+		}
+		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: wire.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
+		if err != nil {
+			return err
+		}
+		var done doneMany
+		if err := json.Unmarshal(answer.Doc, &done); err != nil {
+			return err
+		}
+		if err := done.show(a, answer.Doc); err != nil {
+			return err
+		}
+		refused += len(done.Refused)
+		if cursor = done.Next; cursor == "" || m.limit > 0 {
+			break
+		}
+	}
+	if refused > 0 {
+		return ended(exitFailed)
+	}
+	return nil
+}
+
+// doneMany is the API's answer.
+type doneMany struct {
+	Count   int      `json:"count"`
+	Runs    []string `json:"runs"`
+	Refused []struct {
+		RunID string       `json:"run_id"`
+		Error *fault.Fault `json:"error"`
+	} `json:"refused"`
+	Next string `json:"next_cursor"`
+}
+
+// show prints ids, one a line.
+func (d doneMany) show(a *app, doc json.RawMessage) error {
+	if a.json {
+		return a.doc(doc)
+	}
+	for _, r := range d.Refused {
+		a.note("%s: %s (%s)", r.RunID, r.Error.Message, r.Error.Code)
+	}
+	var b strings.Builder
+	for _, id := range d.Runs {
+		b.WriteString(screen.Line(id) + "\n")
+	}
+	return a.print(b.String())
+}
+
+func number(key string, n int) []wire.Member {
+	return []wire.Member{{Key: key, Value: json.RawMessage(strconv.Itoa(n))}}
+}
+
+// count is how many match: the API says so to who expects none.
+func (m *many) count(ctx context.Context, a *app, body []wire.Member, path []string) (int, error) {
+	_, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: wire.Object(append(body[:len(body):len(body)], number("expect", 0)...))})
+	if refused, ok := errors.AsType[*client.Refused](err); ok && refused.Fault.Code == "expect_mismatch" {
+		var f struct {
+			Count int `json:"count"`
+		}
+		return f.Count, json.Unmarshal(refused.Doc, &f)
+	}
+	return 0, err
+}
+
+// agreed asks a person at a terminal; a program says --yes.
+func (m *many) agreed(a *app, what string) error {
+	if m.yes {
+		return nil
+	}
+	if f, ok := a.in.(*os.File); !ok || !isTerminal(f) || a.json {
+		return usagef("this would %s; say --yes where they are meant", what)
+	}
+	a.errs.println(screen.Text("This will " + what + ". Type yes to go on:"))
+	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
+		return usagef("nothing was done")
+	}
+	return nil
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
