@@ -69,26 +69,32 @@ func (p *Payloads) mayTouch(ctx context.Context, r fleet.PartRequest, write bool
 	case !write && !state:
 		return nil
 	}
-	session, ok := p.UnderWay(r.RunID, r.Attempt)
-	if !ok {
-		if err := p.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
-			return err
-		}
-		session, ok = p.UnderWay(r.RunID, r.Attempt)
-	}
-	if !ok && p.History.Ready() != nil {
-		return fault.Wrap(fault.Unavailable, "", "The history is being read; try again in a moment", p.History.Ready())
-	}
-	if !ok {
-		return fault.New(fault.Forbidden, "", "The attempt is over, and keeps nothing any more")
-	}
-	if !state {
-		return nil
+	session, err := p.sessionOf(ctx, r)
+	if err != nil || !state {
+		return err
 	}
 	if !write && p.History.Model(session) != pointer && !slices.Contains(p.History.RunsOf(session), fleet.RunOf(r.Name)) {
 		return fault.New(fault.Forbidden, "", "The state belongs to another session")
 	}
 	return nil
+}
+
+// sessionOf is the session of an attempt that is under way.
+func (p *Payloads) sessionOf(ctx context.Context, r fleet.PartRequest) (string, error) {
+	session, ok := p.UnderWay(r.RunID, r.Attempt)
+	if !ok {
+		if err := p.CaughtUp(ctx); err != nil { // its claim may be a moment old, and another coordinator's news
+			return "", err
+		}
+		session, ok = p.UnderWay(r.RunID, r.Attempt)
+	}
+	switch {
+	case ok:
+		return session, nil
+	case p.History.Ready() != nil:
+		return "", fault.Wrap(fault.Unavailable, "", "The history is being read; try again in a moment", p.History.Ready())
+	}
+	return "", fault.New(fault.Forbidden, "", "The attempt is over, and keeps nothing any more")
 }
 
 // Drop removes a state that its session is no longer bound to, for a run that came after it. Doing it twice is harmless.

@@ -136,48 +136,62 @@ func (p *Projection) changing(f func(*fold)) {
 
 // apply folds one record and tells who waits for it.
 func (p *Projection) apply(m Record) {
-	live := p.live.Load()
-	p.mu.Lock()
-	ch, err := p.fold.apply(m)
-	if ch.Live = live; live && ch.Moved {
-		p.totals.count(ch)
-	}
-	p.at = m.Time
-	var step Step
-	if live && p.measure != nil {
-		step = ch.step(m.Time)
-	}
-	p.reached()
-	var ended chan struct{}
-	if ch.Moved && ch.After.Final() && ch.RunID != "" {
-		ended = p.waiters[ch.row.id]
-		delete(p.waiters, ch.row.id)
-	}
-	effect := effectOf(p.fold, &ch)
-	var spec *run.Spec
-	if r := ch.row; live && ch.RunID != "" && r.live != nil {
-		spec = r.live.snap.Spec
-	}
-	p.mu.Unlock()
+	a, err := p.reduce(m)
 	if err != nil {
 		p.log.Error("record is unreadable", "seq", m.Seq, "err", err) // not its subject: it may hold a key
 	}
+	ch := &a.ch
 	if !ch.Moved {
 		return
 	}
-	if live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
-		p.bodies.put(m.Seq, m.Body, spec)
+	if ch.Live && (ch.Before == "" || ch.Kind == subject.QueuedKind || ch.Kind == subject.OfferedKind || ch.After.Final()) {
+		p.bodies.put(m.Seq, m.Body, a.spec)
 	}
-	if ended != nil { // now that they find it all
-		close(ended)
+	if a.ended != nil { // now that they find it all
+		close(a.ended)
 	}
 	if p.tell != nil {
-		p.tell(ch)
+		p.tell(*ch)
 	}
-	if step.Kind != None {
-		p.measure(step.of(m))
+	if a.step.Kind != None {
+		p.measure(a.step.of(m))
 	}
-	p.wake(effect)
+	p.wake(a.effect)
+}
+
+// applied is what a record has changed, for those who hear of it when the lock is free again.
+type applied struct {
+	ch     Change
+	step   Step
+	ended  chan struct{} // of those who wait for the run's end
+	effect Effect
+	spec   *run.Spec
+}
+
+// reduce applies a record to the fold.
+func (p *Projection) reduce(m Record) (a applied, err error) {
+	live := p.live.Load()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.ch, err = p.fold.apply(m)
+	ch := &a.ch
+	if ch.Live = live; live && ch.Moved {
+		p.totals.count(*ch)
+	}
+	p.at = m.Time
+	if live && p.measure != nil {
+		a.step = ch.step(m.Time)
+	}
+	p.reached()
+	if ch.Moved && ch.After.Final() && ch.RunID != "" {
+		a.ended = p.waiters[ch.row.id]
+		delete(p.waiters, ch.row.id)
+	}
+	a.effect = effectOf(p.fold, ch)
+	if r := ch.row; live && ch.RunID != "" && r.live != nil {
+		a.spec = r.live.snap.Spec
+	}
+	return a, err
 }
 
 // Seq is the sequence of the stream that the fold has reached.

@@ -121,6 +121,11 @@ func checkRunner(r fleet.Runner) error {
 	if err := r.Models.Check(); err != nil {
 		return err
 	}
+	return checkAgents(r)
+}
+
+// checkAgents says which agent a runner cannot announce.
+func checkAgents(r fleet.Runner) error {
 	seen := map[string]bool{}
 	for _, a := range r.Agents {
 		switch err := a.Check(); {

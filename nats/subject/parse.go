@@ -101,21 +101,9 @@ func (r Record) read(tokens, rest string) (Record, error) {
 		if tokens[i] == 'l' {
 			width = 3
 		}
-		end := 0
-		for ; width > 0; width-- {
-			if end > 0 {
-				end++ // over the dot
-			}
-			n := strings.IndexByte(rest[end:], '.')
-			if n < 0 {
-				n = len(rest) - end
-			}
-			if n == 0 {
-				return bad()
-			}
-			if end += n; end == len(rest) && width > 1 {
-				return bad()
-			}
+		end := endOf(rest, width)
+		if end < 0 {
+			return bad()
 		}
 		token := rest[:end]
 		switch tokens[i] {
@@ -145,4 +133,25 @@ func (r Record) read(tokens, rest string) (Record, error) {
 		}
 	}
 	return r, nil
+}
+
+// endOf is where so many tokens end that a subject begins with; -1: it has not so many, or an empty one.
+func endOf(rest string, width int) int {
+	end := 0
+	for ; width > 0; width-- {
+		if end > 0 {
+			end++ // over the dot
+		}
+		n := strings.IndexByte(rest[end:], '.')
+		if n < 0 {
+			n = len(rest) - end
+		}
+		if n == 0 {
+			return -1
+		}
+		if end += n; end == len(rest) && width > 1 {
+			return -1
+		}
+	}
+	return end
 }

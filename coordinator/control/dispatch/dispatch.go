@@ -205,22 +205,8 @@ func (c *Controller) sweep(ctx context.Context) {
 		if ctx.Err() != nil {
 			return false
 		}
-		c.mu.Lock()
-		w := c.waits[a.Spec.ID]
-		c.mu.Unlock()
-		if w == nil {
-			want := c.Want(a)
-			w = &wait{want: want, lane: want.Lane(), since: now}
-		}
+		w, matched := c.waitOf(a, now)
 		waits[a.Spec.ID] = w
-		matched := c.Fleet.LaneMatches(w.lane, w.want)
-		if !matched {
-			// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
-			if want := c.Want(a); want.Lane() != w.lane {
-				w.want, w.lane, w.moves = want, want.Lane(), trouble{}
-				matched = c.Fleet.LaneMatches(w.lane, want)
-			}
-		}
 		over := a.Stopping || a.QueuedSeq == 0 && c.inVain(a) != nil
 		if matched || over {
 			if over || a.Lane == "" || a.Lane != w.lane && w.move(now) || !c.Fleet.IsMade(w.lane) { // it may have been pruned elsewhere when the run was queued
@@ -228,12 +214,7 @@ func (c *Controller) sweep(ctx context.Context) {
 			}
 			return true
 		}
-		c.mu.Lock()
-		since, ok := c.unmatch[w.lane]
-		c.mu.Unlock()
-		if !ok {
-			since = now
-		}
+		since := c.unmatchedSince(w.lane, now)
 		lanes[w.lane] = since
 		if now.Sub(since) >= c.NoMatch && now.Sub(w.since) >= c.NoMatch {
 			expired = append(expired, doomed{a, c.expired(a)})
@@ -245,6 +226,37 @@ func (c *Controller) sweep(ctx context.Context) {
 	c.mu.Unlock()
 	c.queue(ctx, due)
 	c.fail(ctx, expired)
+}
+
+// waitOf is what a run waits for, and whether an online runner has it.
+func (c *Controller) waitOf(a projection.Active, now time.Time) (w *wait, matched bool) {
+	c.mu.Lock()
+	w = c.waits[a.Spec.ID]
+	c.mu.Unlock()
+	if w == nil {
+		want := c.Want(a)
+		w = &wait{want: want, lane: want.Lane(), since: now}
+	}
+	if c.Fleet.LaneMatches(w.lane, w.want) {
+		return w, true
+	}
+	// Perhaps another runner has announced the agent since, beside other agents, or with another definition.
+	want := c.Want(a)
+	if want.Lane() == w.lane {
+		return w, false
+	}
+	w.want, w.lane, w.moves = want, want.Lane(), trouble{}
+	return w, c.Fleet.LaneMatches(w.lane, want)
+}
+
+// unmatchedSince is since when the sweeps have found no online runner for a lane.
+func (c *Controller) unmatchedSince(lane string, now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since, ok := c.unmatch[lane]; ok {
+		return since
+	}
+	return now
 }
 
 // CodeUnmatched is the code of runs that no online runner matched for too long.

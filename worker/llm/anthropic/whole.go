@@ -61,21 +61,7 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 		u := e.Message.Usage
 		a.usage = chat.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
 	case "content_block_start":
-		b := &block{kind: e.ContentBlock.Type, id: e.ContentBlock.ID, name: e.ContentBlock.Name, signature: e.ContentBlock.Signature, data: e.ContentBlock.Data}
-		a.blocks = append(a.blocks, b)
-		if len(a.blocks) > chat.MaxCalls {
-			return &endpoint.Broken{Why: "the answer has blocks without end"}
-		}
-		switch {
-		case b.kind == "tool_use" && e.ContentBlock.Input != nil: // some servers send it whole
-			if raw, err := json.Marshal(e.ContentBlock.Input); err == nil && string(raw) != "{}" {
-				b.text.Write(raw)
-			}
-		case b.kind == "text" && e.ContentBlock.Text != "":
-			return a.hear(b, e.ContentBlock.Text)
-		case b.kind == "thinking":
-			b.text.WriteString(e.ContentBlock.Thinking)
-		}
+		return a.begin(e.ContentBlock)
 	case "content_block_delta":
 		if e.Index < 0 || int(e.Index) >= len(a.blocks) {
 			return &endpoint.Broken{Why: "the stream adds to a block that it did not begin"}
@@ -95,6 +81,26 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 		a.stopped = true
 	case "message":
 		return a.whole(e.RawJSON())
+	}
+	return nil
+}
+
+// begin adds a block. Some servers send what a tool is given whole, with its begin.
+func (a *answer) begin(c sdk.ContentBlockStartEventContentBlockUnion) error {
+	b := &block{kind: c.Type, id: c.ID, name: c.Name, signature: c.Signature, data: c.Data}
+	a.blocks = append(a.blocks, b)
+	if len(a.blocks) > chat.MaxCalls {
+		return &endpoint.Broken{Why: "the answer has blocks without end"}
+	}
+	switch {
+	case b.kind == "tool_use" && c.Input != nil:
+		if raw, err := json.Marshal(c.Input); err == nil && string(raw) != "{}" {
+			b.text.Write(raw)
+		}
+	case b.kind == "text" && c.Text != "":
+		return a.hear(b, c.Text)
+	case b.kind == "thinking":
+		b.text.WriteString(c.Thinking)
 	}
 	return nil
 }
