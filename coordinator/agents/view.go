@@ -111,3 +111,12 @@ func (m Match) check(v View) error {
 	return fault.Newf(fault.Stale, "Agent %q has changed since it was read; look at current, and send its ETag as If-Match", v.Name).
 		With("agent_name", v.Name).With("etag", `"`+v.Tag()+`"`).With("current", v)
 }
+
+// Published gives the agents of a status as publishers over NATS see them: they start runs, and administrate nothing.
+func (a *Catalog) Published(status string) (any, error) {
+	list, err := a.Views(status)
+	for i := range list {
+		list[i].Blueprint, list[i].Drafts = list[i].Masked(), nil
+	}
+	return list, err
+}

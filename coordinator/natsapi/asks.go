@@ -17,6 +17,6 @@ type Runs interface {
 
 // Agents tells which agents there are.
 type Agents interface {
-	Agents(status string) ([]agent.Blueprint, error)
+	Published(status string) (list any, err error)
 	BrokenAgents() []agent.Bad
 }

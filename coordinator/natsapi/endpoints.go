@@ -136,10 +136,7 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 	if in.Status == agent.Broken {
 		return reply{200, map[string]any{"agents": s.cfg.Agents.BrokenAgents()}}, nil
 	}
-	list, err := s.cfg.Agents.Agents(in.Status)
-	for i := range list { // publishers start runs, and administrate nothing
-		list[i] = list[i].Masked()
-	}
+	list, err := s.cfg.Agents.Published(in.Status)
 	return reply{200, map[string]any{"agents": list}}, err
 }
 

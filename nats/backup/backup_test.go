@@ -137,11 +137,11 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 	fill(t, old)
 	file := write(t, old)
 	made, streams, err := backup.Check(bytes.NewReader(file))
-	if err != nil || made.IsZero() || len(streams) != 13 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
+	if err != nil || made.IsZero() || len(streams) != 14 || streams[1].Name != subject.Runs || streams[1].Messages != 348 {
 		t.Fatalf("made %s, streams %v, %v", made, streams, err)
 	}
 	told := 0
-	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 13 {
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) { told++ }); err != nil || told != 14 {
 		t.Fatalf("%d streams, %v", told, err)
 	}
 	if a, b := all(t, old), all(t, anew); a != b {
