@@ -108,3 +108,41 @@ func TestLines(t *testing.T) {
 		}
 	}
 }
+
+// TestRunAgain does a run again with one parameter changed. What was left alone is as it was sent, digit by digit.
+func TestRunAgain(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"again","type":"autonomous","parameters_schema":{"type":"object","properties":{"word":{"type":"string"},"n":{"type":"number"},"deep":{}}}}`, 201)
+	first := s.call(t, "POST", "/runs", `{"agent_name":"again","parameters":{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"one"}}`, 201)
+	id := strings.Trim(member(t, first, "run_id"), `"`)
+	p := open(t, s, "/ui/new?retry="+id)
+	p.until(at("$.word") + `?.value === "one"`)
+	p.fill("$.word", "two")
+	p.has("It would be accepted")
+	p.click("Run again")
+	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
+	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
+	if got, want := member(t, run, "parameters"), `{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"two"}`; got != want {
+		t.Errorf("stored are\n%s\nwant\n%s", got, want)
+	}
+	if got := strings.Trim(member(t, run, "retry_of"), `"`); got != id {
+		t.Errorf("it repeats %q, want %s", got, id)
+	}
+}
+
+// TestResume sends a prompt and nothing else.
+func TestResume(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"talker","type":"autonomous","parameters_schema":{"type":"object","required":["topic"],"properties":{"topic":{"type":"string"}}}}`, 201)
+	first := s.call(t, "POST", "/runs", `{"agent_name":"talker","parameters":{"topic":"x"}}`, 201)
+	session := strings.Trim(member(t, first, "session_id"), `"`)
+	s.call(t, "GET", "/runs/"+strings.Trim(member(t, first, "run_id"), `"`)+"/wait?timeout_seconds=30", "", 200)
+	p := open(t, s, "/ui/new?session="+session)
+	p.fill("Prompt", "and now?")
+	p.click("Send")
+	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
+	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
+	if got := member(t, run, "parameters") + member(t, run, "session_id"); got != `{"prompt":"and now?"}"`+session+`"` {
+		t.Errorf("the turn is %s", got)
+	}
+}

@@ -1,6 +1,6 @@
 // The parts of an order: session, agent, parameters, output schema, where it goes.
 import { html, useState } from "../../base.js";
-import { path } from "../../lib/router.js";
+import { path, setQuery } from "../../lib/router.js";
 import { Card, Details, Field, Hostile, Tabs, Text } from "../../lib/components.js";
 import { SchemaBadges, SchemaEditor } from "../../lib/agents.js";
 import { Form, canForm } from "../../lib/form.js";
@@ -21,7 +21,8 @@ export const SessionCard = ({ order, set }) => html`<${Card} title="Session"><di
 export function AgentCard({ agents, known, order, set }) {
   const groups = ["autonomous", "procedural"].map((type) => [type, agents.filter((a) => a.type === type)]).filter(([, list]) => list.length);
   const missing = order.agent && !known;
-  return html`<${Card} title="Agent"><div class="stack"><${Field} label="Agent" error=${missing ? `There is no agent ${order.agent} (any more)` : undefined} hint=${agents.length === 0 ? html`There are none yet: <a href=${path(["agents"])}>make one</a>.` : undefined}>${(c) => html`<select value=${order.agent} onChange=${(e) => set({ agent: e.currentTarget.value })} ...${c}>
+  const choose = (agent) => (setQuery({ agent }), set({ agent }));
+  return html`<${Card} title="Agent"><div class="stack"><${Field} label="Agent" error=${missing ? `There is no agent ${order.agent} (any more)` : undefined} hint=${agents.length === 0 ? html`There are none yet: <a href=${path(["agents"])}>make one</a>.` : undefined}>${(c) => html`<select value=${order.agent} onChange=${(e) => choose(e.currentTarget.value)} ...${c}>
       <option value="">Choose an agent…</option>${groups.map(([type, list]) => html`<optgroup label=${type}>${list.map((a) => html`<option value=${a.name} selected=${a.name === order.agent} disabled=${a.status !== "active"}>${a.name}${a.status === "active" ? "" : " (inactive)"}</option>`)}</optgroup>`)}</select>`}<//>
     ${known && html`<div class="row wrap"><span class="soft"><${Text} text=${known.description} /></span><${SchemaBadges} agent=${known} /><a href=${path(["agents", known.name])}>Open the agent</a></div>`}</div><//>`;
 }
