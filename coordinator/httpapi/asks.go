@@ -81,7 +81,8 @@ type Previews interface {
 // Schemas keeps output schemas by name.
 type Schemas interface {
 	Schemas(ctx context.Context) ([]schemas.Schema, error)
-	Schema(ctx context.Context, name string) (schemas.Schema, error)
+	Rows(ctx context.Context) ([]schemas.Row, error)
+	RowOf(ctx context.Context, name string) (schemas.Row, error)
 	CreateSchema(ctx context.Context, raw []byte) (schemas.Schema, error)
 	DeleteSchema(ctx context.Context, name string) error
 }

@@ -57,7 +57,7 @@ type (
 	}
 	agentOrBad struct{} // a definition, or a file that could not be read: status=broken
 	schemaList struct {
-		Schemas []schemas.Schema `json:"schemas"`
+		Schemas []schemas.Row `json:"schemas"`
 	}
 	runnerList struct {
 		Runners []runners.View `json:"runners"`
@@ -141,9 +141,9 @@ var bodies = map[string]body{
 	"DELETE /agents/:name/drafts/:side": {},
 
 	"GET /schemas":           {out: schemaList{}},
-	"POST /schemas":          {in: schemas.Schema{}, out: schemas.Schema{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
+	"POST /schemas":          {in: schemas.Schema{}, out: schemas.Row{}, must: []string{"name", "schema"}, not: []string{"created_at", "modified_at"}},
 	"POST /schemas/validate": {in: preview.SchemaRequest{}, out: preview.SchemaVerdict{}},
-	"GET /schemas/:name":     {out: schemas.Schema{}},
+	"GET /schemas/:name":     {out: schemas.Row{}},
 	"DELETE /schemas/:name":  {},
 
 	"GET /runners":          {out: runnerList{}},
@@ -176,7 +176,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[runs.Late]():         "Late",
 	reflect.TypeFor[runs.Validation]():   "Validation",
 	reflect.TypeFor[runners.View]():      "Runner",
-	reflect.TypeFor[schemas.Schema]():    "OutputSchema",
+	reflect.TypeFor[schemas.Row]():       "OutputSchema",
 	reflect.TypeFor[agents.View]():       "Agent",
 	reflect.TypeFor[agent.Bad]():         "BrokenAgent",
 	reflect.TypeFor[ledger.Report]():     "Ledger",
@@ -192,7 +192,7 @@ var names = map[reflect.Type]string{
 }
 
 // alike are types that are described as another one that has a name.
-var alike = map[reflect.Type]string{reflect.TypeFor[agent.Blueprint](): "Agent"}
+var alike = map[reflect.Type]string{reflect.TypeFor[agent.Blueprint](): "Agent", reflect.TypeFor[schemas.Schema](): "OutputSchema"}
 
 // enums are the types whose values are words.
 var enums = map[reflect.Type][]string{

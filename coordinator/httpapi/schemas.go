@@ -18,8 +18,8 @@ type schemasAPI struct {
 }
 
 func (a *schemasAPI) list(g *gin.Context, _ query) (any, error) {
-	list, err := a.schemas.Schemas(g.Request.Context())
-	return map[string][]schemas.Schema{"schemas": orEmpty(list)}, err
+	list, err := a.schemas.Rows(g.Request.Context())
+	return map[string][]schemas.Row{"schemas": orEmpty(list)}, err
 }
 
 func (a *schemasAPI) show(g *gin.Context, _ query) (any, error) {
@@ -27,7 +27,7 @@ func (a *schemasAPI) show(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.schemas.Schema(g.Request.Context(), name)
+	return a.schemas.RowOf(g.Request.Context(), name)
 }
 
 func (a *schemasAPI) create(g *gin.Context, _ query) (any, error) {
@@ -37,7 +37,7 @@ func (a *schemasAPI) create(g *gin.Context, _ query) (any, error) {
 	}
 	s, err := a.schemas.CreateSchema(context.WithoutCancel(g.Request.Context()), raw)
 	a.audit.changed(g, audit.Targets{Schema: s.Name})
-	return reply{201, "/schemas/" + url.PathEscape(s.Name), s}, err
+	return reply{201, "/schemas/" + url.PathEscape(s.Name), s.Row(nil)}, err
 }
 
 func (a *schemasAPI) delete(g *gin.Context, _ query) (any, error) {

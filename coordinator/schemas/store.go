@@ -28,8 +28,18 @@ type Schema struct {
 	ModifiedAt  *time.Time      `json:"modified_at,omitempty"` // the same; kept for readers who look for it
 }
 
+// stored is Schema by a name that hides none of its fields.
+type stored = Schema
+
+// Row is a schema as readers see it.
+type Row struct {
+	stored
+	UsedBy []string `json:"used_by"` // the agents that name it
+}
+
 // Store has all of them.
 type Store struct {
+	Users  func() (map[string][]string, error) // the agents that name a schema, by its name, as far as is known here
 	Log    *slog.Logger
 	Bucket *bus.Bucket
 	Naming func(ctx context.Context, schema string) (agents []string, err error) // the agents that name a schema
@@ -103,6 +113,33 @@ func (st *Store) Schemas(ctx context.Context) ([]Schema, error) {
 	slices.SortFunc(list, func(x, y Schema) int { return cmp.Compare(x.Name, y.Name) })
 	return list, nil
 }
+
+// Rows lists all schemas by name, with who uses each.
+func (st *Store) Rows(ctx context.Context) ([]Row, error) {
+	all, err := st.Schemas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	users, err := st.Users()
+	rows := make([]Row, len(all))
+	for i, s := range all {
+		rows[i] = s.Row(users[s.Name])
+	}
+	return rows, err
+}
+
+// RowOf is one schema by its name, with who uses it.
+func (st *Store) RowOf(ctx context.Context, name string) (Row, error) {
+	s, err := st.Schema(ctx, name)
+	if err != nil {
+		return Row{}, err
+	}
+	users, err := st.Users()
+	return s.Row(users[name]), err
+}
+
+// Row is the schema with who uses it.
+func (s Schema) Row(users []string) Row { return Row{s, append([]string{}, users...)} }
 
 // Schema is one schema by its name; SchemaNotFound: there is none.
 func (st *Store) Schema(ctx context.Context, name string) (s Schema, err error) {

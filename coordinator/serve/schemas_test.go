@@ -34,6 +34,11 @@ func TestSchemasHaveNames(t *testing.T) {
 		t.Errorf("%s", list.body)
 	}
 	s.post("/agents", `{"name":"teller","output_schema_name":"report","output_schema_options":{"max_retries":0}}`).want(201)
+	for _, path := range []string{"/schemas", "/schemas/report"} {
+		if g := s.get(path); !strings.Contains(g.body, `"used_by":["teller"]`) {
+			t.Errorf("%s", g.body)
+		}
+	}
 	for _, tt := range []struct {
 		method, path, body string
 		status             int

@@ -34,7 +34,7 @@ func wireRegistry(c *Coordinator) {
 
 // defining makes who knows the definitions of agents and output schemas.
 func (c *Coordinator) defining() {
-	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Naming: func(ctx context.Context, schema string) ([]string, error) {
+	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), Users: c.schemaUsers, Naming: func(ctx context.Context, schema string) ([]string, error) {
 		return c.Agents.Naming(ctx, schema)
 	}}
 	c.Drafts = &drafts.Store{
@@ -49,6 +49,18 @@ func (c *Coordinator) defining() {
 			return err
 		},
 	})
+}
+
+// schemaUsers are the agents that name an output schema, by its name.
+func (c *Coordinator) schemaUsers() (map[string][]string, error) {
+	all, err := c.Agents.Agents("")
+	users := map[string][]string{}
+	for _, b := range all {
+		if b.OutputSchemaName != "" {
+			users[b.OutputSchemaName] = append(users[b.OutputSchemaName], b.Name)
+		}
+	}
+	return users, err
 }
 
 // wireRunners makes how runners come and go.
