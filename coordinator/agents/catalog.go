@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/agents/agentfile"
 	"ao/nats/bus"
 	"ao/shared/agent"
 )
@@ -24,6 +25,7 @@ type Config struct {
 	Log     *slog.Logger
 	Dirs    []string    // of files
 	Write   bool        // the files may be changed (AO_AGENTS_WRITABLE)
+	Seed    string      // folder of agents of which the first of Dirs has a copy; none: empty
 	Bucket  *bus.Bucket // of what came over the API
 	Insist  bus.Insist
 	Runners Runners
@@ -55,8 +57,12 @@ type Catalog struct {
 
 // New makes a catalog; Watch has it read.
 func New(cfg Config) *Catalog {
+	f := &folders{log: cfg.Log, dirs: cfg.Dirs, write: cfg.Write, files: map[string]ownFile{}}
+	if cfg.Seed != "" && len(cfg.Dirs) > 0 {
+		f.seed = &agentfile.Seed{From: cfg.Seed, To: cfg.Dirs[0]}
+	}
 	return &Catalog{
-		cfg: cfg, folders: &folders{log: cfg.Log, dirs: cfg.Dirs, write: cfg.Write, files: map[string]ownFile{}},
+		cfg: cfg, folders: f,
 		stored: map[string]agent.Blueprint{}, revs: map[string]uint64{},
 	}
 }

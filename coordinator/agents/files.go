@@ -33,12 +33,14 @@ type folders struct {
 	log   *slog.Logger
 	dirs  []string
 	write bool // the files may be changed
+	seed  *agentfile.Seed
 
 	loading sync.Mutex // one reads the folders at a time
 	mu      sync.RWMutex
 	files   map[string]ownFile
 	broken  []agent.Bad
 	print   string // of the folders, when they were read last
+	seeded  string // likewise, of the seed
 }
 
 // watch looks at the folders once a second.
@@ -89,6 +91,7 @@ func (a *folders) unreadable() []agent.Bad {
 func (a *folders) load(anew bool) {
 	a.loading.Lock()
 	defer a.loading.Unlock()
+	a.sync()
 	print := fingerprint(a.dirs)
 	a.mu.RLock()
 	same := print == a.print
@@ -166,6 +169,25 @@ func fingerprint(dirs []string) string {
 		})
 	}
 	return b.String()
+}
+
+// sync brings the copy of the seed up to date where anything in that changed.
+func (a *folders) sync() {
+	if a.seed == nil {
+		return
+	}
+	print := fingerprint([]string{a.seed.From})
+	if print == a.seeded {
+		return
+	}
+	a.seeded = print
+	changed, kept, err := a.seed.Sync(context.Background())
+	if err != nil {
+		a.log.Warn("agents could not be copied", "from", a.seed.From, "to", a.seed.To, "err", err)
+	}
+	if len(changed)+len(kept) > 0 {
+		a.log.Info("agents copied", "from", a.seed.From, "to", a.seed.To, "changed", changed, "kept", kept)
+	}
 }
 
 // locked says why a file cannot be changed here.

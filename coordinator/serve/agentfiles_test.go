@@ -272,3 +272,33 @@ func TestAStoredAgentHasATag(t *testing.T) {
 	s.post("/agents", `{"name":"y","parameters_schema":{"a":1,"a":2}}`).want(400)
 	s.call("DELETE", "/agents/x", "", "If-Match: "+next.header.Get("ETag")).want(204)
 }
+
+// TestExamplesAreEditedInACopy: the shipped folder stays as it is, the copy is changed, and a new version reaches what nobody changed.
+func TestExamplesAreEditedInACopy(t *testing.T) {
+	t.Parallel()
+	shipped, data := folder(t), t.TempDir()
+	shipped.write("one/agent.json", `{"name":"one"}`)
+	shipped.write("two/agent.json", `{"name":"two"}`)
+	seeded := func(c *serve.Config) {
+		c.Coordinator.AgentsSeed, c.Coordinator.AgentsWritable, c.NATS.DataDir = shipped.dir, true, data
+	}
+	s := start(t, seeded)
+	other := s.another(seeded)
+	s.call("PATCH", "/agents/one", `{"description":"mine"}`).want(200)
+	shipped.has("one/agent.json", `{"name":"one"}`)
+	shipped.write("one/agent.json", `{"name":"one","description":"new"}`)
+	shipped.write("two/agent.json", `{"name":"two","description":"new"}`)
+	for _, at := range []*stack{s, other} {
+		natstest.Until(t, "the new version is there", func() bool {
+			return into[agent.Blueprint](at.get("/agents/two"), 200).Description == "new"
+		})
+		if a := into[agent.Blueprint](at.get("/agents/one"), 200); a.Description != "mine" {
+			t.Errorf("%+v", a)
+		}
+	}
+	s.call("DELETE", "/agents/two", "").want(204)
+	shipped.write("two/agent.json", `{"name":"two","description":"newer"}`)
+	shipped.write("three/agent.json", `{"name":"three"}`)
+	natstest.Until(t, "the new agent is there", func() bool { return s.get("/agents/three").status == 200 })
+	s.get("/agents/two").want(404)
+}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
 	"ao/coordinator/checkup"
@@ -39,8 +40,23 @@ func (p process) look(ctx context.Context, c *parts.Coordinator) checkup.Report 
 		r.Checks = append(r.Checks, p.elsewhere(ctx)...)
 	}
 	r.Checks = append(r.Checks, p.files()...)
+	r.Checks = append(r.Checks, p.agentFolders()...)
 	r.Checks = append(r.Checks, c.Doctor.Checkup(ctx)...)
 	return r
+}
+
+// agentFolders judges whether the files of agents can be changed where they may be.
+func (p process) agentFolders() (all []checkup.Finding) {
+	if !p.cfg.Coordinator.AgentsWritable {
+		return nil
+	}
+	const writable = 2
+	for _, dir := range p.cfg.Coordinator.AgentsDirs {
+		if err := syscall.Access(dir, writable); err != nil {
+			all = append(all, checkup.Odd("agents", "let this user write there, or switch AO_AGENTS_WRITABLE off", "agents in %s cannot be changed, though AO_AGENTS_WRITABLE is on: %v", dir, err))
+		}
+	}
+	return all
 }
 
 // http judges who gets in over HTTP, and who can listen on the way.

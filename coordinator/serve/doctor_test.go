@@ -139,10 +139,12 @@ func TestWhatTheFleetLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := start(t, func(c *serve.Config) {
-		c.Coordinator.AgentsDirs, c.Coordinator.MaxPending = []string{dir}, 4
+		c.Coordinator.AgentsDirs, c.Coordinator.MaxPending = []string{dir, filepath.Join(dir, "nowhere")}, 4
+		c.Coordinator.AgentsWritable = true
 		c.Coordinator.Patience.Stale = 2 * time.Second
 	})
 	s.finds("agents", checkup.Fail, "crooked")
+	s.finds("agents", checkup.Warn, "nowhere cannot be changed")
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.finds("queues", checkup.Warn, "autonomous._._")

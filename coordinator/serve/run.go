@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -29,6 +30,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/httpserver"
 	"ao/shared/metric"
+	"ao/shared/setting"
 	"ao/shared/trace/otlp"
 
 	"github.com/nats-io/nats.go"
@@ -203,6 +205,13 @@ func (c *Config) keepTrail(ctx context.Context, to *bus.Bus) (end func()) {
 func (c *Config) decide(l link, f *front) *parts.Coordinator {
 	co := &c.Coordinator
 	co.Bus, co.Metrics, co.Log = l.bus, c.Metrics, c.Log
+	if co.AgentsSeed != "" && len(co.AgentsDirs) == 0 {
+		dir := filepath.Join(cmp.Or(c.NATS.DataDir, setting.DataDir.Default), "agents")
+		if whole, err := filepath.Abs(dir); err == nil { // as it is told
+			dir = whole
+		}
+		co.AgentsDirs = []string{dir}
+	}
 	co.DataDir, co.PublicURL = c.NATS.DataDir, publicURL(c.PublicURL, f.scheme, f.at, c.Log)
 	return parts.New(*co)
 }

@@ -57,7 +57,7 @@ func (c *Config) Settings() []setting.Bound {
 		setting.NATSURL.To(&c.NATS.URL), setting.NATSListen.To(&c.NATS.Listen), setting.NATSSync.To(&c.NATS.Sync), setting.NATSStaging.To(&c.NATS.Staging),
 		setting.NATSUsers.To(&c.NATS.Users), setting.NATSCreds.To(&c.NATS.Login.Creds), setting.NATSCA.To(&c.NATS.Login.CA),
 		setting.NATSCert.To(&c.NATS.Login.Cert), setting.NATSKey.To(&c.NATS.Login.Key), setting.NATSReplicas.To(&c.Replicas), setting.DataDir.To(&c.NATS.DataDir),
-		setting.AgentsDirs.To(&co.AgentsDirs), setting.AgentsWritable.To(&co.AgentsWritable), setting.MaxPending.To(&co.MaxPending), setting.MaxQueues.To(&co.MaxQueues), setting.MaxRunners.To(&co.MaxRunners), setting.Renamed("AO_MAX_LANES", "max-lanes", "AO_MAX_QUEUES"),
+		setting.AgentsDirs.To(&co.AgentsDirs), setting.AgentsWritable.To(&co.AgentsWritable), setting.AgentsSeed.To(&co.AgentsSeed), setting.MaxPending.To(&co.MaxPending), setting.MaxQueues.To(&co.MaxQueues), setting.MaxRunners.To(&co.MaxRunners), setting.Renamed("AO_MAX_LANES", "max-lanes", "AO_MAX_QUEUES"),
 		setting.MaxPayload.To(&co.MaxPayload), setting.MaxDepth.To(&co.MaxDepth),
 		setting.RunLease.To(&co.Lease), setting.RunNoMatchTimeout.To(&co.NoMatch), setting.RunRetention.To(&co.Retention), setting.RunKeep.To(&co.Keep),
 		setting.CallbackHosts.To(&c.Callbacks.Hosts), setting.CallbackNetworks.To(&c.Callbacks.Networks), setting.CallbackSecret.To(&c.Callbacks.Secret),

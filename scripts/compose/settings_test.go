@@ -31,6 +31,7 @@ var kept = map[string]string{
 	"AO_NATS_REPLICAS":              "as many as the stack has servers",
 	"AO_DATA_DIR":                   "a volume",
 	"AGENT_ORCHESTRATOR_AGENTS_DIR": "AO_AGENTS names the folder that is mounted there",
+	"AO_AGENTS_SEED":                "AO_AGENTS names the folder that is mounted there",
 	"AO_PROFILES_DIR":               "AO_EXECUTOR_PROFILES names the folder that is mounted there",
 	"AO_PROFILES":                   "each service has a credential for its own; worker-own takes it",
 	"AO_PROJECT_DIR":                "AO_WORKSPACE names the folder that is mounted there",

@@ -65,6 +65,21 @@ func Load(dir, kind string, fits func(File) error) (good []File, broken []Bad, e
 	return good, broken, nil
 }
 
+// Places are the files of definitions in a folder, readable or not.
+func Places(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("agents folder: %w", err)
+	}
+	var all []string
+	for _, e := range entries {
+		if path, _ := place(dir, e); path != "" {
+			all = append(all, path)
+		}
+	}
+	return all, nil
+}
+
 // reason is what is wrong, details of a schema's errors included.
 func reason(err error) string {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {

@@ -58,6 +58,8 @@ var (
 		Doc: "folders of coordinator-owned agents, separated by ':'"}
 	AgentsWritable = Setting[bool]{Env: "AO_AGENTS_WRITABLE", Flag: "agents-writable", Default: "no", Example: "yes", Read: Switch,
 		Doc: "the API may change and delete the files of coordinator-owned agents"}
+	AgentsSeed = Setting[string]{Env: "AO_AGENTS_SEED", Flag: "agents-seed", Example: "/etc/ao/agents/autonomous", Read: Text,
+		Doc: "folder of agents that are copied into the first folder of AGENT_ORCHESTRATOR_AGENTS_DIR, or into agents of AO_DATA_DIR, and kept as new as it is where nobody changed the copy"}
 	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000", Read: Int(1, math.MaxInt32),
 		Doc: "waiting runs at most; beyond it new ones get 429"}
 	BodyMemory = Setting[int64]{Env: "AO_BODY_MEMORY", Flag: "body-memory", Example: "512MiB", Read: Bytes(1<<20, 1<<40),

@@ -51,6 +51,7 @@ type Config struct {
 	Bus            *bus.Bus
 	AgentsDirs     []string        // folders of coordinator-owned agents
 	AgentsWritable bool            // their files may be changed over the API
+	AgentsSeed     string          // folder of which the first of AgentsDirs has a copy; none: empty
 	PublicURL      string          // where the HTTP API is, as workers reach it; told to those that register
 	DataDir        string          // folder of snapshots of the history; none: every start reads all of it
 	Lease          time.Duration   // default 15 s: an attempt that no beat names for so long is lost

@@ -43,7 +43,7 @@ func (c *Coordinator) defining() {
 		Exists:   func(name string) bool { return c.Agents.Exists(name) },
 	}
 	c.Agents = agents.New(agents.Config{
-		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries, Gone: c.Drafts.Forget,
+		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Seed: c.AgentsSeed, Bucket: c.bus.Bucket(subject.Agents), Insist: c.insist, Runners: c.announced, Ready: c.Registries, Gone: c.Drafts.Forget,
 		Schema: func(ctx context.Context, name string) error {
 			_, err := c.Schemas.Schema(ctx, name)
 			return err

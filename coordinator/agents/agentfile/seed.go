@@ -1,0 +1,261 @@
+package agentfile
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ao/shared/agent"
+)
+
+// Seed keeps a copy of a folder of agents that can be changed. What is new or changed in the folder reaches the copy where nobody has
+// changed that agent's copy since; what somebody changed or deleted there stays as it is.
+type Seed struct {
+	From, To string
+}
+
+// noteFile, below the copy, has what was copied last.
+const noteFile = ".ao/seed"
+
+// note is what was copied last: of each agent the hash of its files, and the agent whose copy was being written.
+type note struct {
+	Copied  map[string]string `json:"copied"`
+	Writing string            `json:"writing,omitempty"`
+}
+
+// Sync brings the copy up to date, and returns the agents that were written or removed. kept are those of the folder that the copy has
+// otherwise.
+func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
+	if err := os.MkdirAll(filepath.Join(s.To, ".ao"), 0o755); err != nil {
+		return nil, nil, err
+	}
+	release, err := lock(ctx, s.To)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	shipped, err := unitsOf(s.From)
+	if err != nil {
+		return nil, nil, err
+	}
+	mine, err := unitsOf(s.To)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := s.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(union(shipped, n.Copied))) {
+		done, err := s.one(&n, name, shipped[name], mine[name])
+		if err != nil {
+			return changed, kept, fmt.Errorf("agent %s: %w", name, err)
+		}
+		if done {
+			changed = append(changed, name)
+		} else if theirs, ours := shipped[name].hash(), mine[name].hash(); theirs != "" && theirs != ours {
+			kept = append(kept, name)
+		}
+	}
+	return changed, kept, s.write(n)
+}
+
+// one brings the copy of one agent up to date; false: it stays as it is.
+func (s Seed) one(n *note, name string, theirs, ours unit) (bool, error) {
+	last, copied := n.Copied[name]
+	have, want := ours.hash(), theirs.hash()
+	untouched := copied && have == last || !copied && ours == nil || n.Writing == name
+	switch {
+	case have == want:
+		if n.Copied[name] = want; want == "" {
+			delete(n.Copied, name)
+		}
+		return false, nil
+	case !untouched:
+		return false, nil
+	}
+	n.Writing = name
+	if err := s.write(*n); err != nil {
+		return false, err
+	}
+	if err := theirs.replace(s.To, ours); err != nil {
+		return false, err
+	}
+	n.Writing = ""
+	if n.Copied[name] = want; want == "" {
+		delete(n.Copied, name)
+	}
+	return true, nil
+}
+
+func (s Seed) read() (note, error) {
+	n := note{Copied: map[string]string{}}
+	raw, err := os.ReadFile(filepath.Join(s.To, noteFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return n, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &n)
+	}
+	if n.Copied == nil {
+		n.Copied = map[string]string{}
+	}
+	return n, err
+}
+
+func (s Seed) write(n note) error {
+	raw, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return place(filepath.Join(s.To, noteFile), raw, 0o644)
+}
+
+// place writes a file aside and renames it.
+func place(at string, text []byte, mode fs.FileMode) error {
+	w := write{at: at, next: text}
+	defer w.discard()
+	err := w.aside()
+	if err == nil {
+		err = os.Chmod(w.temporary, mode)
+	}
+	if err == nil {
+		err = w.commit()
+	}
+	return err
+}
+
+// unit is the files of an agent, by their path below the folder of agents; nil: there is no such agent.
+type unit map[string]file
+
+type file struct {
+	text []byte
+	mode fs.FileMode
+}
+
+func union(a map[string]unit, b map[string]string) map[string]bool {
+	all := map[string]bool{}
+	for name := range a {
+		all[name] = true
+	}
+	for name := range b {
+		all[name] = true
+	}
+	return all
+}
+
+// hash tells the contents of units apart; empty: there is none.
+func (u unit) hash() string {
+	if u == nil {
+		return ""
+	}
+	h := sha256.New()
+	for _, at := range slices.Sorted(maps.Keys(u)) {
+		fmt.Fprintf(h, "%q %d %t\n", at, len(u[at].text), u[at].mode&0o100 != 0)
+		h.Write(u[at].text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// replace writes the files of an agent into a folder of agents, and removes those that it has no more.
+func (u unit) replace(dir string, old unit) error {
+	for _, at := range slices.Sorted(maps.Keys(u)) {
+		full := filepath.Join(dir, at)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return err
+		}
+		if had, ok := old[at]; ok && bytes.Equal(had.text, u[at].text) {
+			continue
+		}
+		mode := fs.FileMode(0o644)
+		if u[at].mode&0o100 != 0 {
+			mode = 0o755
+		}
+		if err := place(full, u[at].text, mode); err != nil {
+			return err
+		}
+	}
+	for at := range old {
+		if _, ok := u[at]; ok {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, at)); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Join(dir, filepath.Dir(at))) // it stays where something else is in it
+	}
+	return nil
+}
+
+// Limits of what is copied: a folder of agents, not of anything.
+const (
+	maxUnits = 1000
+	maxFiles = 100
+	maxBytes = 4 << 20 // of one agent
+)
+
+// unitsOf reads the agents of a folder: <name>/agent.json with what is beside it, and <name>.json.
+func unitsOf(dir string) (map[string]unit, error) {
+	all, err := agent.Places(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > maxUnits {
+		return nil, fmt.Errorf("%s has %d agents, %d are copied at most", dir, len(all), maxUnits)
+	}
+	units := map[string]unit{}
+	for _, path := range all {
+		at, err := filepath.Rel(dir, path)
+		if err != nil {
+			return nil, err
+		}
+		top, _, inFolder := strings.Cut(at, string(filepath.Separator))
+		if units[top], err = unitOf(dir, top, inFolder); err != nil {
+			return nil, err
+		}
+	}
+	return units, nil
+}
+
+// unitOf reads the files of one agent.
+func unitOf(dir, top string, inFolder bool) (unit, error) {
+	u, size := unit{}, 0
+	add := func(at string) error {
+		info, err := os.Stat(filepath.Join(dir, at))
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		if size += int(info.Size()); len(u) == maxFiles || size > maxBytes {
+			return fmt.Errorf("%s has more than %d files or %d bytes, which is not copied", filepath.Join(dir, top), maxFiles, maxBytes)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, at))
+		u[at] = file{text, info.Mode()}
+		return err
+	}
+	if !inFolder {
+		return u, add(top)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, top))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") { // what an editor or a change puts aside
+			continue
+		}
+		if err := add(filepath.Join(top, e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
