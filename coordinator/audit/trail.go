@@ -27,7 +27,7 @@ type store interface {
 // cannot be written for long is lost, and the stream says so where it would be.
 type Trail struct {
 	log *slog.Logger
-	in  chan Entry
+	in  chan *Entry
 	id  string // of this process
 	n   uint64 // packs that were made
 
@@ -54,7 +54,7 @@ type Gap struct {
 
 // NewTrail takes entries from now on; Run writes them.
 func NewTrail(log *slog.Logger) *Trail {
-	return &Trail{log: cmp.Or(log, slog.Default()), in: make(chan Entry, queue), id: rand.Text()}
+	return &Trail{log: cmp.Or(log, slog.Default()), in: make(chan *Entry, queue), id: rand.Text()}
 }
 
 // note takes an entry and returns at once.
@@ -63,7 +63,7 @@ func (t *Trail) note(e Entry) {
 		return
 	}
 	select {
-	case t.in <- e:
+	case t.in <- &e:
 	default:
 		t.lose(e.Time, e.Time, 1)
 	}
@@ -135,8 +135,8 @@ func (t *Trail) waiting() (all []Entry) {
 	for size := 0; size < packAt; {
 		select {
 		case e := <-t.in:
-			all = append(all, e)
-			size += sizeOf(e)
+			all = append(all, *e)
+			size += sizeOf(*e)
 		default:
 			return all
 		}

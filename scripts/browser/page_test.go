@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +30,18 @@ type page struct {
 // open shows a path of the dashboard in a tab without anything stored.
 func open(t *testing.T, s *stack, path string) *page {
 	t.Helper()
+	p := tab(t, s, path)
+	p.until("document.querySelector('.page')")
+	return p
+}
+
+// tab is open for a path that may show no page, but ask for a login. It may visit other stacks, too.
+func tab(t *testing.T, s *stack, path string, others ...*stack) *page {
+	t.Helper()
+	own := []string{s.url}
+	for _, o := range others {
+		own = append(own, o.url)
+	}
 	var mu sync.Mutex
 	var wrong []string
 	note := func(format string, args ...any) {
@@ -36,7 +49,7 @@ func open(t *testing.T, s *stack, path string) *page {
 		defer mu.Unlock()
 		wrong = append(wrong, fmt.Sprintf(format, args...))
 	}
-	listen := chromedp.WithListener(func(ev any) { observe(ev, s.url, note) })
+	listen := chromedp.WithListener(func(ev any) { observe(ev, own, note) })
 	ctx, end := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), listen)
 	t.Cleanup(func() {
 		end()
@@ -51,7 +64,6 @@ func open(t *testing.T, s *stack, path string) *page {
 	}
 	p := &page{t: t, ctx: ctx}
 	p.do(enable, chromedp.Navigate(s.url+path))
-	p.until("document.querySelector('.page')")
 	return p
 }
 
@@ -63,7 +75,7 @@ var enable = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 	return errors.Join(err, inLog, atRun)
 })
 
-func observe(ev any, own string, note func(string, ...any)) {
+func observe(ev any, own []string, note func(string, ...any)) {
 	switch ev := ev.(type) {
 	case *runtime.EventExceptionThrown:
 		note("exception: %s", described(ev.ExceptionDetails))
@@ -78,7 +90,9 @@ func observe(ev any, own string, note func(string, ...any)) {
 			note("%s: %s", ev.Entry.Source, ev.Entry.Text)
 		}
 	case *network.EventRequestWillBeSent:
-		if u := ev.Request.URL; !strings.HasPrefix(u, own+"/") && !strings.HasPrefix(u, "data:") {
+		u := ev.Request.URL
+		ours := slices.ContainsFunc(own, func(one string) bool { return strings.HasPrefix(u, one+"/") })
+		if !ours && !strings.HasPrefix(u, "data:") {
 			note("a request to another host: %s", u)
 		}
 	}

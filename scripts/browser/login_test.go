@@ -1,0 +1,174 @@
+package browser
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ao/coordinator/access"
+
+	"github.com/chromedp/chromedp"
+)
+
+// guarded is a stack that asks for tokens: one of each scope, by its name.
+type guarded struct {
+	*stack
+	file   string
+	tokens map[string]string
+}
+
+func guard(t *testing.T) guarded {
+	t.Helper()
+	g := guarded{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[string]string{}}
+	for _, scope := range []string{"read", "run", "admin"} {
+		token, err := access.Create(g.file, "the-"+scope, []string{scope}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.tokens[scope] = token
+	}
+	g.stack = alone(t, "AO_API_TOKENS="+g.file)
+	return g
+}
+
+// logIn pastes a token.
+func (p *page) logIn(token string) {
+	p.t.Helper()
+	p.until(`document.querySelector("form.login")`)
+	p.fill("API token", token)
+	p.click("Log in")
+}
+
+// shows waits until a path is shown as a page.
+func (p *page) shows(path string) {
+	p.t.Helper()
+	p.until(`location.pathname === ` + strconv.Quote(path) + ` && document.querySelector(".page")`)
+}
+
+// me is what GET /me says of who asks in this page; its status where it is refused.
+func (p *page) me() string {
+	p.t.Helper()
+	return eval[string](p, `fetch("/me", {headers: {"X-Requested-With": "ao"}}).then(async (r) => r.ok ? (await r.json()).name : String(r.status))`)
+}
+
+// TestLogIn: a page that is asked for is shown after the login, no script sees the cookie, a reload keeps it, and logging out ends it.
+func TestLogIn(t *testing.T) {
+	t.Parallel()
+	s := guard(t)
+	p := tab(t, s.stack, "/ui/runs?status=failed")
+	p.logIn("aot_WRONG")
+	p.until(`document.querySelector("form.login")?.textContent.includes("unknown here")`)
+	p.logIn(s.tokens["run"])
+	p.shows("/ui/runs")
+	if got := eval[string](p, `location.search + document.cookie + JSON.stringify([localStorage, sessionStorage])`); !strings.HasPrefix(got, "?status=failed") || strings.Contains(got, "aot_") || strings.Contains(got, "ao_") {
+		t.Errorf("the address, and what scripts see: %s", got)
+	}
+	p.do(chromedp.Navigate(s.url + "/ui/"))
+	p.shows("/ui/")
+	if who := p.me(); who != "the-run" {
+		t.Errorf("after a reload it is %s", who)
+	}
+	p.click("Log out")
+	p.until(`document.querySelector("form.login")`)
+	if who := p.me(); who != "401" {
+		t.Errorf("after the logout it is %s", who)
+	}
+}
+
+// TestReturnTo: a login leads to the dashboard alone, wherever a link says.
+func TestReturnTo(t *testing.T) {
+	t.Parallel()
+	s := guard(t)
+	p := tab(t, s.stack, "/ui/login?return_to="+"https%3A%2F%2Fevil.example%2Fui%2F")
+	p.logIn(s.tokens["read"])
+	p.shows("/ui/")
+	for _, there := range []string{"//evil.example/ui/", "/\\evil.example", "javascript:alert(1)", "/runs", "/ui/../runs"} {
+		p.do(chromedp.Navigate(s.url + "/ui/login?return_to=" + strings.NewReplacer("/", "%2F", ":", "%3A", "\\", "%5C").Replace(there)))
+		p.logIn(s.tokens["read"])
+		p.until(`document.querySelector(".page")`)
+		if at := eval[string](p, `location.origin + location.pathname`); !strings.HasPrefix(at, s.url+"/ui/") {
+			t.Errorf("return_to %s leads to %s", there, at)
+		}
+	}
+}
+
+// TestCodeOfAo: the address of 'ao dashboard' logs a browser in, once, and the code stays in no address.
+func TestCodeOfAo(t *testing.T) {
+	t.Parallel()
+	s := guard(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/login/codes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.tokens["admin"])
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var made struct{ Code string }
+	if raw, err := io.ReadAll(res.Body); err != nil || json.Unmarshal(raw, &made) != nil || made.Code == "" {
+		t.Fatalf("%d %s", res.StatusCode, raw)
+	}
+	p := tab(t, s.stack, "/ui/login#code="+made.Code)
+	p.shows("/ui/")
+	if who, at := p.me(), eval[string](p, `location.href`); who != "the-admin" || at != s.url+"/ui/" {
+		t.Errorf("it is %s at %s", who, at)
+	}
+	again := tab(t, s.stack, "/ui/login#code="+made.Code)
+	again.until(`document.querySelector("form.login")?.textContent.includes("used already")`)
+	if who := again.me(); who != "401" {
+		t.Errorf("the second time it is %s", who)
+	}
+}
+
+// TestTwoStacksOnOneHost do not log each other out.
+func TestTwoStacksOnOneHost(t *testing.T) {
+	t.Parallel()
+	one, two := guard(t), guard(t)
+	p := tab(t, one.stack, "/ui/runs", two.stack)
+	p.logIn(one.tokens["run"])
+	p.shows("/ui/runs")
+	p.do(chromedp.Navigate(two.url + "/ui/runs"))
+	p.logIn(two.tokens["read"])
+	p.shows("/ui/runs")
+	p.do(chromedp.Navigate(one.url + "/ui/"))
+	p.shows("/ui/")
+	if who := p.me(); who != "the-run" {
+		t.Errorf("at the first stack it is %s", who)
+	}
+	p.click("Log out")
+	p.until(`document.querySelector("form.login")`)
+	p.do(chromedp.Navigate(two.url + "/ui/"))
+	p.shows("/ui/")
+	if who := p.me(); who != "the-read" {
+		t.Errorf("at the second stack it is %s", who)
+	}
+}
+
+// TestRevokedInMidStream: the page of a token that is revoked asks for another, and comes back.
+func TestRevokedInMidStream(t *testing.T) {
+	t.Parallel()
+	s := guard(t)
+	p := tab(t, s.stack, "/ui/runs")
+	p.logIn(s.tokens["read"])
+	p.shows("/ui/runs")
+	if err := access.Revoke(s.file, "the-read"); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(40 * time.Second); p.path() != "/ui/login"; { // the stream's next heartbeat
+		if time.Now().After(end) {
+			t.Fatal("the page goes on")
+		}
+	}
+	p.logIn(s.tokens["run"])
+	p.shows("/ui/runs")
+	if who := p.me(); who != "the-run" {
+		t.Errorf("it is %s", who)
+	}
+}
