@@ -1,6 +1,6 @@
 // Live streams, read with fetch: the position is kept, refusals and resets are tried again with back-off, 401 leads to the
 // login. One tab of a browser reads each stream (its leader, by Web Locks) and tells the others (BroadcastChannel).
-// Without Web Locks each tab reads for itself while it is visible, and catches up when it becomes so.
+// Where connections are scarce hidden tabs give theirs up. Without Web Locks each tab reads for itself while it is visible, and catches up when it becomes so.
 import { signal, useEffect, useRef } from "../base.js";
 import { ApiError, backoff, login, notePosition } from "./api.js";
 import { decode } from "./json.js";
@@ -9,7 +9,6 @@ const locks = globalThis.isSecureContext && navigator.locks ? navigator.locks : 
 const channel = globalThis.BroadcastChannel ? new BroadcastChannel("ao-live") : null;
 const slots = 4; // of the six connections a browser has for a host, so that requests find one
 const silence = 45000; // heartbeats come every 15 s
-const hiddenFor = 30000; // a hidden tab gives up its streams after that
 
 /** liveState is how this page's streams stand: "off", "connecting", "live", "retrying", "polling". The shell shows it. */
 export const liveState = signal("off");
@@ -97,7 +96,7 @@ class Stream {
     this.leading = true;
     this.last ||= [...this.readers].map((r) => r.from).find(Boolean) ?? "";
     for (let n = 0; !signal.aborted;) {
-      const slot = await takeSlot(signal);
+      const slot = (await takeSlot(signal)) ?? (await askForSlot(signal));
       try {
         await this.read(signal, slot ? 0 : 1500, () => (n = 0));
       } catch (err) {
@@ -238,6 +237,13 @@ async function takeSlot(signal) {
   }
 }
 
+// askForSlot has hidden tabs give up their streams, which they catch up with when they are seen again.
+async function askForSlot(signal) {
+  channel?.postMessage({ kind: "slot" });
+  await sleep(200, signal);
+  return takeSlot(signal);
+}
+
 // A Parser reads text/event-stream.
 class Parser {
   constructor(onItem) {
@@ -267,13 +273,16 @@ class Parser {
   }
 }
 
-channel?.addEventListener("message", (e) => streams.get(e.data.path)?.heard(e.data));
+channel?.addEventListener("message", (e) => {
+  if (e.data.kind !== "slot") streams.get(e.data.path)?.heard(e.data);
+  else if (document.hidden) streams.forEach((s) => s.close());
+});
 
 let hideTimer;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hideTimer);
   if (!document.hidden) return streams.forEach((s) => s.open());
-  hideTimer = setTimeout(() => streams.forEach((s) => s.close()), locks ? hiddenFor : 1000);
+  if (!locks) hideTimer = setTimeout(() => streams.forEach((s) => s.close()), 1000);
 });
 
 /**
@@ -287,7 +296,7 @@ export function subscribe(path, { from = "", onItems, onGap, onState, onError })
   const reader = { from, onItems, onGap, onState, onError, joined: false };
   if (s.readers.size > 0 && behind(from, s.last)) queueMicrotask(() => onGap?.());
   s.readers.add(reader);
-  if (!document.hidden) s.open();
+  if (locks || !document.hidden) s.open();
   onState?.(s.state);
   overall();
   return () => {

@@ -24,6 +24,7 @@ export const selects = (status, run) => !status || status.split(",").includes(ru
 export function About({ run }) {
   if (run.error && run.status !== "completed") return html`<span class=${run.status === "failed" ? "bad" : "soft"}><code><${Hostile} text=${run.error.error} /></code> <${Text} text=${run.error.message} /></span>`;
   if (run.status === "pending" && run.waiting_for) return html`<span class="soft"><${Text} text=${run.waiting_for} /></span>`;
+  if (run.parameters === undefined && run.callback) return html`<span class="soft called"><${Icon} name="callbacks" />callback ${run.callback.status}</span>`;
   return html`<${Given} parameters=${run.parameters} omitted=${run.parameters_omitted} />`;
 }
 

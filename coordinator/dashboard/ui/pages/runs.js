@@ -4,7 +4,7 @@ import { ApiError, get, now, position, withQuery } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { useLive } from "../lib/live.js";
 import { plural } from "../lib/format.js";
-import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Menu, Page, Search, Status, Table, Text, Time, Took, toast, useResource } from "../lib/components.js";
+import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Menu, Page, Search, Status, Table, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
 import { About, agentNames, ended, exportRuns, newer, selects, statuses } from "../lib/runs.js";
 import { BulkBar } from "./runs_bulk.js";
 
@@ -156,6 +156,7 @@ function useRuns(asked, paused) {
 function List({ filters, asked, folded, paused }) {
   const runs = useRuns(asked, paused);
   const total = useResource(async (signal) => get("/runs/count", asked, { signal }).catch((err) => (err instanceof ApiError ? {} : Promise.reject(err))), []);
+  useEvery(10, total.reload, !paused);
   const below = useBelow();
   const [picked, setPicked] = useState(new Map());
   const box = useRef();
@@ -163,8 +164,12 @@ function List({ filters, asked, folded, paused }) {
     const scroller = box.current?.closest("[data-scroller]");
     return scroller && scroller.scrollTop < 8 && !box.current.querySelector("tbody:hover") && !box.current.querySelector("tbody")?.contains(document.activeElement) && picked.size === 0;
   };
+  const admit = () => {
+    runs.admit();
+    total.reload();
+  };
   useEffect(() => {
-    if (runs.fresh > 0 && idle()) runs.admit();
+    if (runs.fresh > 0 && idle()) admit();
   }, [runs.fresh]);
   const rows = folded ? below.unfold(runs.rows) : runs.rows;
   if (runs.error && runs.rows.length === 0) return html`<${Failed} error=${runs.error} reload=${runs.reload} what="The list of runs" />`;
@@ -173,7 +178,7 @@ function List({ filters, asked, folded, paused }) {
   return html`<div ref=${box} class="runs">
     <div class="listbar">
       <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && " at the top"}</span>
-      <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (runs.admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
+      <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
         ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Much has changed: load again<//>`}
         ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
       <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Go on live" : "Pause"}<//>
