@@ -38,6 +38,19 @@ func open(t *testing.T, s *stack, path string) *page {
 // tab is open for a path that may show no page, but ask for a login. It may visit other stacks, too.
 func tab(t *testing.T, s *stack, path string, others ...*stack) *page {
 	t.Helper()
+	return show(t, s, path, chromium, others, chromedp.WithNewBrowserContext())
+}
+
+// beside shows another path in a further tab of the same browser.
+func (p *page) beside(s *stack, path string) *page {
+	p.t.Helper()
+	n := show(p.t, s, path, p.ctx, nil)
+	n.until("document.querySelector('.page')")
+	return n
+}
+
+func show(t *testing.T, s *stack, path string, in context.Context, others []*stack, how ...chromedp.ContextOption) *page {
+	t.Helper()
 	own := []string{s.url}
 	for _, o := range others {
 		own = append(own, o.url)
@@ -50,7 +63,7 @@ func tab(t *testing.T, s *stack, path string, others ...*stack) *page {
 		wrong = append(wrong, fmt.Sprintf(format, args...))
 	}
 	listen := chromedp.WithListener(func(ev any) { observe(ev, own, note) })
-	ctx, end := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), listen)
+	ctx, end := chromedp.NewContext(in, append(how, listen)...)
 	t.Cleanup(func() {
 		end()
 		mu.Lock()

@@ -1,0 +1,246 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// run starts a run and returns its id and its session's.
+func (s *stack) run(t *testing.T, body string) (run, session string) {
+	t.Helper()
+	var made struct {
+		Run     string `json:"run_id"`
+		Session string `json:"session_id"`
+	}
+	if err := json.Unmarshal([]byte(s.call(t, "POST", "/runs", body, 201)), &made); err != nil {
+		t.Fatal(err)
+	}
+	return made.Run, made.Session
+}
+
+// ended waits until a run has ended, and returns it with its result.
+func (s *stack) ended(t *testing.T, run string) string {
+	t.Helper()
+	return s.call(t, "GET", "/runs/"+run+"/wait?timeout_seconds=30", "", 200)
+}
+
+// agent defines an agent of this name, so that a test has its runs for itself.
+func (s *stack) agent(t *testing.T, name string) {
+	t.Helper()
+	s.call(t, "POST", "/agents", `{"name":"`+name+`","type":"autonomous","executor_profile":"test"}`, 201)
+}
+
+// row is the row of the list that has a text.
+func row(text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("tbody tr")].find((r) => r.innerText.includes(%q))`, text)
+}
+
+// TestRunsLive: what starts appears, what changes changes in its place, and nothing moves under the pointer.
+func TestRunsLive(t *testing.T) {
+	s := up(t)
+	s.agent(t, "livelist")
+	first, _ := s.run(t, `{"agent_name":"livelist","prompt":"@say the first"}`)
+	s.ended(t, first)
+	p := open(t, s, "/ui/runs?agent_name=livelist")
+	p.has("@say the first")
+	p.has("Live")
+	slow, _ := s.run(t, `{"agent_name":"livelist","prompt":"@sleep 600s"}`)
+	p.until(row("@sleep 600s") + `?.innerText.includes("running")`)
+	s.call(t, "POST", "/runs/"+slow+"/stop", "", 200)
+	p.until(row("@sleep 600s") + ` === undefined && ` + row("Stopped while it ran") + `?.innerText.includes("stopped")`)
+
+	eval[bool](p, `(`+row("@say the first")+`.querySelector("a").focus(), true)`)
+	s.run(t, `{"agent_name":"livelist","prompt":"@say the third"}`)
+	p.has("1 new run")
+	if eval[bool](p, row("@say the third")+" !== undefined") {
+		t.Error("a new row came while a row had the focus")
+	}
+	p.click("1 new run")
+	p.has("@say the third")
+}
+
+// TestRunsAddress: filters stand in the address, so that reload, the back button and a link to it show the same.
+func TestRunsAddress(t *testing.T) {
+	s := up(t)
+	s.agent(t, "addressed")
+	good, _ := s.run(t, `{"agent_name":"addressed","prompt":"@say well done"}`)
+	bad, _ := s.run(t, `{"agent_name":"addressed","prompt":"@fail broken It broke"}`)
+	s.ended(t, good)
+	s.ended(t, bad)
+	p := open(t, s, "/ui/runs?agent_name=addressed")
+	p.has("@say well done")
+	p.click("failed")
+	p.until(`location.search.includes("status=failed") && ` + row("It broke") + ` && !` + row("@say well done"))
+	eval[bool](p, "(history.back(), true)")
+	p.until(`!location.search.includes("status") && ` + row("@say well done"))
+	again := open(t, s, "/ui/runs?agent_name=addressed&status=failed")
+	again.has("It broke")
+	if eval[bool](again, row("@say well done")+" !== undefined") {
+		t.Error("the filter of the address does not hold")
+	}
+}
+
+// TestRunsFolded: what is below a root is folded beneath it, and its failure is seen when it is unfolded.
+func TestRunsFolded(t *testing.T) {
+	s := up(t)
+	s.agent(t, "foldedroot")
+	s.agent(t, "foldedchild")
+	root, session := s.run(t, `{"agent_name":"foldedroot","prompt":"@say root"}`)
+	s.ended(t, root)
+	child, _ := s.run(t, `{"agent_name":"foldedchild","mode":"async_callback","parent_session_id":"`+session+`","prompt":"@fail broken The child broke"}`)
+	s.ended(t, child)
+	p := open(t, s, "/ui/runs")
+	p.until(row("foldedroot"))
+	if eval[bool](p, row("foldedchild")+" !== undefined") {
+		t.Error("a child is listed beside the roots")
+	}
+	p.click("Show 1 run below foldedroot")
+	p.until(row("foldedchild") + `?.innerText.includes("The child broke")`)
+}
+
+// TestStopMany: the count is named, and that many are stopped.
+func TestStopMany(t *testing.T) {
+	s := up(t)
+	s.agent(t, "manystops")
+	var ids []string
+	for range 3 {
+		id, _ := s.run(t, `{"agent_name":"manystops","prompt":"@sleep 600s"}`)
+		ids = append(ids, id)
+	}
+	p := open(t, s, "/ui/runs?agent_name=manystops")
+	p.until(`document.querySelectorAll("tbody .pick input").length === 3`)
+	p.until(`document.querySelectorAll("tbody .look-running").length > 0`)
+	eval[bool](p, `(document.querySelector("thead .pick input").click(), true)`)
+	p.has("3 runs picked")
+	p.click("Stop")
+	p.has("Stop: 3 runs")
+	p.click("Stop 3 runs")
+	p.has("3 runs stopped")
+	for _, id := range ids {
+		if end := s.ended(t, id); member(t, end, "status") != `"stopped"` {
+			t.Errorf("%s is %s", id, end)
+		}
+	}
+}
+
+// TestRunAgain: a double click in the dialog is one run, with the same digits.
+func TestRunAgain(t *testing.T) {
+	s := up(t)
+	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`
+	s.call(t, "POST", "/agents", `{"name":"again","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`, 201)
+	id, _ := s.run(t, `{"agent_name":"again","parameters":`+parameters+`}`)
+	s.ended(t, id)
+	p := open(t, s, "/ui/runs/"+id)
+	p.has("9223372036854775807")
+	p.has("0.10")
+	p.click("Run again")
+	p.has("It costs again")
+	eval[bool](p, `(() => { const b = document.querySelector("[data-confirm]"); b.click(); b.click(); return true; })()`)
+	p.until(`location.pathname.startsWith("/ui/runs/run_") && !location.pathname.endsWith("` + id + `")`)
+	p.has("Again of")
+	made := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
+	if got := member(t, made, "parameters"); got != parameters {
+		t.Errorf("parameters are %s, want %s", got, parameters)
+	}
+	var list struct{ Runs []any }
+	if err := json.Unmarshal([]byte(s.call(t, "GET", "/runs?agent_name=again", "", 200)), &list); err != nil || len(list.Runs) != 2 {
+		t.Errorf("there are %d runs, want 2 (%v)", len(list.Runs), err)
+	}
+}
+
+// TestWhy: what a waiting run waits for is said by the coordinator, runner by runner.
+func TestWhy(t *testing.T) {
+	s := up(t)
+	s.agent(t, "waits")
+	id, _ := s.run(t, `{"agent_name":"waits","prompt":"x","additional_demands":{"tags":["gpu"]}}`)
+	p := open(t, s, "/ui/runs/"+id)
+	p.has(unquoted(t, member(t, s.call(t, "GET", "/runs/"+id+"/explain", "", 200), "summary"))[:40])
+	p.has("Why no runner takes it")
+	p.until(`[...document.querySelectorAll("table.plain td")].some((c) => c.innerText === "tags gpu")`)
+	p.click("Stop")
+	p.click("Stop it")
+	p.until(`document.querySelector("h1").innerText.includes("stopped")`)
+}
+
+func unquoted(t *testing.T, text string) (s string) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestRejected: a rejected answer stands beside the sentence that refused it.
+func TestRejected(t *testing.T) {
+	s := up(t)
+	s.agent(t, "rejected")
+	id, _ := s.run(t, `{"agent_name":"rejected","prompt":"@json {\"summary\":5}","output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
+	s.ended(t, id)
+	p := open(t, s, "/ui/runs/"+id)
+	p.has("1 answer was rejected before")
+	p.until(`[...document.querySelectorAll(".rejected .refused")].some((r) => r.innerText.includes('"summary": 5') && r.innerText.includes("5 is not of type 'string'"))`)
+	p.has("asked again once")
+}
+
+// TestEventLink: an event has an address of its own.
+func TestEventLink(t *testing.T) {
+	s := up(t)
+	s.agent(t, "linked")
+	id, _ := s.run(t, `{"agent_name":"linked","prompt":"@say one\n@tool look {\"n\":1.50} => [1e400]\n@say two"}`)
+	s.ended(t, id)
+	p := open(t, s, "/ui/runs/"+id+"#"+id+"-3")
+	p.until(`document.querySelector(".step.target")?.innerText.includes("look")`)
+	p.until(`(document.querySelector(".step.target summary").click(), document.querySelector(".step.target").innerText.includes("1.50"))`)
+	p.has("1e400")
+}
+
+// TestReconnect: a page whose coordinator is away says so, and misses nothing of what happened meanwhile.
+func TestReconnect(t *testing.T) {
+	s := &stack{}
+	s.start(t)
+	t.Cleanup(s.end)
+	p := open(t, s, "/ui/runs")
+	p.has("No run yet")
+	first, _ := s.run(t, `{"agent_name":"content-writer","prompt":"@say before"}`)
+	s.ended(t, first)
+	p.until(row("@say before"))
+	s.restart(t, func() { p.has("Reconnecting") })
+	second, _ := s.run(t, `{"agent_name":"content-writer","prompt":"@say after"}`)
+	s.ended(t, second)
+	p.until(row("@say after") + `?.innerText.includes("completed")`)
+	p.has("Live")
+	p.until(`document.querySelectorAll("tbody tr").length === 2`)
+}
+
+// restart ends the stack's process, does what is to be done meanwhile, and starts it anew on the same data and address.
+func (s *stack) restart(t *testing.T, meanwhile func()) {
+	t.Helper()
+	s.end()
+	meanwhile()
+	s.launch(t)
+}
+
+// TestScroll: of a long list only what is near is in the document, and scrolling brings the rest.
+func TestScroll(t *testing.T) {
+	s := up(t)
+	s.agent(t, "longlist")
+	var last string
+	for n := range 450 {
+		last, _ = s.run(t, fmt.Sprintf(`{"agent_name":"longlist","prompt":"@say number %d."}`, n))
+	}
+	s.ended(t, last)
+	p := open(t, s, "/ui/runs?agent_name=longlist")
+	p.has("450 runs")
+	for end := time.Now().Add(40 * time.Second); !eval[bool](p, `document.body.innerText.includes("number 0.")`); {
+		if time.Now().After(end) {
+			t.Fatal("the first run never came into sight")
+		}
+		eval[bool](p, `new Promise((done) => { document.querySelector("[data-scroller]").scrollBy(0, 4000); setTimeout(() => done(true), 50); })`)
+	}
+	if n := eval[int](p, `document.querySelectorAll("*").length`); n > 3000 {
+		t.Errorf("%d nodes are in the document, 3000 are the most", n)
+	}
+}
