@@ -5,7 +5,7 @@ import { address, navigate, query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
 import { Badge, Button, Card, Confirm, Facts, Hostile, Icon, Id, JsonView, Loaded, Loading, Menu, Page, Problem, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
 import { ended, onlyPrompt, redeliver, retryRun, stopRun } from "../lib/runs.js";
-import { rejectedAnswer, steps, useEvents, usageOf } from "../lib/events.js";
+import { steps, useEvents, usageOf } from "../lib/events.js";
 import { Outcome, Refused, Step, Usage, Verdict, anchor } from "../lib/conversation.js";
 import { Phases, Story, Why } from "./run_story.js";
 
@@ -33,7 +33,7 @@ export default function Run({ id }) {
       <${Why} run=${run} why=${why} />
       <div class="split">
         <div class="stack">
-          <${ResultCard} run=${run} result=${result} events=${own} />
+          <${ResultCard} run=${run} result=${result} rejected=${why.rejected ?? []} />
           <${EventsCard} run=${run} events=${own} state=${events} />
           <${Input} run=${run} />
         </div>
@@ -73,16 +73,15 @@ function Actions({ run, reload }) {
       <p><a href=${`/ui/new?agent=${seg(run.agent_name)}&retry=${seg(run.run_id)}`}>Run again with changes</a></p><//>`}`;
 }
 
-function ResultCard({ run, result, events }) {
-  const rejected = events.filter((e) => e.rejection);
+function ResultCard({ run, result, rejected }) {
   const final = run.error?.error === "OutputSchemaValidationError" ? run.error : null;
   const actions = result && html`<${Verdict} check=${result.schema_validation} />${result.exit_code !== undefined && result.exit_code !== null && html`<${Badge} kind=${result.exit_code === 0 ? "" : "bad"}>exit ${result.exit_code}<//>`}<${Download} run=${run} />`;
   return html`<${Card} title="Result" actions=${actions}>
     ${run.error && html`<div class="problem" role="status"><${Icon} name="warn" /><div><p><code><${Hostile} text=${run.error.error} /></code></p><p class="said"><${Hostile} text=${run.error.message} lines=${true} /></p></div></div>`}
     ${result ? html`<${Outcome} result=${result} />` : !ended(run) ? html`<p class="faint">It has not ended yet.</p>` : !run.error && html`<p class="faint">It ended without a result.</p>`}
-    ${final && html`<${Refused} answer=${final.last_output} errors=${final.errors} />`}
-    ${rejected.length > 0 && html`<h3 class="gap">${plural(rejected.length, "answer was", "answers were")} rejected before</h3>${rejected.map((e) => html`<div class="rejected"><p class="faint">Attempt ${e.rejection.attempt} of ${e.rejection.of}, <${Time} at=${e.timestamp} as="clock" /></p>
-      <${Refused} answer=${rejectedAnswer(e)} errors=${e.rejection.errors} /></div>`)}`}
+    ${final && rejected.length === 0 && html`<${Refused} answer=${final.last_output} errors=${final.errors} />`}
+    ${rejected.length > 0 && html`<h3 class="gap">${plural(rejected.length, "answer was", "answers were")} rejected</h3>${rejected.map((r) => html`<div class="rejected"><p class="faint">Answer ${r.answer} of ${r.of}${run.max_attempts > 1 && `, attempt ${r.attempt}`}, <${Time} at=${r.at} as="clock" />${r.truncated && html` <${Badge} kind="warn">its beginning<//>`}</p>
+      <${Refused} answer=${r.output} errors=${r.errors} /></div>`)}`}
   <//>`;
 }
 
