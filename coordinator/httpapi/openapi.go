@@ -22,6 +22,8 @@ var parameters = map[string]obj{
 	"session_id":        {"description": "Only what is of this session.", "schema": obj{"type": "string"}},
 	"parent_session_id": {"description": "Only children of this session.", "schema": obj{"type": "string"}},
 	"runner_id":         {"description": "Only those whose current attempt this runner has, or had.", "schema": obj{"type": "string"}},
+	"retry_of":          {"description": "Only those that repeat this run.", "schema": obj{"type": "string"}},
+	"q":                 {"description": "Only those whose run or session id begins with this, or whose agent, error, prompt or parameters have it (the first 256 bytes), in any case.", "schema": obj{"type": "string", "maxLength": 256}},
 	"roots":             {"description": "Only runs of sessions that are below no other; each with its children's number of runs.", "schema": obj{"type": "boolean", "default": false}},
 	"created_after":     {"description": "Only what was created after this moment (RFC 3339).", "schema": obj{"type": "string", "format": "date-time"}},
 	"limit":             {"description": "How many at most.", "schema": obj{"type": "integer", "minimum": 1, "maximum": 1000}},

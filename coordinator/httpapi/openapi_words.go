@@ -47,6 +47,7 @@ var sayings = map[string]string{
 	"TreeSession.depth":           "how many sessions are between it and the one whose tree it is, which has 0",
 	"TreeSession.runs_omitted":    "how many older runs are left out",
 	"TreeRun.reports":             "a callback turn: the runs that it tells its session of",
+	"partial":                     "the search took its time before the page was full; next_cursor goes on",
 	"Run.children":                "lists with roots=true: how many runs the sessions right below its own have; not there: none",
 	"parent_gone":                 "the parent session does not exist any more",
 	"Me.name":                     "of the token, or the session's id",

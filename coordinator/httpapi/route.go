@@ -22,7 +22,7 @@ type route struct {
 var filters = []string{"status", "agent_name", "session_id", "parent_session_id", "created_after", "limit", "cursor"}
 
 // runFilters are the parameters of the lists of runs.
-var runFilters = slices.Concat(filters, []string{"runner_id", "roots"})
+var runFilters = slices.Concat(filters, []string{"runner_id", "roots", "retry_of", "q"})
 
 // countFilters are those that say which runs are counted.
 var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string) bool { return name == "limit" || name == "cursor" })

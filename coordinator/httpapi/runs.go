@@ -157,6 +157,7 @@ func listing(q query) (projection.Query, error) {
 func listingRuns(q query) (projection.Query, error) {
 	f, err := listing(q)
 	f.Runner, f.Roots = q.check("runner_id", fleet.CheckID), q.flag("roots")
+	f.RetryOf, f.Text = q.check("retry_of", run.CheckID), q.text("q")
 	return f, cmp.Or(err, q.err)
 }
 

@@ -22,6 +22,7 @@ func (x *Lists) Count(ctx context.Context, q Query) (c Count, err error) {
 	if q.unfiltered() {
 		return Count{read(x.p, func(f *fold) int { return len(f.runs) }), true}, nil
 	}
-	c.Exact = x.scan(ctx, &q, 1<<64-1, func(*fold, *row) bool { c.N++; return true })
+	q = q.searching()
+	c.Exact = x.scan(ctx, &q, 1<<64-1, func(*fold, *row) bool { c.N++; return true }) == 0
 	return c, ctx.Err()
 }

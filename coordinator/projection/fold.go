@@ -82,6 +82,8 @@ func (f *fold) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	f.tail = r
 	f.lines.apart.enter(r, m.Time.UnixNano())
 	f.runs[id] = r
+	r.text = f.texts.keep(promptOf(s))
+	f.repeats.add(r, s.RetryOf)
 	f.debts.keepPromise(id, r)
 	f.order = append(f.order, r)
 	f.waiting++
@@ -202,6 +204,9 @@ func (f *fold) end(ch *Change, r *row, e run.Ended, m Record) {
 		return
 	}
 	f.ended++
+	if move != run.MoveCompleted {
+		r.failure = f.texts.keep(failureOf(m.Body))
+	}
 	r.close(move, e, m)
 	f.debts.giveBack(r)
 	if r.hook == hookOwed {

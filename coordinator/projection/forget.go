@@ -14,6 +14,9 @@ func (f *fold) drop(r *row) {
 	delete(f.runs, r.id)
 	f.webhooks.release(r)
 	delete(f.past, r)
+	f.texts.drop(r.text)
+	f.texts.drop(r.failure)
+	f.repeats.drop(r)
 	r.gone = true
 	f.pass.touch(r)
 	f.goneRuns++

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ func (l *loading) join() error {
 			return err
 		}
 	}
+	l.f.texts.sweep()
 	l.f.compact()
 	return nil
 }
@@ -80,6 +82,11 @@ func (l *loading) joinRows() error {
 		}
 		f.runs[r.id] = r
 		link(f, r, s)
+		f.texts.use(&r.text)
+		f.texts.use(&r.failure)
+		if of, is := l.repeats[r]; is {
+			f.repeats.add(r, of.text(runPrefix))
+		}
 		if l.turns[i] != 0 {
 			r.by = l.at(l.turns[i])
 		}
@@ -193,13 +200,16 @@ func load(raw []byte, identity string, key func(string, int) string) (*fold, err
 		return nil, errors.New("it is of another stream")
 	}
 	f := newFold(key)
-	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}, promised: map[ident][]uint64{}}
+	l := &loading{decoder: d, f: f, owed: map[*session][]uint64{}, told: map[*row][]uint64{}, promised: map[ident][]uint64{}, repeats: map[*row]ident{}}
 	for d.kind() {
 		switch d.entry {
 		case entrySession:
 			l.session()
 		case entryRow:
 			l.row()
+		case entryTexts:
+			no := uint32(d.u())
+			f.texts.put(no, bytes.Clone(d.next(d.u())))
 		case entryTrailer:
 			l.trailer()
 		default:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -16,6 +17,8 @@ import (
 type Page struct {
 	Runs []run.Run `json:"runs"`
 	Next string    `json:"next_cursor,omitempty"` // empty: that was the last one
+
+	Partial bool `json:"partial,omitempty"` // the search took its time before the page was full; Next goes on
 }
 
 // SessionPage is a part of a list of sessions.
@@ -30,7 +33,9 @@ const (
 	maxLimit     = 1000
 	listedParams = 16 << 10 // bytes of parameters that lists and live streams show; larger ones are left out, which they say
 	stride       = 4096     // rows looked at under one lock
-	readers      = 8        // records read at once
+	textStride   = 512      // likewise where a text is searched for
+	searchTime   = 150 * time.Millisecond
+	readers      = 8 // records read at once
 )
 
 // Lists are pages of runs, sessions and callbacks, newest first.
@@ -38,6 +43,8 @@ type Lists struct {
 	p      *Projection
 	fresh  freshness
 	reader *Reader
+	stride int           // rows looked at under one lock
+	most   time.Duration // how long a text is searched for
 }
 
 // Runs lists runs, newest first. Parameters of more than 16 KiB are left out of a list, which says so; Get has them.
@@ -50,58 +57,65 @@ func (x *Lists) Runs(ctx context.Context, q Query) (Page, error) {
 		return Page{}, err
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)
-	found := x.find(ctx, q, below, limit+1)
+	found, rest := x.find(ctx, q.searching(), below, limit+1)
 	p := Page{}
-	if len(found) > limit {
+	switch {
+	case len(found) > limit:
 		found = found[:limit]
 		p.Next = cursorAt(runCursor, found[limit-1].first)
+	case rest > 0:
+		p.Partial, p.Next = true, cursorAt(runCursor, rest)
 	}
 	p.Runs, err = x.views(ctx, found)
 	return p, err
 }
 
-// find finds at most n rows below a sequence, newest first.
-func (x *Lists) find(ctx context.Context, q Query, below uint64, n int) (found []sight) {
-	x.scan(ctx, &q, below, func(f *fold, r *row) bool {
+// find finds at most n rows below a sequence, newest first; rest: where it goes on, 0 where there is no more.
+func (x *Lists) find(ctx context.Context, q Query, below uint64, n int) (found []sight, rest uint64) {
+	rest = x.scan(ctx, &q, below, func(f *fold, r *row) bool {
 		found = append(found, q.sightOf(f, r))
 		return len(found) < n
 	})
-	return found
+	return found, rest
 }
 
-// scan calls take with the rows below a sequence that match, newest first, until take has enough; all: it came to the end. It looks
-// at a stride at a time, so that nobody waits long for the lock.
-func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*fold, *row) (more bool)) (all bool) {
+// scan calls take with the rows below a sequence that match, newest first, until take has enough or its time is over; rest is the
+// sequence below which it goes on, 0 at the end. It looks at a stride at a time, so that nobody waits long for the lock.
+func (x *Lists) scan(ctx context.Context, q *Query, below uint64, take func(*fold, *row) (more bool)) (rest uint64) {
 	if q.Session != "" {
 		return x.scanSession(q, below, take)
 	}
+	most, until := x.stride, time.Time{}
+	if q.Text != "" {
+		most, until = min(x.stride, textStride), time.Now().Add(x.most)
+	}
 	for ctx.Err() == nil {
-		i, more := 0, true
+		more := true
 		x.p.reading(func(f *fold) {
-			i = sort.Search(len(f.order), func(i int) bool { return f.order[i].first >= below })
-			for looked := 0; i > 0 && looked < stride && more; looked++ {
+			i := sort.Search(len(f.order), func(i int) bool { return f.order[i].first >= below })
+			for looked := 0; i > 0 && looked < most && more; looked++ {
 				i--
 				if r := f.order[i]; !r.gone && q.wants(f, r) {
 					more = take(f, r)
 				}
 			}
-			if i > 0 {
+			if below = 0; i > 0 {
 				below = f.order[i].first
 			}
 		})
-		if i == 0 || !more {
-			return i == 0
+		if below == 0 || !more || !until.IsZero() && time.Now().After(until) {
+			break
 		}
 	}
-	return false
+	return below
 }
 
 // scanSession is scan of one session.
-func (x *Lists) scanSession(q *Query, below uint64, take func(*fold, *row) (more bool)) (all bool) {
-	return read(x.p, func(f *fold) bool {
+func (x *Lists) scanSession(q *Query, below uint64, take func(*fold, *row) (more bool)) (rest uint64) {
+	return read(x.p, func(f *fold) uint64 {
 		s := f.sessions[identOf(sessionPrefix, q.Session)]
 		if s == nil {
-			return true
+			return 0
 		}
 		var rows []*row
 		for r := s.firstRow; r != nil && r.first < below; r = r.next {
@@ -111,10 +125,10 @@ func (x *Lists) scanSession(q *Query, below uint64, take func(*fold, *row) (more
 		}
 		for _, r := range slices.Backward(rows) {
 			if !take(f, r) {
-				return false
+				return r.first
 			}
 		}
-		return true
+		return 0
 	})
 }
 
@@ -265,7 +279,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
 	}
 	limit := cmp.Or(q.Limit, defaultLimit)
-	found := x.find(ctx, q, below, limit+1)
+	found, _ := x.find(ctx, q, below, limit+1)
 	p := CallbackPage{}
 	if len(found) > limit {
 		found = found[:limit]

@@ -115,6 +115,7 @@ type loading struct {
 	owed      map[*session][]uint64
 	told      map[*row][]uint64
 	promised  map[ident][]uint64
+	repeats   map[*row]ident
 }
 
 // name is a text that came before or comes now.
@@ -208,6 +209,10 @@ func (l *loading) body(r *row, flags uint64) (of, by uint64) {
 	r.timeout, r.attempt, r.tellings = int32(l.i()), uint16(l.u()), uint16(l.u())
 	r.status, r.mode, r.hook, r.depth = l.byte(), l.byte(), hookState(l.byte()), l.byte()
 	r.mute, r.proven = l.byte() == 1, l.byte() == 1
+	r.text, r.failure = refOf(l.decoder), refOf(l.decoder)
+	if flags&flagRepeats != 0 {
+		l.repeats[r] = l.id()
+	}
 	if flags&flagHook != 0 {
 		l.f.webhooks.of[r] = &hook{row: r, n: int(l.i()), tries: int(l.i()), next: l.instant(r.created), status: int(l.i()), reason: l.text(), host: l.name()}
 	}

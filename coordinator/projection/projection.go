@@ -50,7 +50,7 @@ func New(records interface {
 	p.fold.checked, p.fold.version = cfg.Checked, cmp.Or(cfg.Version, run.Version)
 	w := &Follower{source: records, log: log, p: p, lookEvery: lookEvery, shelf: shelf{p: p, source: records, log: log, dir: cfg.Dir}}
 	reader := &Reader{p: p, records: records, fresh: w}
-	lists := &Lists{p: p, fresh: w, reader: reader}
+	lists := &Lists{p: p, fresh: w, reader: reader, stride: stride, most: searchTime}
 	return Parts{
 		Projection: p, Index: &Index{p}, Lives: &Lives{p}, Agenda: &Agenda{p}, Overlay: &Overlay{p}, Reader: reader, Lists: lists,
 		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,

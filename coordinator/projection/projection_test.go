@@ -297,6 +297,8 @@ func TestQueries(t *testing.T) {
 	one, two, three, four := b.actor("ses_1"), b.actor("ses_2"), b.actor("ses_1"), b.actor("ses_4")
 	two.spec.Agent, two.spec.Parent = "y", "ses_1"
 	four.spec.CreatedAt = began.Add(time.Hour)
+	two.spec.Input = &run.Input{Parameters: json.RawMessage(`{"prompt":"a \u006eeedle in\u0020a haystack \"quoted\""}`)}
+	four.spec.Input, four.spec.RetryOf = &run.Input{Parameters: json.RawMessage(`{"a":1,"prompt":"NEEDLE in a"}`)}, one.spec.ID
 	b.Await(t.Context(), b.write(one.queued(1), two.queued(1), three.accepted(), four.queued(1), two.claimed(1), one.ended(1, run.Failed, 0)))
 	names := map[string]string{one.spec.ID: "1", two.spec.ID: "2", three.spec.ID: "3", four.spec.ID: "4"}
 	for _, tt := range []struct {
@@ -315,6 +317,16 @@ func TestQueries(t *testing.T) {
 		{"only so many", Query{Limit: 2}, "4 3", "4 2"},
 		{"by runner", Query{Runner: "rnr_1"}, "2 1", "4 2 1"},
 		{"by another runner", Query{Runner: "rnr_2"}, "", "4 2 1"},
+		{"by a run's id", Query{Text: one.spec.ID}, "1", "4 2 1"},
+		{"by the beginning of a session's id, in any case", Query{Text: "SES_1"}, "3 1", "4 2 1"},
+		{"by an agent's name", Query{Text: "Y", Roots: true}, "", "4 2 1"},
+		{"by an error's code", Query{Text: "exit"}, "1", "4 2 1"},
+		{"by its message and a status", Query{Text: "exited WITH code", Statuses: []string{"failed"}}, "1", ""},
+		{"by parameters", Query{Text: `"one":1`}, "", "4 2 1"},
+		{"by a session and a text", Query{Text: "needle", Session: "ses_2"}, "2", "2"},
+		{"by a prompt", Query{Text: "Needle in a"}, "4 2", "4 2 1"},
+		{"by what no run has", Query{Text: "nothing like this"}, "", "4 2 1"},
+		{"repeats", Query{RetryOf: one.spec.ID}, "4", "4 2 1"},
 		{"roots", Query{Roots: true}, "4 3 1", "4 2 1"},
 		{"roots by runner and status", Query{Roots: true, Runner: "rnr_1", Statuses: []string{"failed"}}, "1", ""},
 	} {

@@ -19,6 +19,8 @@ type Query struct {
 	Parent       string
 	Runner       string // runs: the runner that has or had the current attempt
 	Roots        bool   // runs: only of sessions whose parent does not exist; each tells how many runs its children have
+	RetryOf      string // runs: those that repeat this one
+	Text         string // runs: what their id or session begins with, or their agent, error, prompt or parameters have
 	CreatedAfter time.Time
 	Limit        int    // default 50, at most 1000
 	Cursor       string // Next of the page before
@@ -39,6 +41,9 @@ func refuse[S ~string](q Query, known []S) error {
 	}
 	if q.Limit < 0 || q.Limit > maxLimit {
 		return fault.Newf(fault.Invalid, "limit %d: use 1 to %d", q.Limit, maxLimit).With("field", "limit")
+	}
+	if len(q.Text) > textBytes {
+		return fault.Newf(fault.Invalid, "q has %d bytes; use at most %d", len(q.Text), textBytes).With("field", "q")
 	}
 	return nil
 }
@@ -83,12 +88,12 @@ func (q *Query) fits(f *fold, r *row) bool {
 	return (q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) && (q.Runner == "" || q.Runner == r.runner) &&
 		(q.CreatedAfter.IsZero() || r.created > q.CreatedAfter.UnixNano()) &&
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id) &&
-		(!q.Roots || !hasParent(f, r.session)) && (q.also == nil || q.also(f, r))
+		(!q.Roots || !hasParent(f, r.session)) && (q.RetryOf == "" || f.repeats.is(r, q.RetryOf)) && (q.also == nil || q.also(f, r))
 }
 
 // unfiltered reports whether the query asks for all runs.
 func (q *Query) unfiltered() bool {
-	return len(q.Statuses) == 0 && q.Agent == "" && q.Session == "" && q.Parent == "" && q.Runner == "" && !q.Roots && q.CreatedAfter.IsZero() && q.also == nil
+	return len(q.Statuses) == 0 && q.Agent == "" && q.Session == "" && q.Parent == "" && q.Runner == "" && !q.Roots && q.RetryOf == "" && q.Text == "" && q.CreatedAfter.IsZero() && q.also == nil
 }
 
 // sightOf is the view of a row that matches.

@@ -2,7 +2,6 @@ package projection
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -16,7 +15,7 @@ import (
 // (the last one counts), a trailer and a checksum. Rows and sessions are named by the sequence of their first record.
 const (
 	snapshotMagic   = "AOFOLD\r\n"
-	snapshotVersion = 15 // to be raised whenever the fold makes anything else of a record, or the format changes
+	snapshotVersion = 16 // to be raised whenever the fold makes anything else of a record, or the format changes
 )
 
 // The kinds of entry.
@@ -24,6 +23,7 @@ const (
 	entrySession = 1
 	entryRow     = 2
 	entryTrailer = 3
+	entryTexts   = 4
 )
 
 // The flags of a row's entry. A session's has the first two.
@@ -39,6 +39,7 @@ const (
 	flagOverstep
 	flagSuppressed
 	flagResume
+	flagRepeats
 )
 
 // worthKeeping tells whether a snapshot may stand for the history: a newer version makes more of some records than this one.
@@ -69,6 +70,7 @@ type writing struct {
 	rest    func() // between two looks
 	longest time.Duration
 	seq     uint64 // that it is of, once it is whole
+	texts   uint32 // the first block of texts that is written last
 }
 
 // A look at the fold takes about so long; the last one takes what changed since, if that is no more than a few.
@@ -98,6 +100,14 @@ func (w *writing) write(identity string) (seq uint64, err error) {
 		}
 	})
 	w.e.header(identity)
+	blocks := w.fullBlocks()
+	if err := w.each(func(i int) bool { return i < len(blocks) }, func(i int) {
+		if b := w.f.texts.blocks[blocks[i]]; b != nil {
+			w.e.texts(blocks[i], b)
+		}
+	}); err != nil {
+		return 0, err
+	}
 	if err := w.each(func(i int) bool { return i < len(w.f.sorder) }, func(i int) { w.session(w.f.sorder[i], false) }); err != nil {
 		return 0, err
 	}
@@ -116,6 +126,20 @@ func (w *writing) write(identity string) (seq uint64, err error) {
 			return 0, err
 		}
 	}
+}
+
+// fullBlocks are the blocks of texts that do not change any more; those behind them are written last.
+func (w *writing) fullBlocks() (all []uint32) {
+	w.p.reading(func(*fold) {
+		w.texts = w.f.texts.last
+		for no := range w.f.texts.blocks {
+			if no < w.texts {
+				all = append(all, no)
+			}
+		}
+	})
+	slices.Sort(all)
+	return all
 }
 
 // last ends the snapshot with what changed since it was begun, where that is little, or it has to be; else it gives what changed, for
@@ -142,6 +166,11 @@ func (w *writing) last(must bool) (changed *pass, err error) {
 			w.row(r, true)
 		}
 		w.seq = f.seq
+		for no := w.texts; no <= f.texts.last; no++ {
+			if b := f.texts.blocks[no]; b != nil {
+				w.e.texts(no, b)
+			}
+		}
 		w.e.trailer(f)
 		w.longest = max(w.longest, time.Since(begin))
 		changed = nil
@@ -206,80 +235,6 @@ func (w *writing) row(r *row, again bool) {
 	}
 }
 
-// encoder makes the bytes. Names come once, sequences and times as differences to the entry before.
-type encoder struct {
-	buf           []byte
-	names         map[string]uint64
-	first, before uint64
-	created, last int64
-}
-
-func (e *encoder) take() []byte {
-	b := e.buf
-	e.buf = e.buf[:0:cap(e.buf)]
-	return b
-}
-
-func (e *encoder) u(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
-func (e *encoder) i(v int64)  { e.buf = binary.AppendVarint(e.buf, v) }
-
-// opt is a number that may be missing (0), near to another one.
-func (e *encoder) opt(v, near int64) {
-	if v == 0 {
-		e.u(0)
-		return
-	}
-	d := uint64(v-near)<<1 ^ uint64((v-near)>>63)
-	e.u(d + 1)
-}
-
-func (e *encoder) bytes(b []byte) {
-	e.u(uint64(len(b)))
-	e.buf = append(e.buf, b...)
-}
-
-func (e *encoder) text(s string) {
-	e.u(uint64(len(s)))
-	e.buf = append(e.buf, s...)
-}
-
-// name is a text that comes again and again.
-func (e *encoder) name(s string) {
-	if n, ok := e.names[s]; ok {
-		e.u(n)
-		return
-	}
-	e.u(0)
-	e.text(s)
-	if e.names == nil {
-		e.names = map[string]uint64{}
-	}
-	if len(e.names) < maxNames {
-		e.names[s] = uint64(len(e.names) + 1)
-	}
-}
-
-func (e *encoder) id(i ident) {
-	e.text(i.odd)
-	if i.odd == "" {
-		e.buf = append(e.buf, i.made[:]...)
-	}
-}
-
-func (e *encoder) bool(b bool) {
-	var v byte
-	if b {
-		v = 1
-	}
-	e.buf = append(e.buf, v)
-}
-
-func (e *encoder) header(identity string) {
-	e.buf = append(e.buf, snapshotMagic...)
-	e.u(snapshotVersion)
-	e.text(identity)
-}
-
 func (e *encoder) session(f *fold, s *session) {
 	flags := 0
 	if s.runs == 0 {
@@ -341,7 +296,12 @@ func flagsOf(r *row, hooked, queued bool) (flags int) {
 func (e *encoder) row(f *fold, r *row) {
 	h, queued := f.webhooks.of[r], f.past[r]
 	e.buf = append(e.buf, entryRow)
-	e.u(uint64(flagsOf(r, h != nil, len(queued) > 0)))
+	of, repeats := f.repeats.of[r]
+	flags := flagsOf(r, h != nil, len(queued) > 0)
+	if repeats {
+		flags |= flagRepeats
+	}
+	e.u(uint64(flags))
 	e.i(int64(r.first - e.first))
 	e.first = r.first
 	if r.gone {
@@ -376,6 +336,11 @@ func (e *encoder) row(f *fold, r *row) {
 	e.buf = append(e.buf, r.status, r.mode, byte(r.hook), r.depth)
 	e.bool(r.mute)
 	e.bool(r.proven)
+	e.textRef(r.text)
+	e.textRef(r.failure)
+	if repeats {
+		e.id(of)
+	}
 	if h != nil {
 		e.hook(h, r.created)
 	}
@@ -389,6 +354,18 @@ func (e *encoder) row(f *fold, r *row) {
 	if r.live != nil {
 		e.live(r)
 	}
+}
+
+func (e *encoder) textRef(at textRef) {
+	e.u(uint64(at.block))
+	e.buf = append(e.buf, at.no)
+}
+
+// texts is a block of texts.
+func (e *encoder) texts(no uint32, b *textBlock) {
+	e.buf = append(e.buf, entryTexts)
+	e.u(uint64(no))
+	e.bytes(b.pack())
 }
 
 // hook is an HTTP callback of a run that was created at a time.

@@ -38,6 +38,9 @@ func whole(f *fold) string {
 		}
 		o := *r
 		o.session, o.next, o.by, o.live = nil, nil, nil, nil
+		o.text, o.failure = textRef{}, textRef{}
+		var open opener
+		lines = append(lines, fmt.Sprintf("found by %d: %s %s repeats %v", r.first, open.text(&f.texts, r.text), open.text(&f.texts, r.failure), f.repeats.of[r]))
 		lines = append(lines, fmt.Sprintf("row %+v session %d next %d by %d at %t", o, r.session.first, first(r.next), first(r.by), f.runs[r.id] == r))
 		if h := f.webhooks.of[r]; h != nil {
 			lines = append(lines, fmt.Sprintf("hook of %d: %d %d %d %d %s %s %t", r.first, h.n, h.tries, nanos(h.next), h.status, h.reason, h.host, h.to != nil))
@@ -301,7 +304,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		of             any
 		written, other string
 	}{
-		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed resume proven live", "next"},
+		{row{}, "id session agent runner parent dir first whole claim end events created claimed started ended by timeout attempt tellings status mode depth hook callback told begun overstep gone mute suppressed resume text failure proven live", "next"},
 		{live{}, "snap children", "prev next fresh in before behind since"},
 		{Active{}, "Spec QueuedSeq ClaimSeq OfferSeq EndSeq Lane Attempt Key Claim RecordVersion Stopping Halt NotBefore", "Status FirstSeq Started"},
 		{session{}, "id agent agentType parent dir first modified lastEnded owed bound misses", "firstRow last live open runs place due"},
@@ -312,7 +315,7 @@ func TestSnapshotsKnowEveryField(t *testing.T) {
 		{promise{}, "seq session children", ""},
 		{print{}, "seq time sum", ""},
 		{fold{}, "prints printed", "tables scan lines webhooks late trees debts key checked offers newer strange stats scratch"},
-		{tables{}, "order sorder past deleted seq", "changes version runs sessions goneRuns goneSess head tail fresh owing pass waiting begun ended"},
+		{tables{}, "order sorder past deleted seq texts repeats", "changes version runs sessions goneRuns goneSess head tail fresh owing pass waiting begun ended"},
 		{scanner{}, "", "names"},
 		{lines{}, "", "lanes apart underway"},
 		{webhooks{}, "of", "tables scan hosts"},

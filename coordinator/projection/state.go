@@ -44,6 +44,8 @@ type tables struct {
 	pass     *pass             // nil: no snapshot is being written
 	seq      uint64            // of the last record
 	changes  changes
+	texts    texts
+	repeats  repeats
 
 	waiting, begun, ended int
 }
@@ -222,6 +224,9 @@ type row struct {
 	created, claimed, started, ended int64 // nanoseconds since 1970; 0: not yet
 
 	by *row // the parent's turn that reports it; nil: none, or it is not known any more
+
+	text    textRef // its prompt or parameters, as far as it is found by them
+	failure textRef // likewise its error
 
 	timeout    int32
 	attempt    uint16

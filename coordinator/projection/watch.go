@@ -52,7 +52,7 @@ func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(I
 	if err := refuse(q, run.Statuses); err != nil {
 		return err
 	}
-	w := &watch{x: x, q: q, emit: emit}
+	w := &watch{x: x, q: q.searching(), emit: emit}
 	if err := w.begin(ctx, after); err != nil {
 		return err
 	}

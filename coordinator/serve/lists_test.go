@@ -25,6 +25,11 @@ func TestListsOfRuns(t *testing.T) {
 		"roots=false&status=completed":       {child.RunID, top.RunID},
 		"runner_id=rnr_nobody":               {},
 		"parent_session_id=" + top.SessionID: {child.RunID},
+		"q=" + top.RunID:                     {top.RunID},
+		"q=ses_&roots=true":                  {waits.RunID, top.RunID},
+		"q=MIND&status=completed":            {child.RunID, top.RunID},
+		"q=nothing":                          {},
+		"retry_of=" + top.RunID:              {},
 		"session_id=" + top.SessionID + "&roots=true": {top.RunID},
 	} {
 		p := into[projection.Page](s.get("/runs?"+query), 200)

@@ -83,7 +83,7 @@ func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 	}
 	s.refusedEverywhere(c, `{"agent_name":"plain","output_schema":{},"output_schema_options":{"validation_mode":""}}`, 400, `"field":"output_schema_options.validation_mode"`, "is empty")
 
-	for _, path := range []string{"/runs?status=", "/runs?status", "/sessions?agent_name=", "/runs?session_id=", "/sessions?parent_session_id=", "/runs?created_after=", "/runs?limit=", "/runs?runner_id=", "/runs?roots=", "/runs/count?status=",
+	for _, path := range []string{"/runs?status=", "/runs?status", "/sessions?agent_name=", "/runs?session_id=", "/sessions?parent_session_id=", "/runs?created_after=", "/runs?limit=", "/runs?runner_id=", "/runs?roots=", "/runs?q=", "/runs?retry_of=", "/runs/count?status=",
 		"/callbacks?status=", "/agents?status=", "/sse/sessions?session_id="} {
 		name, _, _ := strings.Cut(path[strings.Index(path, "?")+1:], "=")
 		g := s.get(path)

@@ -155,7 +155,7 @@ func TestInput(t *testing.T) {
 			s.has(s.get("/runs?"+query), 400, `"field":"`+field+`"`)
 			s.has(s.get("/sessions?"+query), 400, `"field":"`+field+`"`)
 		}
-		for query, field := range map[string]string{"runner_id=rnr_*": "runner_id", "roots=yes": "roots", "status=done": "status"} {
+		for query, field := range map[string]string{"runner_id=rnr_*": "runner_id", "roots=yes": "roots", "retry_of=x": "retry_of", "q=" + strings.Repeat("x", 300): "q", "status=done": "status"} {
 			s.has(s.get("/runs?"+query), 400, `"field":"`+field+`"`)
 			s.has(s.get("/runs/count?"+query), 400, `"field":"`+field+`"`)
 		}

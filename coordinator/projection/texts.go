@@ -1,0 +1,280 @@
+package projection
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"ao/shared/run"
+	"ao/shared/wire"
+
+	"github.com/klauspost/compress/s2"
+)
+
+// What runs are found by beside their ids: the first bytes of the prompt or the parameters, and of the error's code and message, in
+// lower case. They are kept in blocks that are compressed once they are full: half of what they take otherwise, or less.
+const (
+	textBytes  = 256
+	blockTexts = 128
+)
+
+// textRef is where a text is; no 0: there is none.
+type textRef struct {
+	block uint32
+	no    uint8
+}
+
+// texts are the blocks by their numbers.
+type texts struct {
+	blocks map[uint32]*textBlock
+	last   uint32 // the one that is being filled
+}
+
+// textBlock is texts one behind the other. Once it is packed it never changes, but for how many of its texts are in use.
+type textBlock struct {
+	raw    []byte
+	ends   []uint16 // of each text in raw
+	packed []byte   // instead of both
+	live   int
+}
+
+// keep puts a text into the newest block.
+func (t *texts) keep(text string) textRef {
+	if text == "" {
+		return textRef{}
+	}
+	b := t.blocks[t.last]
+	if b == nil || b.packed != nil {
+		if t.blocks == nil {
+			t.blocks = map[uint32]*textBlock{}
+		}
+		t.last++
+		b = &textBlock{}
+		t.blocks[t.last] = b
+	}
+	b.raw = append(b.raw, text...)
+	b.ends = append(b.ends, uint16(len(b.raw)))
+	b.live++
+	at := textRef{t.last, uint8(len(b.ends))}
+	if len(b.ends) == blockTexts {
+		b.packed, b.raw, b.ends = b.pack(), nil, nil
+	}
+	return at
+}
+
+// drop gives a text up; a block goes with its last one.
+func (t *texts) drop(at textRef) {
+	b := t.blocks[at.block]
+	if at.no == 0 || b == nil {
+		return
+	}
+	if b.live--; b.live == 0 && b.packed != nil {
+		delete(t.blocks, at.block)
+	}
+}
+
+// put takes a block of a snapshot.
+func (t *texts) put(no uint32, packed []byte) {
+	if t.blocks == nil {
+		t.blocks = map[uint32]*textBlock{}
+	}
+	t.blocks[no], t.last = &textBlock{packed: packed}, max(t.last, no)
+}
+
+// use counts a text of a snapshot; one whose block is not there is none.
+func (t *texts) use(at *textRef) {
+	if b := t.blocks[at.block]; b != nil && at.no > 0 {
+		b.live++
+		return
+	}
+	*at = textRef{}
+}
+
+// sweep drops the blocks of a snapshot of which nothing is used.
+func (t *texts) sweep() {
+	for no, b := range t.blocks {
+		if b.live == 0 {
+			delete(t.blocks, no)
+		}
+	}
+}
+
+func (b *textBlock) pack() []byte {
+	if b.packed != nil {
+		return b.packed
+	}
+	all := make([]byte, 0, len(b.raw)+2*len(b.ends)+2)
+	all = binary.AppendUvarint(all, uint64(len(b.ends)))
+	for _, end := range b.ends {
+		all = binary.LittleEndian.AppendUint16(all, end)
+	}
+	return bytes.Clone(s2.Encode(nil, append(all, b.raw...)))
+}
+
+// open gives the texts of a block: all of them, and where each ends; nil: it is damaged.
+func (b *textBlock) open() (raw []byte, ends []uint16) {
+	if b.packed == nil {
+		return b.raw, b.ends
+	}
+	all, err := s2.Decode(nil, b.packed)
+	n, used := binary.Uvarint(all)
+	if err != nil || used <= 0 || n > blockTexts || len(all) < used+2*int(n) {
+		return nil, nil
+	}
+	all = all[used:]
+	for i := range int(n) {
+		ends = append(ends, binary.LittleEndian.Uint16(all[2*i:]))
+	}
+	return all[2*n:], ends
+}
+
+// refOf reads where a text is.
+func refOf(d *decoder) textRef {
+	block := uint32(d.u())
+	return textRef{block, d.byte()}
+}
+
+// opened is a block that somebody who searches has open.
+type opened struct {
+	of   *textBlock
+	raw  []byte
+	ends []uint16
+}
+
+// opener keeps the blocks open that were looked at last.
+type opener struct {
+	recent [4]opened
+	next   int
+}
+
+// text is the text at a place; empty: there is none.
+func (o *opener) text(t *texts, at textRef) []byte {
+	b := t.blocks[at.block]
+	if at.no == 0 || b == nil {
+		return nil
+	}
+	for i := range o.recent {
+		if o.recent[i].of == b {
+			return o.recent[i].at(at.no)
+		}
+	}
+	raw, ends := b.open()
+	one := opened{b, raw, ends}
+	if b.packed != nil { // one that is being filled is open, and grows
+		o.recent[o.next] = one
+		o.next = (o.next + 1) % len(o.recent)
+	}
+	return one.at(at.no)
+}
+
+func (o *opened) at(no uint8) []byte {
+	if int(no) > len(o.ends) {
+		return nil
+	}
+	from := 0
+	if no > 1 {
+		from = int(o.ends[no-2])
+	}
+	to := int(o.ends[no-1])
+	if from > to || to > len(o.raw) {
+		return nil
+	}
+	return o.raw[from:to]
+}
+
+// shortText is the beginning of a text, in lower case.
+func shortText(s string) string {
+	if len(s) > textBytes {
+		s = s[:textBytes]
+		for i := 0; i < utf8.UTFMax && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && len(s) > 0; i++ {
+			s = s[:len(s)-1]
+		}
+	}
+	if s = strings.ToLower(s); len(s) > textBytes { // some letters grow
+		s = s[:textBytes]
+	}
+	return s
+}
+
+// promptOf is the text that a run is found by: its prompt, else its parameters as they were sent.
+func promptOf(s *run.Spec) string {
+	if s.Input == nil {
+		return ""
+	}
+	rest, isPrompt := bytes.CutPrefix(s.Parameters, []byte(`{"prompt":"`))
+	if !isPrompt {
+		return shortText(string(s.Parameters[:min(len(s.Parameters), 2*textBytes)]))
+	}
+	end := 0
+	for end < len(rest) && end < 6*textBytes && rest[end] != '"' { // a character takes six bytes at most as an escape
+		if end++; rest[end-1] == '\\' {
+			end++
+		}
+	}
+	if end >= len(rest) {
+		return ""
+	}
+	raw := rest[:end]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return shortText(string(raw))
+	}
+	var text string
+	for cut := end; cut > max(0, end-12); cut-- { // not inside an escape
+		if json.Unmarshal(append(append([]byte{'"'}, rest[:cut]...), '"'), &text) == nil {
+			break
+		}
+	}
+	return shortText(text)
+}
+
+// failureOf is the code and the message of the error in a last word.
+func failureOf(body []byte) (text string) {
+	_ = wire.Scan(body, func(name, v []byte) {
+		if string(name) != "error" {
+			return
+		}
+		var code, message string
+		_ = wire.Scan(v, func(name, v []byte) {
+			switch string(name) {
+			case "error":
+				code = wire.Text(v)
+			case "message":
+				message = wire.Text(v)
+			}
+		})
+		text = shortText(code + " " + message)
+	})
+	return text
+}
+
+// search is what q asks for, in lower case.
+type search struct {
+	text   string
+	agents map[string]bool // whether the name of an agent has it
+	open   opener
+}
+
+// searching is the query with its text as a further condition.
+func (q Query) searching() Query {
+	if q.Text == "" {
+		return q
+	}
+	s := &search{text: strings.ToLower(q.Text), agents: map[string]bool{}}
+	before := q.also
+	q.also = func(f *fold, r *row) bool { return (before == nil || before(f, r)) && s.finds(f, r) }
+	return q
+}
+
+// finds reports whether the id of a run or its session begins with the text, or its agent, error, prompt or parameters have it.
+func (s *search) finds(f *fold, r *row) bool {
+	has, known := s.agents[r.agent]
+	if !known {
+		has = strings.Contains(strings.ToLower(r.agent), s.text)
+		s.agents[r.agent] = has
+	}
+	return has || strings.HasPrefix(s.text, runPrefix) && strings.HasPrefix(strings.ToLower(r.runID()), s.text) ||
+		strings.HasPrefix(s.text, sessionPrefix) && strings.HasPrefix(strings.ToLower(r.session.sessionID()), s.text) ||
+		bytes.Contains(s.open.text(&f.texts, r.text), []byte(s.text)) || bytes.Contains(s.open.text(&f.texts, r.failure), []byte(s.text))
+}
