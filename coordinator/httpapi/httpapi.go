@@ -114,7 +114,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		Waiting: a.ends.waiting, Seat: a.seats.take, Beat: cfg.Beat, Audit: cfg.Audit, Log: cfg.Log,
 	})
 	return handlers{
-		login:     &loginAPI{guard, newTries(), &intake{limit: loginBody}},
+		login:     newLoginAPI(guard),
 		service:   &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
 		runs:      &runsAPI{runs: cfg.Runs, more: cfg.Again, sessions: cfg.Sessions, streams: streams, in: in, audit: audited, ends: a.ends},
 		bulk:      &bulkAPI{cfg.Again, in, audited},

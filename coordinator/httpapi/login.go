@@ -19,8 +19,16 @@ import (
 // loginAPI tells callers who they are, and lets browsers in and out.
 type loginAPI struct {
 	guard *guard
-	tries *tries
+	wrong *tries // by address
+	begun *tries // by token
 	in    *intake
+}
+
+func newLoginAPI(guard *guard) *loginAPI {
+	return &loginAPI{
+		guard: guard, in: &intake{limit: loginBody},
+		wrong: newTries(mostTries, "wrong tokens came from your address"), begun: newTries(mostLogins, "logins began with this token"),
+	}
 }
 
 // me is who asks, and what they may do.
@@ -95,7 +103,7 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	if _, err := a.guard.logins.Deployment(); err != nil {
 		return nil, err
 	}
-	right, err := a.tries.take(g.Request.RemoteAddr)
+	right, err := a.wrong.take(addressOf(g.Request.RemoteAddr))
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +115,9 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	of(g).who = who
+	if _, err := a.begun.take(who.Name); err != nil { // each leaves a trace in NATS when it ends
+		return nil, err
+	}
 	if who, err = a.guard.begin(g, who); err != nil {
 		return nil, err
 	}

@@ -9,39 +9,44 @@ import (
 	"ao/shared/fault"
 )
 
-// How many wrong tokens may come from one address, and in which time; and how many addresses are told apart.
+// How many wrong tokens may come from one address, and how many logins begin with one token, within a time; and how many addresses or
+// tokens are told apart.
 const (
 	mostTries     = 10
+	mostLogins    = 60
 	triesWithin   = time.Minute
 	mostAddresses = 4096
 )
 
-// tries limits guesses at POST /login by the address they come from.
+// tries limits what is done at POST /login by who does it.
 type tries struct {
-	now func() time.Time
+	most int
+	what string // there was too much of
+	now  func() time.Time
 
 	mu    sync.Mutex
 	of    map[string]*window
 	swept time.Time // when the windows that are over were last let go of
 }
 
-// window is what came from one address since it began.
+// window is what one address or token did since it began.
 type window struct {
 	began time.Time
 	n     int
 }
 
-func newTries() *tries { return &tries{now: time.Now, of: map[string]*window{}} }
+func newTries(most int, what string) *tries {
+	return &tries{most: most, what: what, now: time.Now, of: map[string]*window{}}
+}
 
-// take counts a try as a wrong one, until right is called. The error is Busy.
-func (t *tries) take(remote string) (right func(), err error) {
+// take counts a try, until right is called: then it was none. The error is Busy.
+func (t *tries) take(who string) (right func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	w := t.window(addressOf(remote), now)
-	if w.n >= mostTries {
-		return nil, fault.Newf(fault.Busy, "%d wrong tokens came from your address within a minute; wait, then try again", mostTries).
-			After(w.began.Add(triesWithin).Sub(now))
+	w := t.window(who, now)
+	if w.n >= t.most {
+		return nil, fault.Newf(fault.Busy, "%d %s within a minute; wait, then try again", t.most, t.what).After(w.began.Add(triesWithin).Sub(now))
 	}
 	w.n++
 	return func() {
@@ -51,8 +56,8 @@ func (t *tries) take(remote string) (right func(), err error) {
 	}, nil
 }
 
-// window is that of an address. Where there are too many, those that come share one.
-func (t *tries) window(address string, now time.Time) *window {
+// window is that of an address or a token. Where there are too many, those that come share one.
+func (t *tries) window(who string, now time.Time) *window {
 	if len(t.of) >= mostAddresses && now.Sub(t.swept) >= triesWithin/10 {
 		t.swept = now
 		for other, w := range t.of {
@@ -61,13 +66,13 @@ func (t *tries) window(address string, now time.Time) *window {
 			}
 		}
 	}
-	if t.of[address] == nil && len(t.of) >= mostAddresses {
-		address = "others"
+	if t.of[who] == nil && len(t.of) >= mostAddresses {
+		who = "others"
 	}
-	w := t.of[address]
+	w := t.of[who]
 	if w == nil || now.Sub(w.began) >= triesWithin {
 		w = &window{began: now}
-		t.of[address] = w
+		t.of[who] = w
 	}
 	return w
 }

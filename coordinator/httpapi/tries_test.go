@@ -9,18 +9,18 @@ import (
 // TestTries: ten wrong tokens a minute from an address are heard, right ones are not counted, and others are not kept out.
 func TestTries(t *testing.T) {
 	now := time.Now()
-	tries := newTries()
+	tries := newTries(mostTries, "wrong tokens came from your address")
 	tries.now = func() time.Time { return now }
 	heard := func(from string) (n int) {
 		for range 2 * mostTries {
-			if _, err := tries.take(from); err == nil {
+			if _, err := tries.take(addressOf(from)); err == nil {
 				n++
 			}
 		}
 		return n
 	}
 	for range 100 {
-		right, err := tries.take("192.0.2.1:1")
+		right, err := tries.take(addressOf("192.0.2.1:1"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -290,6 +290,15 @@ func TestLoginIsBounded(t *testing.T) {
 	for range 20 {
 		s.login(s.read) // right ones are not counted
 	}
+	began := 0
+	for range 70 {
+		if s.post("/login", `{"token":"`+strings.TrimPrefix(s.run, "Authorization: Bearer ")+`"}`).status == 200 {
+			began++
+		}
+	}
+	if began != 60 {
+		t.Errorf("%d logins begin with one token", began)
+	}
 	var wrong int
 	for range 12 {
 		g := s.post("/login", `{"token":"aot_WRONG"}`)

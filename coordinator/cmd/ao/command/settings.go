@@ -1,0 +1,48 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/setting"
+
+	"github.com/spf13/cobra"
+)
+
+func settingsCommand(a *app) *cobra.Command {
+	var changed bool
+	c := &cobra.Command{
+		Use: "settings", Short: "List the settings that the coordinator goes by, and where each is from", Args: cobra.NoArgs,
+		Long: "List the settings that the coordinator goes by: their values, and whether they are from a flag, the environment or are defaults.\n" +
+			"Of secrets only whether they are set. It needs a token with scope admin.",
+	}
+	c.Flags().BoolVar(&changed, "changed", false, "only those that are no defaults")
+	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		p, err := a.client.List(ctx, "settings", nil, "settings")
+		if err != nil {
+			return err
+		}
+		var shown []json.RawMessage
+		for _, doc := range p.Items {
+			var s setting.InForce
+			if err := json.Unmarshal(doc, &s); err != nil {
+				return err
+			}
+			if !changed || s.Source != setting.FromDefault {
+				shown = append(shown, doc)
+			}
+		}
+		p.Items = shown
+		table := screen.NewTable("SETTING", "VALUE", "SOURCE", "MEANING")
+		return a.list(p, "no settings", table, func(doc json.RawMessage) error {
+			var s setting.InForce
+			if err := json.Unmarshal(doc, &s); err != nil {
+				return err
+			}
+			table.Row(s.Name, s.Value, s.Source, a.last(s.Help))
+			return nil
+		})
+	})
+	return c
+}
