@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -23,39 +24,40 @@ type bulkAPI struct {
 	audit *recorder
 }
 
-// many are the members of such a call: the filters of GET /runs, each as a query has it or as a JSON value.
-type many struct {
-	Status       string `json:"status,omitempty"`
-	Agent        string `json:"agent_name,omitempty"`
-	Session      string `json:"session_id,omitempty"`
-	Parent       string `json:"parent_session_id,omitempty"`
-	CreatedAfter string `json:"created_after,omitempty"`
-	Limit        int    `json:"limit,omitempty"`
-	Cursor       string `json:"cursor,omitempty"`
-	Runner       string `json:"runner_id,omitempty"`
-	Roots        bool   `json:"roots,omitempty"`
-	Error        string `json:"error,omitempty"`
-	Expect       *int   `json:"expect,omitempty"`
+// redeliverMany are the members of such a call beside the filters of the list: retryMany and stopMany have more.
+type redeliverMany struct {
+	Expect *int `json:"expect,omitempty"`
+}
+
+type retryMany struct {
+	Error  string `json:"error,omitempty"`
+	Expect *int   `json:"expect,omitempty"`
 }
 
 type stopMany struct {
-	many
-	Tree bool `json:"tree,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Expect *int   `json:"expect,omitempty"`
+	Tree   bool   `json:"tree,omitempty"`
 }
 
-type redeliverMany struct {
-	Status       string `json:"status,omitempty"`
-	Agent        string `json:"agent_name,omitempty"`
-	Session      string `json:"session_id,omitempty"`
-	Parent       string `json:"parent_session_id,omitempty"`
-	CreatedAfter string `json:"created_after,omitempty"`
-	Limit        int    `json:"limit,omitempty"`
-	Cursor       string `json:"cursor,omitempty"`
-	Expect       *int   `json:"expect,omitempty"`
+// asMembers are a list's parameters as members of a body, for the document.
+func asMembers(filters []string) obj {
+	all := obj{}
+	for _, name := range filters {
+		member := obj{}
+		if schema, ok := parameters[name]["schema"].(obj); ok {
+			maps.Copy(member, schema)
+		}
+		if say, ok := parameters[name]["description"]; ok {
+			member["description"] = say
+		}
+		all[name] = member
+	}
+	return all
 }
 
 func (a *bulkAPI) stop(g *gin.Context, _ query) (any, error) {
-	_, q, err := a.read(g, runFilters, "error", "expect", "tree")
+	q, err := a.read(g, runFilters, "error", "expect", "tree")
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +70,11 @@ func (a *bulkAPI) stop(g *gin.Context, _ query) (any, error) {
 }
 
 func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
-	raw, q, err := a.read(g, runFilters, "error", "expect")
+	q, err := a.read(g, runFilters, "error", "expect")
 	if err != nil {
 		return nil, err
 	}
-	m := runs.RetryMany{Many: manyRuns(&q), Scope: caller(g).Keys(), Body: raw}
+	m := runs.RetryMany{Many: manyRuns(&q), Scope: caller(g).Keys()}
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -84,7 +86,7 @@ func (a *bulkAPI) retry(g *gin.Context, _ query) (any, error) {
 }
 
 func (a *bulkAPI) redeliver(g *gin.Context, _ query) (any, error) {
-	_, q, err := a.read(g, filters, "expect")
+	q, err := a.read(g, filters, "expect")
 	if err != nil {
 		return nil, err
 	}
@@ -123,27 +125,27 @@ func expected(q *query) *int {
 }
 
 // read reads a body whose members are a list's filters, as if they stood in a query, and others that the call knows.
-func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) ([]byte, query, error) {
+func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (query, error) {
 	raw, err := a.in.body(g)
 	if err == nil {
 		err = wire.Check(raw)
 	}
 	if err != nil {
-		return nil, query{}, err
+		return query{}, err
 	}
 	members, err := wire.Members(raw)
 	if err != nil {
-		return nil, query{}, fault.New(fault.Invalid, "", "The body must be a JSON object with filters, as GET /runs has them")
+		return query{}, fault.New(fault.Invalid, "", "The body must be a JSON object with filters, as GET /runs has them")
 	}
 	known := slices.Concat(filters, others)
 	values, narrowed := url.Values{}, false
 	for _, m := range members {
 		if !slices.Contains(known, m.Key) {
-			return nil, query{}, fault.Newf(fault.Invalid, "Unknown field %.80q; known are %s", m.Key, strings.Join(known, ", ")).With("field", m.Key)
+			return query{}, fault.Newf(fault.Invalid, "Unknown field %.80q; known are %s", m.Key, strings.Join(known, ", ")).With("field", m.Key)
 		}
 		text, err := plainText(m)
 		if err != nil {
-			return nil, query{}, err
+			return query{}, err
 		}
 		if string(m.Value) != "null" {
 			values.Set(m.Key, text)
@@ -151,9 +153,9 @@ func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) ([]by
 		}
 	}
 	if !narrowed {
-		return nil, query{}, fault.New(fault.Invalid, "", "Name at least one filter, or with expect how many runs you mean")
+		return query{}, fault.New(fault.Invalid, "", "Name at least one filter, or with expect how many runs you mean")
 	}
-	return raw, query{values: values}, nil
+	return query{values: values}, nil
 }
 
 // plainText is a member's value as a query has it.

@@ -110,8 +110,8 @@ var bodies = map[string]body{
 	"GET /runs/:id/explain": {out: explain.Explanation{}},
 	"GET /runs/:id/result":  {out: run.Result{}},
 	"GET /runs/:id/wait":    {out: runs.Outcome{}, also: map[int]any{202: run.Run{}}},
-	"POST /runs/stop":       {in: stopMany{}, out: runs.Done{}},
-	"POST /runs/retry":      {in: many{}, out: runs.Done{}},
+	"POST /runs/stop":       {in: stopMany{}, more: asMembers(runFilters), out: runs.Done{}},
+	"POST /runs/retry":      {in: retryMany{}, more: asMembers(runFilters), out: runs.Done{}},
 	"POST /runs/:id/retry":  {in: run.Request{}, may: true, more: obj{"in": obj{"enum": []string{runs.InNewSession, runs.InSameSession}, "description": "where: in a new session (default), or as a further turn of the run's"}}, not: []string{"type"}, out: runs.Accepted{}, also: map[int]any{200: runs.Outcome{}, 202: either{runs.Late{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/:id/stop":   {in: stop{}, may: true, out: runs.StoppedRun{}},
 
@@ -126,7 +126,7 @@ var bodies = map[string]body{
 	"GET /sse/sessions":             {stream: true},
 	"GET /sse/runs":                 {stream: true},
 	"GET /callbacks":                {out: projection.CallbackPage{}},
-	"POST /callbacks/redeliver":     {in: redeliverMany{}, out: runs.Done{}},
+	"POST /callbacks/redeliver":     {in: redeliverMany{}, more: asMembers(filters), out: runs.Done{}},
 	"POST /callbacks/:id/redeliver": {out: run.Run{}},
 
 	"GET /agents":          {out: agentList{}},

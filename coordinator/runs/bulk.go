@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"ao/coordinator/projection"
@@ -39,7 +40,6 @@ type RetryMany struct {
 	Many
 	Scope string // whose request it is
 	Key   string // the caller's idempotency key; empty: each run's is derived from the filter
-	Body  []byte // the request, to tell it from another with the key
 }
 
 // ended are the statuses of runs that have.
@@ -87,14 +87,14 @@ func (m Many) what() string {
 
 // batch is what an idempotency key of many retries stands for.
 type batch struct {
-	Body []byte   `json:"body"` // SHA-256 of the request's body
+	Body []byte   `json:"body"` // SHA-256 of what was asked for, but for how many were expected
 	Runs []string `json:"runs"` // that are retried, the newest first
 	Next string   `json:"next,omitempty"`
 }
 
 // batch picks the runs to be retried, or gives those that were picked under the key.
 func (a *Again) batch(ctx context.Context, m RetryMany) (*batch, error) {
-	sum, at := sha256.Sum256(m.Body), keyName(m.Scope, m.Key)
+	sum, at := sha256.Sum256(fmt.Append(nil, m.what(), m.Filter.Limit, m.Filter.Cursor)), keyName(m.Scope, m.Key)
 	if m.Key != "" {
 		if b, err := a.batchOf(ctx, at, sum[:]); !errors.Is(err, bus.ErrNone) {
 			return b, err

@@ -137,6 +137,9 @@ func TestManyRunsAreRetried(t *testing.T) {
 	if again := into[runs.Done](s.post("/runs/retry", body, key), 200); !slices.Equal(again.Runs, done.Runs) { // there are twelve that match now
 		t.Errorf("a repeat gives %+v, want %+v", again, done)
 	}
+	if again := into[runs.Done](s.post("/runs/retry", strings.Replace(body, "6}", "12}", 1), key), 200); !slices.Equal(again.Runs, done.Runs) { // who looked again meanwhile
+		t.Errorf("a repeat with another number gives %+v, want %+v", again, done)
+	}
 	if m := s.post("/runs/retry", `{"agent_name":"else"}`, key).want(409); m["error"] != "idempotency_key_reused" {
 		t.Errorf("%v", m)
 	}

@@ -204,7 +204,8 @@ func (m *many) agreed(a *app, what string) error {
 	a.errs.println(screen.Text("This will " + what + ". Type yes to go on:"))
 	line, _ := bufio.NewReader(a.in).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "yes" && answer != "y" {
-		return usagef("nothing was done")
+		a.note("nothing was done")
+		return ended(exitFailed)
 	}
 	return nil
 }
