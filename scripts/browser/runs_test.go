@@ -127,7 +127,7 @@ func TestStopMany(t *testing.T) {
 }
 
 // TestRunAgain: a double click in the dialog is one run, with the same digits.
-func TestRunAgain(t *testing.T) {
+func TestRunAgainFromItsPage(t *testing.T) {
 	s := up(t)
 	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`
 	s.call(t, "POST", "/agents", `{"name":"again","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`, 201)
