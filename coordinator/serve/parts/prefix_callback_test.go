@@ -137,7 +137,10 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 		p.k = 0 // the list stands
 		p.write(records, nil)
 		natstest.Until(t, "nobody is to be told of the child", func() bool { return p.call(child.RunID).Status == run.CallSuppressed })
-		p.records(subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 2) // the second says so
+		natstest.Until(t, "a record says so", func() bool {
+			all, err := p.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 0, 100)
+			return err == nil && len(all) == 2 && strings.Contains(string(all[1].Body), `"suppressed":true`)
+		})
 		turn := p.records(subject.Accepted(subject.Partition(parent.SessionID), parent.SessionID, "*"), 1)
 		rec, err := subject.Parse(turn[0].Subject)
 		if err != nil {
