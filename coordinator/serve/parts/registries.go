@@ -103,7 +103,7 @@ func wireRetention(c *Coordinator) {
 
 // wireQueues makes the table of queues, and who looks after them.
 func wireQueues(c *Coordinator) {
-	c.news = &queues.Announcer{Log: c.log, Runners: audience{c.Registry, c.commands, c}, Wake: func() { c.scheduler.Wake(requeued) }}
+	c.news = &queues.Announcer{Log: c.log, Runners: audience{c}, Wake: func() { c.scheduler.Wake(requeued) }}
 	known := struct {
 		history
 		*record.Reads
@@ -128,10 +128,14 @@ func wireQueues(c *Coordinator) {
 }
 
 // audience is the runners that are told of their queues.
-type audience struct {
-	*runners.Registry
-	*runners.Commander
-	c *Coordinator
+type audience struct{ c *Coordinator }
+
+// Takers are the online ones that satisfy it.
+func (a audience) Takers(w fleet.Want) []string { return a.c.Registry.Takers(w) }
+
+// Command has one do something.
+func (a audience) Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
+	return a.c.commands.Command(ctx, runner, cmd)
 }
 
 // Queues are those that a runner takes from.
@@ -139,7 +143,7 @@ func (a audience) Queues(r fleet.Runner) []string { return a.c.Queues.Of(r) }
 
 // Runner is a registered one.
 func (a audience) Runner(id string) (fleet.Runner, bool) {
-	m, ok := a.Registry.Of(id)
+	m, ok := a.c.Registry.Of(id)
 	return m.Runner, ok
 }
 
