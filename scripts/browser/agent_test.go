@@ -159,3 +159,42 @@ func compact(doc string) string {
 	}
 	return b.String()
 }
+
+// TestDrafts: what is typed is kept by the coordinator, also where it is no JSON and the switch is off, over a reload and
+// in another browser; who comes second is asked.
+func TestDrafts(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"drafted","type":"autonomous"}`, 201)
+	const label, path = "Custom input schema", "/ui/agents/drafted?tab=input"
+	p := open(t, s, path)
+	p.click(label)
+	p.edit(label, `{"type": "object", "prop`)
+	p.has("Draft saved")
+	p.click(label)
+	p.has("The text is kept as a draft")
+	if doc := s.call(t, "GET", "/agents/drafted", "", 200); member(t, doc, "drafts") != `["input"]` || strings.Contains(doc, "parameters_schema") {
+		t.Errorf("the agent is %s", doc)
+	}
+	other := open(t, s, path)
+	other.has("The text is kept as a draft")
+	other.click(label)
+	other.until(`document.querySelector(".cm-content")`)
+	if got, want := other.text(label), `{"type": "object", "prop`; got != want {
+		t.Errorf("another browser shows %q, want %q", got, want)
+	}
+	other.edit(label, `{"type": "object"}`)
+	other.has("Draft saved")
+	p.click(label)
+	p.edit(label, `{"type": "array"}`)
+	p.has("This draft was changed elsewhere")
+	p.click("Take theirs")
+	p.until(`document.querySelector(".cm-content").innerText.includes('"object"')`)
+	list := open(t, s, "/ui/agents?q=drafted")
+	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("drafted") && r.innerText.includes("draft\n") || r.querySelector(".badge.warn"))`)
+	p.click("Save")
+	p.has("drafted is saved")
+	eventually(t, "the draft goes where its text is active", func() bool {
+		doc := s.call(t, "GET", "/agents/drafted", "", 200)
+		return compact(member(t, doc, "parameters_schema")) == `{"type":"object"}` && member(t, doc, "drafts") != `["input"]`
+	})
+}
