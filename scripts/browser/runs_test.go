@@ -126,7 +126,7 @@ func TestStopMany(t *testing.T) {
 	}
 }
 
-// TestRunAgain: a double click in the dialog is one run, with the same digits.
+// TestRunAgainFromItsPage: a double click in the dialog is one run, with the same digits.
 func TestRunAgainFromItsPage(t *testing.T) {
 	s := up(t)
 	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestResume: the box sends a prompt and nothing else; the turn appears as it goes on.
-func TestResume(t *testing.T) {
+// TestResumeInItsSession: the box sends a prompt and nothing else; the turn appears as it goes on.
+func TestResumeInItsSession(t *testing.T) {
 	s := up(t)
 	s.agent(t, "talks")
 	id, session := s.run(t, `{"agent_name":"talks","prompt":"@say hello"}`)
