@@ -2,7 +2,9 @@ package rules
 
 import (
 	"fmt"
+	"go/ast"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -176,6 +178,9 @@ func ownImports(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {
 		pkg := f.Package()
+		if f.Go != nil && slices.ContainsFunc(f.Go.Imports, func(i *ast.ImportSpec) bool { return i.Name != nil && i.Name.Name == "." }) {
+			broken = append(broken, fmt.Sprintf("%s: imports a package's names as its own; then no rule sees whose they are", f.Path))
+		}
 		for _, used := range f.Imports() {
 			if !covers("ao/...", used) || used == pkg {
 				continue

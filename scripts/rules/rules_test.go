@@ -135,6 +135,8 @@ func TestRulesBite(t *testing.T) {
 		{"26 methods asked for", "worker/x.go", file("package worker\ntype x interface {\n" + strings.Repeat("\tF()\n", 26) + "}\n"), "ao/worker.x has 26 methods"},
 		{"26 methods asked for by embedding", "worker/x.go", file("package worker\ntype x interface {\n\ty\n\tG()\n}\ntype y interface {\n" + strings.Repeat("\tF()\n", 25) + "}\n"), "ao/worker.x has 26 methods"},
 		{"9 fields of others, some within a struct", "worker/x.go", file("package worker\nimport r \"ao/shared/run\"\ntype x struct {\n\ta, b, c, d, e r.Run\n\tin struct {\n\t\tf, g, h, i r.Run\n\t}\n}\n"), "ao/worker.x has 9 fields of other packages' types"},
+		{"9 fields of others by another name", "worker/x.go", file("package worker\nimport r \"ao/shared/run\"\ntype alias = r.Run\ntype x struct{ a, b, c, d, e, f, g, h, i alias }\n"), "ao/worker.x has 9 fields of other packages' types"},
+		{"another package's names as one's own", "worker/x.go", file("package worker\nimport . \"ao/shared/run\"\n"), "worker/x.go: imports a package's names as its own"},
 		{"8 fields of others", "worker/x.go", file(knowing(8)), ""},
 		{"9 fields of others", "worker/x.go", file(knowing(9)), "ao/worker.x has 9 fields of other packages' types, 8 are the most"},
 		{"another's lock", "worker/process/x.go", file("package process\nfunc (x *x) f() { x.y.mu.RLock() }\n"), "worker/process/x.go:2:19: takes the lock of another type: ao/worker/process"},

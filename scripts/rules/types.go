@@ -82,23 +82,26 @@ func (d declared) foreignFields(s *ast.StructType, at place) (n int) {
 			n += d.foreignFields(in, at)
 			continue
 		}
-		found := false
-		ast.Inspect(f.Type, func(x ast.Node) bool {
-			switch x := x.(type) {
-			case *ast.SelectorExpr:
-				p, ok := x.X.(*ast.Ident)
-				found = found || ok && at.ours[p.Name] != ""
-			case *ast.Ident: // another name for a type of another package
-				if a := d[at.pkg+"."+x.Name]; a.alias {
-					_, where := d.resolve(x, at)
-					found = found || where.pkg != at.pkg
-				}
-			}
-			return !found
-		})
-		if found {
+		if d.foreign(f.Type, at) {
 			n += max(1, len(f.Names))
 		}
 	}
 	return n
+}
+
+// foreign reports whether a type is made of one of another package of ours, by whatever name.
+func (d declared) foreign(t ast.Expr, at place) (found bool) {
+	ast.Inspect(t, func(x ast.Node) bool {
+		switch x := x.(type) {
+		case *ast.SelectorExpr:
+			p, ok := x.X.(*ast.Ident)
+			found = found || ok && at.ours[p.Name] != ""
+		case *ast.Ident:
+			if a := d[at.pkg+"."+x.Name]; a.alias {
+				found = found || d.foreign(a.is, a.place)
+			}
+		}
+		return !found
+	})
+	return found
 }
