@@ -181,7 +181,8 @@ func TestOwners(t *testing.T) {
 	first := s.runner("a")
 	a := s.online("a")
 	s.story("a runner's agents are there, and its broken files are named", func(s *stack) {
-		const tool = `{"name":"tool","description":"of a story","type":"procedural","parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"status":"active","command":"./run","runner_id":"rnr_ID","runners":1}`
+		const tool = `{"name":"tool","description":"of a story","type":"procedural","parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"status":"active","command":"./run","runner_id":"rnr_ID","runners":1,` +
+			`"origin":"runner","editable":false,"reason":"it belongs to runner rnr_ID: change it in the agents_dir of profile test, or save a copy"}`
 		s.same("the list", bare(s.get("/agents").text), `{"agents":[`+tool+`]}`)
 		s.same("the owner", s.get("/agents/tool").at("runner_id"), a)
 		s.contains(first.log.String(), "agents/syntax/agent.json", "agents/schema/agent.json", "Schema validation error at $.required", "nothing-there", "agents/plain")

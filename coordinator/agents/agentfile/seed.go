@@ -36,6 +36,9 @@ type note struct {
 // Sync brings the copy up to date, and returns the agents that were written or removed. kept are those of the folder that the copy has
 // otherwise.
 func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
+	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil { // the data folder, which has secrets
+		return nil, nil, err
+	}
 	if err := os.MkdirAll(filepath.Join(s.To, ".ao"), 0o755); err != nil {
 		return nil, nil, err
 	}
