@@ -54,6 +54,8 @@ func (a *answers) of(ok int, f handler) gin.HandlerFunc {
 		case written:
 		case reply:
 			a.write(g, v)
+		case download:
+			a.file(g, v)
 		default:
 			a.write(g, reply{status: ok, body: v})
 		}

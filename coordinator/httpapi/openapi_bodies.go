@@ -35,6 +35,7 @@ type body struct {
 
 	stream bool // answers as text/event-stream too, or only so
 	plain  bool // some errors are plain text
+	file   bool // with download=true the answer is a file
 }
 
 // either is an answer of one of several types.
@@ -108,7 +109,7 @@ var bodies = map[string]body{
 	"GET /runs/count":       {out: projection.Count{}},
 	"GET /runs/:id":         {out: run.Run{}},
 	"GET /runs/:id/explain": {out: explain.Explanation{}},
-	"GET /runs/:id/result":  {out: run.Result{}},
+	"GET /runs/:id/result":  {out: shortResult{}, file: true},
 	"GET /runs/:id/wait":    {out: runs.Outcome{}, also: map[int]any{202: run.Run{}}},
 	"POST /runs/stop":       {in: stopMany{}, more: asMembers(runFilters), out: runs.Done{}},
 	"POST /runs/retry":      {in: retryMany{}, more: asMembers(runFilters), out: runs.Done{}},
@@ -118,8 +119,8 @@ var bodies = map[string]body{
 	"GET /sessions":                 {out: projection.SessionPage{}},
 	"GET /sessions/:id":             {out: run.Session{}},
 	"GET /sessions/:id/status":      {out: statusOf{}},
-	"GET /sessions/:id/result":      {out: run.Result{}},
-	"GET /sessions/:id/events":      {out: eventList{}},
+	"GET /sessions/:id/result":      {out: shortResult{}, file: true},
+	"GET /sessions/:id/events":      {out: eventList{}, file: true},
 	"POST /sessions/:id/stop":       {in: stop{}, may: true, out: sessions.StoppedSession{}},
 	"DELETE /sessions/:id":          {},
 	"GET /sessions/:id/tree":        {out: projection.TreePage{}},

@@ -194,13 +194,15 @@ func (a *runsAPI) show(g *gin.Context, _ query) (any, error) {
 	return a.runs.Show(g.Request.Context(), id)
 }
 
-func (a *runsAPI) result(g *gin.Context, _ query) (any, error) {
+func (a *runsAPI) result(g *gin.Context, q query) (any, error) {
 	id, err := runID(g)
 	if err != nil {
 		return nil, err
 	}
-	res, _, err := a.runs.Result(g.Request.Context(), id)
-	return res, err
+	return largeOf(&q, id+".result.json", func() (any, error) {
+		res, _, err := a.runs.Result(g.Request.Context(), id)
+		return res, err
+	})
 }
 
 func (a *runsAPI) wait(g *gin.Context, q query) (any, error) {

@@ -49,13 +49,15 @@ func (a *sessionsAPI) status(g *gin.Context, _ query) (any, error) {
 	}{s.ID, s.Status}, err
 }
 
-func (a *sessionsAPI) result(g *gin.Context, _ query) (any, error) {
+func (a *sessionsAPI) result(g *gin.Context, q query) (any, error) {
 	id, err := sessionID(g)
 	if err != nil {
 		return nil, err
 	}
-	res, _, err := a.sessions.SessionResult(g.Request.Context(), id)
-	return res, err
+	return largeOf(&q, id+".result.json", func() (any, error) {
+		res, _, err := a.sessions.SessionResult(g.Request.Context(), id)
+		return res, err
+	})
 }
 
 // tree is GET /sessions/{id}/tree: the session and all below it.
@@ -97,6 +99,7 @@ func (a *sessionsAPI) delete(g *gin.Context, _ query) (any, error) {
 // events is GET /sessions/{id}/events: what happened, and where to go on.
 func (a *sessionsAPI) events(g *gin.Context, q query) (any, error) {
 	limit := q.number("limit", 0, 1, 1000)
+	most, file := large(&q)
 	id, err := sessionID(g)
 	if err == nil {
 		err = q.err
@@ -105,8 +108,21 @@ func (a *sessionsAPI) events(g *gin.Context, q query) (any, error) {
 		return nil, err
 	}
 	list, next, err := a.sessions.Events(g.Request.Context(), id, q.text("after"), limit)
-	return struct {
-		Events []run.Event `json:"events"`
-		Next   string      `json:"next"`
-	}{orEmpty(list), next}, err
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]any, len(list))
+	for i, e := range list {
+		if shown[i], err = shorten(e, most); err != nil {
+			return nil, err
+		}
+	}
+	page := struct {
+		Events []any  `json:"events"`
+		Next   string `json:"next"`
+	}{shown, next}
+	if file {
+		return download{id + ".events.json", page}, nil
+	}
+	return page, nil
 }

@@ -5,6 +5,7 @@
 //	go run ./scripts/bench -only replay -history 1000000
 //	go run ./scripts/bench -only sync,spawn -seconds 5 -rounds 3
 //	go run ./scripts/bench -only apart -rounds 7 # one caller beside 99,000 waiting runs and webhooks that hang
+//	go run ./scripts/bench -only watch -rounds 7 # callers beside ten readers of a live list
 //	scripts/bench/against 073a48e -only sync,async -rounds 7 # beside the programs of another commit as well
 //
 // All traffic stays on 127.0.0.1; data lies in a temporary folder that is removed.
@@ -94,10 +95,10 @@ type bench struct {
 }
 
 func (b bench) part(ctx context.Context, part, fsync string) error {
-	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.apart}
+	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.apart, "watch": b.watch}
 	f, ok := parts[part]
 	if !ok {
-		return fmt.Errorf("no part %q; there are sync, async, spawn, heap, replay, apart", part)
+		return fmt.Errorf("no part %q; there are sync, async, spawn, heap, replay, apart, watch", part)
 	}
 	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
 	return f(ctx, fsync)

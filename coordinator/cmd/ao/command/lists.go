@@ -19,6 +19,9 @@ import (
 // filter is what a list of runs or sessions is narrowed by.
 type filter struct {
 	status, agent, session, parent, since, cursor string
+	runner, retryOf, text                         string
+
+	roots bool
 
 	limit int
 	all   bool
@@ -45,10 +48,14 @@ func (f filter) query(now time.Time) (url.Values, error) {
 	q := url.Values{}
 	for name, v := range map[string]string{
 		"status": f.status, "agent_name": f.agent, "session_id": f.session, "parent_session_id": f.parent, "cursor": f.cursor,
+		"runner_id": f.runner, "retry_of": f.retryOf, "q": f.text,
 	} {
 		if v != "" {
 			q.Set(name, v)
 		}
+	}
+	if f.roots {
+		q.Set("roots", "true")
 	}
 	switch {
 	case f.limit < 1 || f.limit > mostListed:

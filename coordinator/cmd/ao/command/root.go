@@ -88,7 +88,7 @@ func (a *app) root() *cobra.Command {
 		_ = root.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // fails only for a flag that does not exist
 	}
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Around them:"})
-	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), showCommand(a), explainCommand(a), resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
+	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), treeCommand(a), showCommand(a), explainCommand(a), resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}

@@ -24,7 +24,14 @@ func runsCommand(a *app) *cobra.Command {
 	}
 	filterFlags(a, c, &f, statuses(run.Statuses))
 	c.Flags().StringVar(&f.session, "session", "", "of this session")
+	c.Flags().StringVarP(&f.text, "q", "q", "", "whose id begins with this, or whose agent, error, prompt or parameters have it")
+	c.Flags().StringVar(&f.runner, "runner", "", "of this runner")
+	c.Flags().StringVar(&f.retryOf, "retry-of", "", "that repeat this run")
+	c.Flags().BoolVar(&f.roots, "roots", false, "of sessions that are below no other")
 	completeFlag(c, "session", completer{a}.sessions)
+	completeFlag(c, "retry-of", completer{a}.runs)
+	completeFlag(c, "q", cobra.NoFileCompletions)
+	completeFlag(c, "runner", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
 		p, err := a.paged(ctx, "runs", f)
 		if err != nil {

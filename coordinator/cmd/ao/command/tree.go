@@ -1,0 +1,89 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/run"
+
+	"github.com/spf13/cobra"
+)
+
+// treeSession is a session of a tree with its runs, as GET /sessions/{id}/tree answers it.
+type treeSession struct {
+	ID        string     `json:"session_id"`
+	Depth     int        `json:"depth"`
+	Status    string     `json:"status"`
+	Agent     string     `json:"agent_name"`
+	CreatedAt *time.Time `json:"created_at"`
+	Deleted   bool       `json:"deleted"`
+	Runs      []struct {
+		run.Run
+		Reports []string `json:"reports"`
+	} `json:"runs"`
+	Omitted int `json:"runs_omitted"`
+}
+
+func treeCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "tree SESSION", Short: "Show a session and all below it, with their runs", Args: oneOf("a session"), ValidArgsFunction: completer{a}.sessions}
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		if err := run.CheckSessionID(args[0]); err != nil {
+			return usage{err}
+		}
+		p, err := treeOf(ctx, a, args[0])
+		if err != nil {
+			return err
+		}
+		table := screen.NewTable("SESSION, RUNS", "AGENT", "STATUS", "CREATED", "TOOK", "NOTE")
+		return a.list(p, "no sessions", table, func(doc json.RawMessage) error {
+			var s treeSession
+			if err := json.Unmarshal(doc, &s); err != nil {
+				return err
+			}
+			branch(a, table, s)
+			return nil
+		})
+	})
+	return c
+}
+
+// treeOf reads all pages of a tree.
+func treeOf(ctx context.Context, a *app, id string) (client.Page, error) {
+	q := url.Values{"limit": {strconv.Itoa(mostListed)}}
+	p, err := a.client.List(ctx, "sessions", q, "sessions", id, "tree")
+	for err == nil && p.Next != "" {
+		q.Set("cursor", p.Next)
+		var more client.Page
+		more, err = a.client.List(ctx, "sessions", q, "sessions", id, "tree")
+		p = client.Page{Items: append(p.Items, more.Items...), Next: more.Next}
+	}
+	return p, err
+}
+
+// branch adds a session of a tree and its runs to a table.
+func branch(a *app, table *screen.Table, s treeSession) {
+	at := strings.Repeat("· ", s.Depth)
+	note, created := "", ""
+	if s.Deleted {
+		note = "deleted, or no longer kept"
+	} else if s.Omitted > 0 {
+		note = strconv.Itoa(s.Omitted) + " older runs are left out"
+	}
+	if s.CreatedAt != nil {
+		created = screen.Age(a.now(), *s.CreatedAt)
+	}
+	table.Row(at+s.ID, s.Agent, s.Status, created, "", note)
+	for _, r := range s.Runs {
+		note := a.last(remark(r.Run))
+		if len(r.Reports) > 0 {
+			note = strings.TrimSpace("reports " + strings.Join(r.Reports, ", ") + " " + note)
+		}
+		table.Row(at+"· "+r.ID, "", string(r.Status), screen.Age(a.now(), r.CreatedAt), tookOf(a, r.Run), note)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// watchers read a list of runs, live, beside the callers of part watch.
+const watchers = 10
+
+// watch is what ten readers of GET /sse/runs cost the callers of a side, round by round with and without them.
+func (b bench) watch(ctx context.Context, fsync string) error {
+	ours, err := launch(ctx, b.ours(fsync))
+	if err != nil {
+		return err
+	}
+	defer ours.end()
+	clients := b.clients[len(b.clients)-1]
+	closed(ctx, ours.url, body["sync"], clients, time.Second) // warm
+	var alone, watched []load
+	var usedAlone, usedWatched [][]time.Duration
+	var read int64
+	for range b.rounds {
+		l, used := ours.measure(func() load { return closed(ctx, ours.url, body["sync"], clients, b.length) })
+		alone, usedAlone = append(alone, l), append(usedAlone, used)
+		bytes, stop, err := watching(ctx, strings.TrimSuffix(ours.url, "/runs")+"/sse/runs")
+		if err != nil {
+			return err
+		}
+		l, used = ours.measure(func() load { return closed(ctx, ours.url, body["sync"], clients, b.length) })
+		watched, usedWatched = append(watched, l), append(usedWatched, used)
+		stop()
+		read += bytes.Load()
+	}
+	a, w := median(alone), median(watched)
+	fmt.Printf("×%-4d alone       %s  cpu/run %s   errors %d\n", clients, a, perRun(ours, usedAlone, alone), a.errors)
+	fmt.Printf("×%-4d %d watchers %s  cpu/run %s   errors %d   throughput ×%.3f   %d bytes/s for each\n",
+		clients, watchers, w, perRun(ours, usedWatched, watched), w.errors, w.perSecond/a.perSecond, int64(float64(read)/watchers/b.length.Seconds())/int64(b.rounds))
+	return nil
+}
+
+// watching opens the live lists and reads them until stop; bytes counts what came.
+func watching(ctx context.Context, url string) (bytes *atomic.Int64, stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	bytes = &atomic.Int64{}
+	var wg sync.WaitGroup
+	stop = func() { cancel(); wg.Wait() }
+	for range watchers {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		if res.StatusCode != http.StatusOK {
+			res.Body.Close()
+			stop()
+			return nil, nil, fmt.Errorf("GET %s: %s", url, res.Status)
+		}
+		wg.Go(func() {
+			defer res.Body.Close()
+			_, _ = io.Copy(counter{bytes}, res.Body)
+		})
+	}
+	return bytes, stop, nil
+}
+
+// counter counts what is written to it.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Write(b []byte) (int, error) {
+	c.n.Add(int64(len(b)))
+	return len(b), nil
+}
