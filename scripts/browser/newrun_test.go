@@ -112,8 +112,8 @@ func TestLines(t *testing.T) {
 // TestRunAgain does a run again with one parameter changed. What was left alone is as it was sent, digit by digit.
 func TestRunAgain(t *testing.T) {
 	s := up(t)
-	s.call(t, "POST", "/agents", `{"name":"again","type":"autonomous","parameters_schema":{"type":"object","properties":{"word":{"type":"string"},"n":{"type":"number"},"deep":{}}}}`, 201)
-	first := s.call(t, "POST", "/runs", `{"agent_name":"again","parameters":{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"one"}}`, 201)
+	s.call(t, "POST", "/agents", `{"name":"retried","type":"autonomous","parameters_schema":{"type":"object","properties":{"word":{"type":"string"},"n":{"type":"number"},"deep":{}}}}`, 201)
+	first := s.call(t, "POST", "/runs", `{"agent_name":"retried","parameters":{"n":1.50,"deep":{"10":1,"2":9223372036854775807},"word":"one"}}`, 201)
 	id := strings.Trim(member(t, first, "run_id"), `"`)
 	p := open(t, s, "/ui/new?retry="+id)
 	p.until(at("$.word") + `?.value === "one"`)
@@ -143,6 +143,24 @@ func TestResume(t *testing.T) {
 	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
 	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
 	if got := member(t, run, "parameters") + member(t, run, "session_id"); got != `{"prompt":"and now?"}"`+session+`"` {
+		t.Errorf("the turn is %s", got)
+	}
+}
+
+// TestTurnAgain does a turn of a session again: a prompt, in the same session.
+func TestTurnAgain(t *testing.T) {
+	s := up(t)
+	s.call(t, "POST", "/agents", `{"name":"turner","type":"autonomous","parameters_schema":{"type":"object","properties":{"topic":{"type":"string"}}}}`, 201)
+	first := s.call(t, "POST", "/runs", `{"agent_name":"turner","parameters":{"topic":"x"},"mode":"sync"}`, 200)
+	session := strings.Trim(member(t, first, "session_id"), `"`)
+	turn := s.call(t, "POST", "/runs", `{"type":"resume_session","session_id":"`+session+`","prompt":"once more","mode":"sync"}`, 200)
+	p := open(t, s, "/ui/new?retry="+strings.Trim(member(t, turn, "run_id"), `"`))
+	p.until(at("Prompt") + `?.value === "once more"`)
+	p.has("It would be accepted")
+	p.click("Run again")
+	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
+	run := s.call(t, "GET", strings.TrimPrefix(p.path(), "/ui"), "", 200)
+	if got := member(t, run, "parameters") + member(t, run, "session_id"); got != `{"prompt":"once more"}"`+session+`"` {
 		t.Errorf("the turn is %s", got)
 	}
 }

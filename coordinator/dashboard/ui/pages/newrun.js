@@ -2,12 +2,11 @@
 // and curl that do the same. With ?retry=run_… it does a run again, with changes.
 import { html, useEffect, useMemo, useRef, useState } from "../base.js";
 import { get, newKey, seg, send } from "../lib/api.js";
-import { decode } from "../lib/json.js";
 import { me } from "../lib/rights.js";
 import { navigate, path, query } from "../lib/router.js";
 import { Button, Card, CodeLine, Hostile, Icon, Id, Loaded, Page, Problem, Tabs, useResource } from "../lib/components.js";
 import { formValue, canForm, focusError } from "../lib/form.js";
-import { read } from "../lib/form/value.js";
+import { member, read, stringOf } from "../lib/form/value.js";
 import { aoLine, bodyText, changesOf, curlLine, fresh, pairs, problems } from "./newrun/order.js";
 import { AgentCard, OutputCard, Parameters, Placement, SessionCard } from "./newrun/parts.js";
 import { useVerdict } from "./newrun/verdict.js";
@@ -30,10 +29,15 @@ export default function NewRun() {
 function begin(run, first) {
   const order = fresh(run?.agent_name ?? first.get("agent") ?? "");
   if (run?.parameters) order.parameters = read(run.parameters.text.trim());
+  if (run?.type === "resume_session") Object.assign(order, into("same_session", order, run));
   if (first.get("session")) Object.assign(order, { session: "resume", resume: first.get("session") });
   if (first.get("parent")) order.parent = first.get("parent");
   return order;
 }
+
+// into is where a run that is done again goes: a further turn of its session is a prompt and nothing else.
+const into = (where, order, run) => (where === "same_session"
+  ? { in: where, session: "resume", resume: run.session_id, prompt: order.prompt || (stringOf(member(order.parameters, "prompt")) ?? "") } : { in: where, session: "new" });
 
 function Order({ agents, run, first }) {
   const [order, setOrder] = useState(() => begin(run, first));
@@ -66,7 +70,7 @@ function Order({ agents, run, first }) {
   };
   const errors = errorsOf(error, verdict, tried);
   return html`<div class="editing" ref=${box}><div class="stack">
-      ${run ? html`<${Again} run=${run} order=${order} set=${set} />` : html`<${SessionCard} order=${order} set=${set} />`}
+      ${run ? html`<${Again} run=${run} known=${known} order=${order} set=${set} />` : html`<${SessionCard} order=${order} set=${set} />`}
       ${order.session === "new" && !run && html`<${AgentCard} agents=${agents} known=${known} order=${order} set=${set} />`}
       <${Parameters} order=${order} set=${set} schema=${schema} errors=${errors} run=${run} />
       <${OutputCard} order=${order} set=${set} known=${known} run=${run} />
@@ -91,10 +95,10 @@ function errorsOf(error, verdict, tried) {
   return tried ? found : found.filter((e) => !/(^|\.)required$/.test(e.schema_path ?? "") && !/minLength$/.test(e.schema_path ?? ""));
 }
 
-const Again = ({ run, order, set }) => html`<${Card} title="Again"><div class="stack">
+const Again = ({ run, known, order, set }) => html`<${Card} title="Again"><div class="stack">
   <p>A new run like <${Id} id=${run.run_id} href=${path(["runs", run.run_id])} /> of <strong><${Hostile} text=${run.agent_name} /></strong>, with what is changed here. What is left alone is as before.</p>
   <div class="banner warn"><${Icon} name="warn" /><span>It is a run of its own: it costs again, and what the first one did may be done twice.</span></div>
-  ${run.type !== undefined && html`<fieldset class="modes"><legend class="offscreen">Where it goes</legend>${[["new_session", "A new session", "It knows nothing of what was."], ["same_session", "A further turn of the same session", "Autonomous agents only: it remembers."]].map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="in" value=${id} checked=${order.in === id} onChange=${() => set({ in: id })} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`}</div><//>`;
+  ${known?.type !== "procedural" && html`<fieldset class="modes"><legend class="offscreen">Where it goes</legend>${[["new_session", "A new session", "It knows nothing of what was."], ["same_session", "A further turn of the same session", "A prompt and nothing else: it remembers."]].map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="in" value=${id} checked=${order.in === id} onChange=${() => set(into(id, order, run))} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`}</div><//>`;
 
 function Start({ run, busy, start, wrong, verdict, error, tried, order }) {
   const route = run ? "POST /runs/:id/retry" : "POST /runs";

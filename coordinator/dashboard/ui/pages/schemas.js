@@ -8,14 +8,6 @@ import { SchemaEditor, judgeSchema } from "../lib/agents.js";
 import { plural } from "../lib/format.js";
 import { Playground } from "./schemas/playground.js";
 
-// users are the agents that name a schema: {schema name: [agent names]}.
-async function load(signal) {
-  const [all, agents] = await Promise.all([get("/schemas", {}, { signal }), get("/agents", {}, { signal })]);
-  const users = new Map();
-  for (const a of agents.agents) if (a.output_schema_name) users.set(a.output_schema_name, [...(users.get(a.output_schema_name) ?? []), a.name]);
-  return { schemas: all.schemas, users };
-}
-
 export default function Schemas({ name }) {
   return name === undefined ? html`<${All} />` : html`<${One} key=${name} name=${name} />`;
 }
@@ -23,7 +15,7 @@ export default function Schemas({ name }) {
 const New = ({ onClick }) => html`<${Button} kind="primary" icon="plus" needs="POST /schemas" onClick=${onClick}>New schema<//>`;
 
 function All() {
-  const resource = useResource(load, []);
+  const resource = useResource((signal) => get("/schemas", {}, { signal }), []);
   const [dialog, setDialog] = useState(null);
   const close = () => setDialog(null);
   const actions = html`<${New} onClick=${() => setDialog({ kind: "new" })} />`;
@@ -31,19 +23,19 @@ function All() {
     <p class="soft">Output schemas that agents and callers can name. A schema never changes: make another name for another version.</p>
     <${Loaded} resource=${resource} what="The list of schemas">${(data) => (data.schemas.length === 0
       ? html`<${Empty} icon="schemas" title="There are no named schemas" text="Make one, and let agents name it as their output schema, or a caller for one run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>`
-      : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns(data.users, setDialog)} />`)}<//>
+      : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns(setDialog)} />`)}<//>
     <${Card} title="Playground"><${Playground} schema=${null} /><//>
     ${dialog?.kind === "new" && html`<${Create} onClose=${close} />`}
     ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} users=${dialog.users} onClose=${close} done=${resource.reload} />`}<//>`;
 }
 
-const columns = (users, act) => [
+const columns = (act) => [
   { id: "name", label: "Schema", render: (s) => html`<div class="two"><a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a><span class="faint cut"><${Text} text=${s.description} /></span></div>` },
-  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${users.get(s.name) ?? []} />` },
+  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${s.used_by ?? []} />` },
   { id: "made", label: "Made", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
   { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
     { label: "Open", icon: "edit", run: () => navigate(path(["schemas", s.name])) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", run: () => act({ kind: "delete", name: s.name, users: users.get(s.name) ?? [] }) }]} /></div>` },
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", run: () => act({ kind: "delete", name: s.name, users: s.used_by ?? [] }) }]} /></div>` },
 ];
 
 function Users({ names }) {
@@ -52,20 +44,17 @@ function Users({ names }) {
 }
 
 function One({ name }) {
-  const resource = useResource(async (signal) => {
-    const [schema, { users }] = await Promise.all([get("/schemas/" + seg(name), {}, { signal }), load(signal)]);
-    return { schema, users: users.get(name) ?? [] };
-  }, [name]);
+  const resource = useResource((signal) => get("/schemas/" + seg(name), {}, { signal }), [name]);
   const [dialog, setDialog] = useState(null);
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;
   const actions = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" onClick=${() => setDialog("delete")}>Delete<//>`;
-  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions}><${Loaded} resource=${resource} what="The schema">${({ schema, users }) => html`<div class="row wrap"><${Badge}>never changes<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
+  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>never changes<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
       <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">made <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
-        <p class="row wrap"><span class="faint">${users.length ? "Used by" : "Used by no agent"}</span>${users.length > 0 && html`<${Users} names=${users} />`}</p></div><//>
+        <p class="row wrap"><span class="faint">${schema.used_by?.length ? "Used by" : "Used by no agent"}</span>${schema.used_by?.length > 0 && html`<${Users} names=${schema.used_by} />`}</p></div><//>
       <${Card} title="Playground"><${Playground} schema=${schema.schema.pretty()} /><//></div>`}<//>
-    ${dialog === "copy" && html`<${Create} from=${data.schema} onClose=${() => setDialog(null)} />`}
-    ${dialog === "delete" && html`<${Remove} name=${name} users=${data.users} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
+    ${dialog === "copy" && html`<${Create} from=${data} onClose=${() => setDialog(null)} />`}
+    ${dialog === "delete" && html`<${Remove} name=${name} users=${data.used_by ?? []} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
 }
 
 function Remove({ name, users, onClose, done }) {

@@ -8,6 +8,7 @@ import { Badge, Card, Copy, Empty, Hostile, Id, Loading, Problem } from "../../l
 import { Form, canForm, formValue, unfinished } from "../../lib/form.js";
 import { read, write } from "../../lib/form/value.js";
 import { Editor } from "../../lib/editor.js";
+import { Mismatches } from "../run_story.js";
 
 const route = "POST /agents/preview";
 
@@ -75,10 +76,8 @@ export function Runners({ preview }) {
   const runners = preview.data.runners ?? [];
   const fit = runners.filter((r) => r.matches).length;
   if (runners.length === 0) return html`<${Empty} icon="runners" title="No runner is online" text="A run would wait, and fail after RUN_NO_MATCH_TIMEOUT." />`;
-  return html`<${Card} title=${fit === 0 ? "No runner would take it now" : `${fit} of ${runners.length} online would take it now`}><ul class="stack">${runners.map((r) => html`<li class="row wrap">
-    ${r.matches ? html`<${Badge} kind="good">takes it<//>` : html`<${Badge}>does not<//>`}<${Id} id=${r.runner_id} href="/ui/runners" /><span class="faint"><${Hostile} text=${[r.hostname, r.executor_profile].filter(Boolean).join(" · ")} /></span>
-    ${(r.mismatches ?? []).map((m) => html`<span class="soft"><code>${m.field}</code> <${Hostile} text=${mismatch(m)} /></span>`)}</li>`)}</ul><//>`;
+  const rest = runners.filter((r) => !r.matches);
+  return html`<${Card} title=${fit === 0 ? "No runner would take it now" : `${fit} of ${runners.length} would take it now`}><div class="stack">
+    <ul class="stack">${runners.filter((r) => r.matches).map((r) => html`<li class="row wrap"><${Badge} kind="good">takes it<//><${Id} id=${r.runner_id} href="/ui/runners" /><span class="faint"><${Hostile} text=${[r.hostname, r.executor_profile].filter(Boolean).join(" · ")} /></span></li>`)}</ul>
+    ${rest.length > 0 && html`<h3>Why the others do not</h3><${Mismatches} runners=${rest} />`}</div><//>`;
 }
-
-const plain = (v) => (Array.isArray(v) ? v.join(", ") || "none" : v === undefined || v === null || v === "" ? "none" : String(v));
-const mismatch = (m) => `wanted ${plain(m.wanted)}, it has ${plain(m.has)}`;

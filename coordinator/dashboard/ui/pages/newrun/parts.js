@@ -21,7 +21,8 @@ export const SessionCard = ({ order, set }) => html`<${Card} title="Session"><di
 export function AgentCard({ agents, known, order, set }) {
   const groups = ["autonomous", "procedural"].map((type) => [type, agents.filter((a) => a.type === type)]).filter(([, list]) => list.length);
   const missing = order.agent && !known;
-  const choose = (agent) => (setQuery({ agent }), set({ agent }));
+  const filled = (m) => m.kind !== "object" || m.items.length > 0; // what the form of another agent has laid out is none of this one's
+  const choose = (agent) => (setQuery({ agent }), set({ agent, parameters: order.parameters.items ? { kind: "object", items: order.parameters.items.filter(filled) } : order.parameters }));
   return html`<${Card} title="Agent"><div class="stack"><${Field} label="Agent" error=${missing ? `There is no agent ${order.agent} (any more)` : undefined} hint=${agents.length === 0 ? html`There are none yet: <a href=${path(["agents"])}>make one</a>.` : undefined}>${(c) => html`<select value=${order.agent} onChange=${(e) => choose(e.currentTarget.value)} ...${c}>
       <option value="">Choose an agent…</option>${groups.map(([type, list]) => html`<optgroup label=${type}>${list.map((a) => html`<option value=${a.name} selected=${a.name === order.agent} disabled=${a.status !== "active"}>${a.name}${a.status === "active" ? "" : " (inactive)"}</option>`)}</optgroup>`)}</select>`}<//>
     ${known && html`<div class="row wrap"><span class="soft"><${Text} text=${known.description} /></span><${SchemaBadges} agent=${known} /><a href=${path(["agents", known.name])}>Open the agent</a></div>`}</div><//>`;
