@@ -260,7 +260,7 @@ func (o *Scrapes) seeStreams() func(*metric.Scrape) {
 	r := o.Metrics
 	messages := r.Gauge("ao_stream_messages", "Messages in a stream of NATS: RUNS is the history, REJECTED what publishers left and was refused."+same, "stream")
 	size := r.Gauge("ao_stream_bytes", "Bytes in a stream."+same, "stream")
-	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be written to it; EVENTS lets go of its oldest."+same, "stream")
+	most := r.Gauge("ao_stream_bytes_limit", "How many bytes a stream may have. Where RUNS is full nothing can be written to it; EVENTS and AUDIT let go of their oldest."+same, "stream")
 	behind := r.Gauge("ao_fold_lag_records", "Records of the history that this coordinator has not read yet.")
 	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that it has read, as long as there are newer ones; else 0.")
 	saved := r.Gauge("ao_backup_timestamp_seconds", "When 'ao backup' last began a backup that is whole, as Unix time; 0: never."+same)
