@@ -108,7 +108,7 @@ func (o *output) end() {
 	o.t = nil
 }
 
-// Until polls a condition every 2 ms and fails the test when it isn't true within thirty seconds.
+// Until polls a condition every 2 ms and fails the test when it is not true within a minute.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
