@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // page is a tab of the browser. A test fails on any error of its console, any violation of its policy, and any request
@@ -80,12 +82,14 @@ func show(t *testing.T, s *stack, path string, in context.Context, others []*sta
 	return p
 }
 
-// enable has the browser tell of requests, of its log and of the console.
+// enable has the browser tell of requests, of its log and of the console, and take each tab for the one in front: what is
+// typed into another one is dropped.
 var enable = chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 	_, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{})
 	_, inLog := cdp.Call(ctx, t, cdplog.Enable, cdp.Empty{})
 	_, atRun := cdp.Call(ctx, t, runtime.Enable, cdp.Empty{})
-	return errors.Join(err, inLog, atRun)
+	_, focused := cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	return errors.Join(err, inLog, atRun, focused)
 })
 
 func observe(ev any, own []string, note func(string, ...any)) {
@@ -221,6 +225,7 @@ func (p *page) edit(label, text string) {
 	editor := `document.querySelector('.cm-content[aria-label="` + label + `"]')`
 	p.until(editor)
 	eval[bool](p, `(`+editor+`.focus(), document.execCommand("selectAll"), true)`)
+	p.press(kb.Backspace) // where text is typed over a selection, Chromium styles it as what was there, which the policy refuses
 	p.enter(text)
 }
 

@@ -130,8 +130,8 @@ func TestStopMany(t *testing.T) {
 func TestRunAgainFromItsPage(t *testing.T) {
 	s := up(t)
 	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`
-	s.call(t, "POST", "/agents", `{"name":"again","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`, 201)
-	id, _ := s.run(t, `{"agent_name":"again","parameters":`+parameters+`}`)
+	s.call(t, "POST", "/agents", `{"name":"again-page","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`, 201)
+	id, _ := s.run(t, `{"agent_name":"again-page","parameters":`+parameters+`}`)
 	s.ended(t, id)
 	p := open(t, s, "/ui/runs/"+id)
 	p.has("9223372036854775807")
@@ -146,7 +146,7 @@ func TestRunAgainFromItsPage(t *testing.T) {
 		t.Errorf("parameters are %s, want %s", got, parameters)
 	}
 	var list struct{ Runs []any }
-	if err := json.Unmarshal([]byte(s.call(t, "GET", "/runs?agent_name=again", "", 200)), &list); err != nil || len(list.Runs) != 2 {
+	if err := json.Unmarshal([]byte(s.call(t, "GET", "/runs?agent_name=again-page", "", 200)), &list); err != nil || len(list.Runs) != 2 {
 		t.Errorf("there are %d runs, want 2 (%v)", len(list.Runs), err)
 	}
 }
