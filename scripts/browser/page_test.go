@@ -191,12 +191,20 @@ func at(where string) string {
 		document.querySelector('[aria-label=' + CSS.escape(` + q + `) + ']'))`
 }
 
-// fill types a text into a field, in place of what it has.
+// fill types a text into a field, in place of what it has. A form that is still being put together may take what is typed for
+// something older: then it is typed again.
 func (p *page) fill(where, text string) {
 	p.t.Helper()
 	p.until(at(where))
-	eval[bool](p, `(() => { const e = `+at(where)+`; e.focus(); e.select?.(); return true; })()`)
-	p.enter(text)
+	keeps := `new Promise((done) => setTimeout(() => done(` + at(where) + `?.value === ` + strconv.Quote(text) + `), 60))`
+	for range 10 {
+		eval[bool](p, `(() => { const e = `+at(where)+`; e.focus(); e.select?.(); return true; })()`)
+		p.enter(text)
+		if eval[bool](p, keeps) {
+			return
+		}
+	}
+	p.t.Fatalf("the field %s does not keep %q", where, text)
 }
 
 // choose selects an option by its text.
