@@ -1,5 +1,5 @@
-// Command figures tells the shape of the code: how long and how branched its functions are, which types have many methods, how many
-// exported names nobody else uses, and how many of the arrows between the files of a folder run back up.
+// Command figures tells the shape of the code: how long and how branched its functions are, which types have many
+// methods, how many exported names nobody else uses, and how many of the arrows between the files of a folder run back up.
 //
 //	go run ./scripts/figures          # the whole workspace
 //	go run ./scripts/figures -list    # with the names behind the numbers
