@@ -9,6 +9,7 @@ import { About, agentNames, ended, exportRuns, newer, selects, statuses } from "
 import { BulkBar } from "./runs_bulk.js";
 
 const pageSize = 200;
+const enough = 50; // rows that a search goes on for
 const spans = { "15m": 900, "1h": 3600, "24h": 86400, "7d": 604800 };
 
 const filterNames = ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "q"];
@@ -85,11 +86,19 @@ function useRuns(asked, paused) {
     store.loading = true;
     try {
       const first = again || !store.started;
-      const data = await get("/runs", { ...asked, limit: pageSize, cursor: first ? "" : store.cursor }, { signal: store.gone.signal });
+      const next = (cursor) => get("/runs", { ...asked, limit: pageSize, cursor }, { signal: store.gone.signal });
+      let data = await next(first ? "" : store.cursor);
       if (first) Object.assign(store, { started: true, order: [], listed: new Set(), fresh: new Map() });
-      for (const r of data.runs) take(r);
-      store.cursor = data.next_cursor ?? "";
-      show({ loading: false, error: undefined, missed: first ? false : undefined, more: Boolean(store.cursor), partial: data.partial && data.runs.length === 0, from: position() });
+      const from = first ? position() : undefined;
+      // A search takes a request for each part of the history; what was found is shown meanwhile.
+      for (let found = data.runs.length; ; found += data.runs.length) {
+        for (const r of data.runs) take(r);
+        store.cursor = data.next_cursor ?? "";
+        const searching = Boolean(data.partial && store.cursor && found < enough);
+        show({ loading: false, searching, error: undefined, more: Boolean(store.cursor), ...(first && { missed: false, from }) });
+        if (!searching) break;
+        data = await next(store.cursor);
+      }
     } catch (error) {
       if (!store.gone.signal.aborted) show({ loading: false, error });
     } finally {
@@ -177,13 +186,13 @@ function List({ filters, asked, folded, paused }) {
   const n = total.data?.count;
   return html`<div ref=${box} class="runs">
     <div class="listbar">
-      <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && " at the top"}</span>
+      <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && " at the top"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
       <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
         ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Much has changed: load again<//>`}
         ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
       <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Go on live" : "Pause"}<//>
     </div>
-    ${rows.length === 0 ? html`<${Nothing} filters=${filters} />` : html`<${Table} label="Runs" rows=${rows} rowKey=${(r) => r.run_id} total=${n === undefined ? undefined : Math.max(n, rows.length)} onNear=${runs.loadMore}
+    ${rows.length === 0 && runs.searching ? html`<${Loading} />` : rows.length === 0 ? html`<${Nothing} filters=${filters} />` : html`<${Table} label="Runs" rows=${rows} rowKey=${(r) => r.run_id} total=${n === undefined ? undefined : Math.max(n, rows.length)} onNear=${runs.loadMore}
       select=${selection(rows, picked, setPicked)} rowClass=${(r) => [picked.has(r.run_id) && "picked", !selects(filters.status, r) && "past"].filter(Boolean).join(" ") || undefined}
       columns=${columns(folded, below)} more=${runs.more ? "Loading more…" : undefined} />`}
     <${BulkBar} picked=${picked} clear=${() => setPicked(new Map())} filters=${filters} total=${n} shown=${runs.rows.length} />
