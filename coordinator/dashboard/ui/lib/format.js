@@ -74,7 +74,7 @@ export function short(ms) {
 export function ago(ms) {
   const diff = now() - ms;
   if (Math.abs(diff) < 1500) return "now";
-  return diff > 0 ? coarse(diff) + " ago" : "in " + coarse(-diff);
+  return diff > 0 ? coarse(diff).split(" ")[0] + " ago" : "in " + coarse(-diff);
 }
 
 /** coarse is a duration in its largest unit, two for hours and more: 41s, 12m, 3h 10m, 2d 4h. */
