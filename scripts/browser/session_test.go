@@ -129,3 +129,17 @@ func TestProof(t *testing.T) {
 	p.has("Nothing was lost, nothing was done twice")
 	p.until(`document.querySelector(".sum").innerText.includes("runs accepted = ") || /runs accepted\s*=/.test(document.querySelector(".sum").innerText)`)
 }
+
+// TestLargeResult: of a result of megabytes the page gets its beginning, and says how large it is.
+func TestLargeResult(t *testing.T) {
+	s := up(t)
+	s.agent(t, "large")
+	id, _ := s.run(t, `{"agent_name":"large","prompt":"@say `+strings.Repeat("0123456789abcdef", 40000)+`"}`)
+	s.ended(t, id)
+	p := open(t, s, "/ui/runs/"+id)
+	p.has("cut, ")
+	p.until(`document.querySelector('a[download$=".json"]')?.getAttribute("href") === "/runs/` + id + `/result?download=true"`)
+	if n := eval[int](p, `document.body.innerText.length`); n > 2_000_000 {
+		t.Errorf("the page shows %d characters", n)
+	}
+}

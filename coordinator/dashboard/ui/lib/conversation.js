@@ -37,7 +37,7 @@ function Tool({ name, input, output, failure, end, event, at }) {
   return html`<${Details} class="tool" summary=${summary}>
     <h4>Input</h4>${input ? html`<${JsonView} value=${input} label="input" />` : html`<p class="none">none</p>`}
     ${end && html`<h4>Output</h4>`}${failure && html`<p class="bad"><${Hostile} text=${typeof failure === "string" ? failure : failure.message ?? "failed"} lines=${true} /></p>`}
-    ${output && !output.isNull && html`<${Value} value=${output} label="output" />`}${end?.truncated && html`<${Cut} event=${end} />`}
+    ${output && !output.isNull && html`<${Value} value=${output} label="output" />`}${(end ?? event).truncated && html`<${Head} event=${end ?? event} /><${Cut} event=${end ?? event} />`}
   <//>`;
 }
 
@@ -47,6 +47,9 @@ export function Value({ value, label }) {
   if (text === undefined) return html`<${JsonView} value=${value} label=${label} />`;
   return html`<div class="jsonbox"><pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy " + label} /></div>`;
 }
+
+// Head is how a member begins that was too large to be sent.
+const Head = ({ event }) => event.head && html`<pre class="json" tabindex="0" aria-label="How it begins"><${Hostile} text=${event.head} lines=${true} />…</pre>`;
 
 const Cut = ({ event }) => html`<${Badge} kind="warn">cut, ${event.bytes ? bytes(event.bytes) : "large"} in all<//>`;
 
@@ -70,6 +73,12 @@ export function Verdict({ check: v }) {
 
 /** Outcome is a result document. */
 export function Outcome({ result }) {
+  if (result.truncated) return html`<${Whole} result=${{ ...result, truncated: false }} /><${Cut} event=${result} />`;
+  return html`<${Whole} result=${result} />`;
+}
+
+function Whole({ result }) {
+  if (result.head) return html`<${Head} event=${result} />`;
   if (result.result_data) return html`<${Value} value=${result.result_data} label="result" />`;
   if (typeof result.result_text === "string") return result.result_text ? html`<${Answer} text=${result.result_text} />` : html`<p class="none">The answer is empty.</p>`;
   return html`<p class="none">No result</p>`;

@@ -6,6 +6,7 @@ import { subscribe } from "./live.js";
 
 const pageSize = 500;
 const pace = 250; // milliseconds between two reads
+const largest = 65536; // bytes of an event; what is longer is cut by the coordinator
 const most = 20000; // events that a page keeps; older ones are left out
 
 /**
@@ -63,7 +64,7 @@ const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function readOn(session, reader, signal, show) {
   for (; ;) {
-    const { events, next } = await get(`/sessions/${seg(session)}/events`, { after: reader.next, limit: pageSize }, { signal });
+    const { events, next } = await get(`/sessions/${seg(session)}/events`, { after: reader.next, limit: pageSize, max_bytes: largest }, { signal });
     for (const e of events) {
       e.n = (reader.numbers.get(e.run_id) ?? 0) + 1;
       reader.numbers.set(e.run_id, e.n);

@@ -1,6 +1,6 @@
 // Run: where it stands and why, its result, what happened, what it was given, who is told.
 import { html, useEffect, useMemo, useState } from "../base.js";
-import { ApiError, get, newKey, now, request, seg } from "../lib/api.js";
+import { ApiError, get, newKey, now, seg } from "../lib/api.js";
 import { address, navigate, query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
 import { Badge, Button, Card, Confirm, Facts, Hostile, Icon, Id, JsonView, Loaded, Loading, Menu, Page, Problem, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
@@ -9,6 +9,8 @@ import { steps, useEvents, usageOf } from "../lib/events.js";
 import { Outcome, Refused, Step, Usage, Verdict, anchor } from "../lib/conversation.js";
 import { Phases, Story, Why } from "./run_story.js";
 
+const largest = 262144; // bytes of a result; the rest is a download
+
 async function load(id, signal) {
   const [run, why] = await Promise.all([get(`/runs/${seg(id)}`, {}, { signal }), get(`/runs/${seg(id)}/explain`, {}, { signal }).catch((err) => (err instanceof ApiError && err.status !== 401 ? { failed: err } : Promise.reject(err)))]);
   return { run, why, result: ended(run) ? await loadResult(run, signal) : undefined };
@@ -16,7 +18,7 @@ async function load(id, signal) {
 
 // loadResult is the result document; null without one. A run that did not complete may have one: wait tells, without an error.
 async function loadResult(run, signal) {
-  if (run.status === "completed") return get(`/runs/${seg(run.run_id)}/result`, {}, { signal });
+  if (run.status === "completed") return get(`/runs/${seg(run.run_id)}/result`, { max_bytes: largest }, { signal });
   return (await get(`/runs/${seg(run.run_id)}/wait`, { timeout_seconds: 1 }, { signal })).result;
 }
 
@@ -85,21 +87,7 @@ function ResultCard({ run, result, rejected }) {
   <//>`;
 }
 
-function Download({ run }) {
-  const save = async () => {
-    try {
-      const { response } = await request("GET", `/runs/${seg(run.run_id)}/result`, { raw: true });
-      const url = URL.createObjectURL(await response.blob());
-      const a = document.createElement("a");
-      [a.href, a.download] = [url, run.run_id + ".json"];
-      a.click();
-      setTimeout(() => URL.revokeObjectURL(url), 10000);
-    } catch (err) {
-      toast(err.message, { kind: "bad" });
-    }
-  };
-  return html`<${Button} small=${true} kind="plain" icon="download" label="Download the result" title="Download the result" onClick=${save} />`;
-}
+const Download = ({ run }) => html`<${Button} small=${true} kind="plain" icon="download" label="Download the result" title="Download the result" href=${`/runs/${seg(run.run_id)}/result?download=true`} download=${run.run_id + ".json"} />`;
 
 const kinds = [["", "All"], ["message", "Messages"], ["tool", "Tools"], ["rejection", "Rejections"], ["result", "Result"]];
 const shownAtFirst = 150;
