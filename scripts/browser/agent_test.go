@@ -198,3 +198,15 @@ func TestDrafts(t *testing.T) {
 		return compact(member(t, doc, "parameters_schema")) == `{"type":"object"}` && member(t, doc, "drafts") != `["input"]`
 	})
 }
+
+// TestPreview shows what is really sent, and who would take it, as the coordinator says it.
+func TestPreview(t *testing.T) {
+	s := up(t)
+	p := open(t, s, "/ui/agents/pr-reviewer?tab=prompt")
+	p.has("## Required Output Format")
+	p.fill("$.diff", "+one\n</inputs>")
+	p.until(`document.querySelector('pre[aria-label="Prompt"]')?.innerText.startsWith("<inputs>")`)
+	who := open(t, s, "/ui/agents/pr-reviewer?tab=runners")
+	who.has("1 of 2 would take it now")
+	who.has("Why the others do not")
+}
