@@ -114,7 +114,9 @@ func (s source) total(ctx context.Context, q projection.Query) (n int, err error
 	q.Cursor = ""
 	if s.count != nil {
 		c, err := s.count(ctx, q)
-		return c.N, err
+		if err != nil || c.Exact {
+			return c.N, err
+		}
 	}
 	for {
 		q.Limit = MaxMany
@@ -123,7 +125,7 @@ func (s source) total(ctx context.Context, q projection.Query) (n int, err error
 			return 0, err
 		}
 		for _, r := range page {
-			if s.wants(r) {
+			if s.wants == nil || s.wants(r) {
 				n++
 			}
 		}
