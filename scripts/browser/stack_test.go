@@ -144,12 +144,6 @@ func (s *stack) launch(t *testing.T) {
 	eventually(t, "the stack is ready", func() bool { return s.status("/ready") == http.StatusOK })
 }
 
-// kill ends the process as a crash does.
-func (s *stack) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
 func (s *stack) end() {
 	if s.cmd == nil {
 		return
