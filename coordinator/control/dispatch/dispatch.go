@@ -71,8 +71,10 @@ func (c *Controller) queue(ctx context.Context, due []projection.Active) {
 			continue
 		}
 		if len(batch) == batchRuns || size+len(e.Body) > batchBytes {
-			c.write(ctx, batch)
-			batch, size = batch[:0], 0
+			written := c.write(ctx, batch)
+			if batch, size = batch[:0], 0; !written {
+				break // those behind it would overtake it; the next sweep finds all of them
+			}
 		}
 		batch, size = append(batch, e), size+len(e.Body)
 	}
@@ -80,25 +82,30 @@ func (c *Controller) queue(ctx context.Context, due []projection.Active) {
 	c.fail(ctx, vain)
 }
 
-// write writes a batch; where others had a part in it already, or it is refused as a whole, one by one.
-func (c *Controller) write(ctx context.Context, batch []bus.Entry) {
+// write writes a batch; where others had a part in it already, or it is refused as a whole, one by one. It reports false
+// where NATS does not write: then what comes later has to wait, too, so that no run overtakes another.
+func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 	if !c.History.Sure() { // NATS went away meanwhile
-		return
+		return false
 	}
 	if len(batch) > 1 {
 		switch _, err := c.Records.AppendAll(ctx, batch...); {
 		case err == nil:
-			return
+			return true
 		case fault.KindOf(err) == fault.Unavailable:
 			c.Log.Warn("runs not queued yet; trying again", "runs", len(batch), "err", err)
-			return
+			return false
 		}
 	}
 	for _, e := range batch {
 		if err := c.Records.Put(ctx, e); err != nil {
 			c.Log.Warn("run not queued yet; trying again", "subject", e.Subject, "err", err)
+			if fault.KindOf(err) == fault.Unavailable {
+				return false
+			}
 		}
 	}
+	return true
 }
 
 // record is a run's queued record, if an online runner would take it, or why the run fails. a may be old: what has begun since is left

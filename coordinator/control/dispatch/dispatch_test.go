@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -9,9 +10,12 @@ import (
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/projection"
 	"ao/coordinator/serve/parts"
+	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/fault"
 	"ao/shared/fleet"
+	"ao/shared/run"
 )
 
 // "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody looked there is no row.
@@ -65,4 +69,49 @@ func TestARunThatMovesBackIsLookedAtEverMoreSeldom(t *testing.T) {
 	if want := []int{0, 1, 3, 7, 15, 25, 35, 45, 55}; !slices.Equal(looks, want) {
 		t.Errorf("it was looked at after %v s, want %v", looks, want)
 	}
+}
+
+// unwritable refuses every batch, as a NATS does that does not write, and counts them.
+type unwritable struct {
+	records
+	batches int
+}
+
+type records interface {
+	Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
+	Put(ctx context.Context, e bus.Entry) error
+	EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
+}
+
+func (u *unwritable) AppendAll(context.Context, ...bus.Entry) (uint64, error) {
+	u.batches++
+	return 0, fault.New(fault.Unavailable, "", "NATS does not write")
+}
+
+// TestNoRunOvertakesOneThatWasNotQueued: behind a batch that NATS did not write no later one is sent.
+func TestNoRunOvertakesOneThatWasNotQueued(t *testing.T) {
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
+	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, r)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
+	waits := coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
+	due := slices.Repeat([]projection.Active{waits}, 600)
+	alone := &dispatch.Controller{History: c.Dispatch.History, Fleet: everywhere{c.Dispatch.Fleet}, NoMatch: time.Minute, Log: natstest.Log(t)}
+	u := &unwritable{records: c.Dispatch.Records}
+	alone.Records = u
+	alone.Queue(t.Context(), due)
+	if u.batches != 1 {
+		t.Errorf("%d batches were sent, want 1: the others come after it", u.batches)
+	}
+}
+
+// everywhere is a fleet in which some runner takes any run.
+type everywhere struct{ dispatch.Fleet }
+
+func (everywhere) LaneMatches(string, fleet.Want) bool { return true }
+
+func (everywhere) Matches(fleet.Want) bool { return true }
+
+func (everywhere) Ensure(_ context.Context, lane string, _ fleet.Want, _ string, _ bool) (string, error) {
+	return lane, nil
 }
