@@ -33,7 +33,6 @@ type Conn struct {
 	link    atomic.Pointer[link]
 	cluster atomic.Bool
 	dropped atomic.Uint64
-	revival atomic.Uint64
 
 	mu      sync.Mutex
 	revived chan struct{} // closed at each reconnect
@@ -97,7 +96,6 @@ func newLink() *link {
 
 func (b *Conn) revive() {
 	b.met()
-	b.revival.Add(1)
 	b.mu.Lock()
 	close(b.revived)
 	b.revived = make(chan struct{})
@@ -115,7 +113,8 @@ func (b *Conn) Door() string { return subject.DoorOf(b.nc.Opts.InboxPrefix) }
 func (b *Conn) Connected() bool { return b.nc.IsConnected() }
 
 // Generation counts the reconnects: two equal answers mean that nothing was missed in between on that account.
-func (b *Conn) Generation() uint64 { return b.revival.Load() }
+// nats.go counts one before the first message goes over it, and calls the handlers some time later.
+func (b *Conn) Generation() uint64 { return b.nc.Stats().Reconnects }
 
 // Dropped counts how often messages of this connection were dropped since this process was too slow.
 func (b *Conn) Dropped() uint64 { return b.dropped.Load() }
