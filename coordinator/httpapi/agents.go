@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 
 	"ao/coordinator/access"
@@ -76,11 +77,22 @@ func (a *agentsAPI) show(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	v, err := a.agents.View(g.Request.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	same, err := unchanged(g, v.Tag())
+	if err != nil {
+		return nil, err
+	}
 	one := []agents.View{v}
-	if err == nil {
+	if !same {
 		a.marked(g, one)
 	}
-	return tagged(g, one[0], err)
+	body, err := tagged(g, one[0], nil)
+	if same {
+		return reply{status: http.StatusNotModified}, nil
+	}
+	return body, err
 }
 
 func (a *agentsAPI) create(g *gin.Context, _ query) (any, error) {

@@ -25,6 +25,7 @@ type Runs interface {
 	Validate(ctx context.Context, body []byte) (runs.Validation, error)
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Count(ctx context.Context, q projection.Query) (projection.Count, error)
+	Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error
 	Show(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
@@ -111,7 +112,6 @@ type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Active(id string) (projection.Active, bool)
 	Stream(ctx context.Context, session, after string, emit func(projection.Item) error) error
-	WatchRuns(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 }
 

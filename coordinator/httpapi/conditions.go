@@ -14,7 +14,7 @@ func ifMatch(g *gin.Context) (func(tag string) bool, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
-	tags, any, err := readTags("If-Match", strings.Join(values, ","))
+	tags, any, err := readTags("If-Match", strings.Join(values, ","), false)
 	return func(tag string) bool { return any || tags[tag] }, err
 }
 
@@ -31,14 +31,24 @@ func preconditions(g *gin.Context) (func(tag string) bool, error) {
 		}
 		return func(tag string) bool { return tag != "" && match(tag) }, nil
 	}
-	tags, any, err := readTags("If-None-Match", strings.Join(values, ","))
+	tags, any, err := readTags("If-None-Match", strings.Join(values, ","), false)
 	return func(tag string) bool {
 		return (tag == "" || !any && !tags[tag]) && (match == nil || tag != "" && match(tag))
 	}, err
 }
 
-// readTags reads a header of entity tags: * is any.
-func readTags(header, text string) (tags map[string]bool, any bool, err error) {
+// unchanged reports whether If-None-Match names the tag of what is read. A weak tag does, too: a reader needs no more.
+func unchanged(g *gin.Context, tag string) (bool, error) {
+	values := g.Request.Header.Values("If-None-Match")
+	if len(values) == 0 {
+		return false, nil
+	}
+	tags, any, err := readTags("If-None-Match", strings.Join(values, ","), true)
+	return any || tags[tag], err
+}
+
+// readTags reads a header of entity tags: * is any. Weak tags are left out unless they are asked for.
+func readTags(header, text string, weakToo bool) (tags map[string]bool, any bool, err error) {
 	tags = map[string]bool{}
 	for one := range strings.SplitSeq(text, ",") {
 		one = strings.TrimSpace(one)
@@ -48,7 +58,7 @@ func readTags(header, text string) (tags map[string]bool, any bool, err error) {
 			any = true
 		case len(bare) < 2 || bare[0] != '"' || bare[len(bare)-1] != '"':
 			return nil, false, fault.Newf(fault.Invalid, "%s %.80q: use an ETag with its quotes, or *", header, one).With("field", header)
-		case !weak:
+		case !weak || weakToo:
 			tags[bare[1:len(bare)-1]] = true
 		}
 	}

@@ -55,6 +55,9 @@ var headers = map[string][]obj{
 	"POST /runs/:id/retry": {
 		{"name": "Idempotency-Key", "in": "header", "schema": obj{"type": "string"}, "description": "The same key with the same body gives the first answer again."},
 	},
+	"GET /agents/:name": {
+		{"name": "If-None-Match", "in": "header", "schema": obj{"type": "string"}, "description": "ETag that the caller has: 304 where it is still the definition's."},
+	},
 	"PATCH /agents/:name":               {ifMatchHeader},
 	"DELETE /agents/:name":              {ifMatchHeader},
 	"GET /sse/sessions":                 {{"name": "Last-Event-ID", "in": "header", "schema": obj{"type": "string"}, "description": "Goes on after this item."}},

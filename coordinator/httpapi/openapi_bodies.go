@@ -133,7 +133,7 @@ var bodies = map[string]body{
 	"GET /agents":          {out: agentList{}},
 	"POST /agents":         {in: agent.Blueprint{}, out: agents.View{}, must: []string{"name"}, not: []string{"command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"POST /agents/preview": {in: preview.AgentRequest{}, out: preview.AgentPreview{}},
-	"GET /agents/:name":    {out: agents.View{}},
+	"GET /agents/:name":    {out: agents.View{}, also: map[int]any{304: nil}},
 	"PATCH /agents/:name":  {in: agent.Blueprint{}, out: agents.View{}, not: []string{"name", "command", "runner_id", "created_at", "modified_at"}, more: agentAliases},
 	"DELETE /agents/:name": {},
 

@@ -118,7 +118,7 @@ func (a *streamsAPI) watch(g *gin.Context, q query) (any, error) {
 	defer leave()
 	after := cmp.Or(g.Request.Header.Get("Last-Event-ID"), g.Request.Header.Get(positionHeader))
 	return a.live(g, func(ctx context.Context, s *sse) error {
-		return a.history.WatchRuns(ctx, f, after, func(i projection.Item) error {
+		return a.runs.Watch(ctx, f, after, func(i projection.Item) error {
 			defer budget.Sent(ctx)
 			return s.tell(i.ID, i.Event, i.Data)
 		})

@@ -24,7 +24,7 @@ type Previewer struct {
 	WholeOnly bool                                                            // only an answer that is JSON as a whole counts, where nobody says so
 	Named     func(ctx context.Context, name string) (json.RawMessage, error) // an output schema of the registry
 	Agent     func(ctx context.Context, name string) (agents.Resolved, error) // an agent that exists
-	Runners   func(w fleet.Want) []explain.Candidate                          // the closest first
+	Runners   func(w fleet.Want, model string) []explain.Candidate            // the closest first
 }
 
 // AgentRequest asks what a run of a definition would be given, and who would take it.
@@ -84,7 +84,7 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 			return AgentPreview{}, err
 		}
 	}
-	for _, c := range p.Runners(k.Want(k.Demanded(run.Demands{}))) {
+	for _, c := range p.Runners(k.Want(k.Demanded(run.Demands{})), k.Model) {
 		c.Holds = nil
 		out.Runners = append(out.Runners, Runner{c, len(c.Mismatches) == 0})
 	}

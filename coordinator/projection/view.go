@@ -25,6 +25,9 @@ type Reader struct {
 // errForgotten says that the record is no longer in the stream.
 var errForgotten = errors.New("no longer kept")
 
+// errNoBody says that the record is there, and the body that it names is not.
+var errNoBody = fmt.Errorf("body: %w", errForgotten)
+
 // body is the record with that sequence.
 func (x *Reader) body(ctx context.Context, seq uint64) ([]byte, error) {
 	if raw := x.p.bodies.get(seq); raw != nil {
@@ -57,7 +60,7 @@ func (x *Reader) payload(ctx context.Context, p *run.Payload) ([]byte, error) {
 	for n := range p.Parts {
 		part, err := x.records.GetPart(ctx, p.Name, n)
 		if errors.Is(err, stream.ErrNone) {
-			return nil, errForgotten
+			return nil, errNoBody
 		}
 		if err != nil {
 			return nil, err
@@ -116,6 +119,10 @@ func (x *Reader) gone(id string, err error) error {
 		return err
 	case !x.fresh.Sure():
 		return fault.Wrap(fault.Unavailable, "", "NATS may have lost records; looking again", err).After(time.Second)
+	}
+	if errors.Is(err, errNoBody) {
+		say := "What the run " + id + " was given, or what came of it, is no longer kept: it was too large for the run's record, and its body is gone. Start it anew with its parameters"
+		return fault.New(fault.NotFound, codeEvicted, say).With("run_id", id)
 	}
 	return evicted("run", id)
 }
@@ -262,9 +269,12 @@ func (x *Reader) noSession(id string) *fault.Fault {
 	return fault.Newf(fault.NotFound, "There is no session %s; GET /sessions lists those that are kept", id).With("session_id", id)
 }
 
+// codeEvicted is the code of what was kept once.
+const codeEvicted = "no_longer_kept"
+
 func evicted(what, id string) *fault.Fault {
 	say := "The " + what + " " + id + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted. An Idempotency-Key goes on to give its ids, and does it not again"
-	return fault.New(fault.NotFound, "no_longer_kept", say).With(what+"_id", id)
+	return fault.New(fault.NotFound, codeEvicted, say).With(what+"_id", id)
 }
 
 // before tells whether an id of ours was made before everything that is kept, of a history that has lost its beginning.

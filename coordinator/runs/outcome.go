@@ -126,12 +126,27 @@ func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Cou
 	return r.history.Count(ctx, q)
 }
 
+// Watch gives emit the newest state of each run that matches, whenever it changed, with the rows of a list: each has why it waited then.
+func (r *Service) Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error {
+	return r.history.WatchRuns(ctx, q, after, func(i projection.Item) error {
+		if changed, ok := i.Data.(projection.RunsChanged); ok {
+			explained(changed.Runs, r.waiting)
+		}
+		return emit(i)
+	})
+}
+
+// explained adds to the rows of a list why each waits.
+func explained(rows []run.Run, waiting func(run.Run) string) {
+	for i, one := range rows {
+		rows[i].WaitingFor = waiting(one)
+	}
+}
+
 // Runs lists runs, each with why it waits.
 func (r *Service) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
 	r.reads.Own(ctx)
 	p, err := r.history.Runs(ctx, q)
-	for i, one := range p.Runs {
-		p.Runs[i].WaitingFor = r.waiting(one)
-	}
+	explained(p.Runs, r.waiting)
 	return p, err
 }

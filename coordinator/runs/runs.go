@@ -144,6 +144,7 @@ type showing interface {
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Count(ctx context.Context, q projection.Query) (projection.Count, error)
+	WatchRuns(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error
 	Wait(ctx context.Context, id string) (run.Run, error)
 	Done(ctx context.Context, id string) error
 }

@@ -97,7 +97,7 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (Plan, e
 		return Plan{}, err
 	}
 	p, err := r.Plans.Plan(ctx, req)
-	p.Spec.Caller = r.callerOf(scope)
+	p.Spec.Caller = callerOf(r.history, scope)
 	return p, err
 }
 
@@ -217,9 +217,9 @@ func (r *Service) stopped(parent string) bool { return parent != "" && r.history
 
 // callerOf is whose share a request counts to: who asks, without saying who that is. An executor's session counts to whoever its run
 // counts to.
-func (r *Service) callerOf(scope string) string {
+func callerOf(history showing, scope string) string {
 	if session, ok := strings.CutPrefix(scope, "session:"); ok {
-		for _, a := range r.history.Open(session) {
+		for _, a := range history.Open(session) {
 			if a.Claim != nil {
 				return a.Spec.Caller
 			}

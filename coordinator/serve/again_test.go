@@ -245,3 +245,41 @@ func TestASessionRetriesWhatItMaySubmit(t *testing.T) {
 	m.post("/runs/"+child.RunID+"/retry", "", s.read).want(403)
 	m.post("/runs/"+child.RunID+"/retry", "", s.run).want(201)
 }
+
+// TestARetryOfWhatIsNoLongerKept: the caller is told what is gone, and that it has to send it anew.
+func TestARetryOfWhatIsNoLongerKept(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("tool"))
+	some := `":"` + strings.Repeat("x", 120_000) + `"`
+	run1 := s.submit(`{"agent_name":"tool","parameters":{"a":1}}`)
+	large := s.submit(`{"agent_name":"tool","parameters":{"a` + some + `,"b` + some + `,"c` + some + `}}`)
+	s.until(run1.RunID, run.Completed)
+	s.until(large.RunID, run.Completed)
+	s.call("DELETE", "/sessions/"+run1.SessionID, "").want(204)
+	bodies, err := s.bus.ListPayloads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range bodies {
+		if strings.HasPrefix(name, large.RunID) {
+			if err := s.bus.DropPayload(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for id, begin := range map[string]string{
+		run1.RunID:  "The run " + run1.RunID + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted",
+		large.RunID: "What the run " + large.RunID + " was given, or what came of it, is no longer kept",
+	} {
+		for _, changes := range []string{"", `{"parameters":{"a":2}}`, `{"in":"same_session","prompt":"x"}`} {
+			m := s.post("/runs/"+id+"/retry", changes).want(404)
+			if say, _ := m["message"].(string); m["error"] != "no_longer_kept" || m["run_id"] != id || !strings.HasPrefix(say, begin) {
+				t.Errorf("%q: %v", changes, m)
+			}
+		}
+	}
+	if p := into[projection.Page](s.get("/runs"), 200); len(p.Runs) != 1 || p.Runs[0].ID != large.RunID || !p.Runs[0].ParametersOmitted {
+		t.Errorf("the list has %+v", p.Runs)
+	}
+}

@@ -95,6 +95,13 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 		t.Errorf("its tag is %s, was told as %s, before %s", now, changed.header.Get("ETag"), first.header.Get("ETag"))
 	}
 
+	for tag, want := range map[string]int{changed.header.Get("ETag"): 304, "W/" + changed.header.Get("ETag"): 304, "*": 304, `"a", ` + changed.header.Get("ETag"): 304, first.header.Get("ETag"): 200, "a": 400} {
+		if g := other.get("/agents/poet", "If-None-Match: "+tag); g.status != want || want == 304 && (g.body != "" || g.header.Get("ETag") != changed.header.Get("ETag")) {
+			t.Errorf("If-None-Match: %s: %d %v %s", tag, g.status, g.header, g.body)
+		}
+	}
+	other.get("/agents/nobody", "If-None-Match: *").want(404)
+
 	stale := patch(other, "poet", `{"description":"late"}`, "If-Match: "+first.header.Get("ETag")).want(412)
 	if current, _ := stale["current"].(map[string]any); stale["error"] != "precondition_failed" || current["description"] != "writes <verses>" || stale["etag"] != changed.header.Get("ETag") {
 		t.Errorf("%v", stale)

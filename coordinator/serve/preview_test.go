@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,17 +61,18 @@ func TestAnAgentIsPreviewed(t *testing.T) {
 	s.work(nil, agent.Blueprint{Name: "echo", Type: run.Procedural, Command: "./echo", Status: agent.Active})
 	s.post("/schemas", `{"name":"report","schema":{"required":["<n>"]}}`).want(201)
 
+	type previewedRunner struct {
+		Profile    string `json:"executor_profile"`
+		Matches    bool   `json:"matches"`
+		Mismatches []struct {
+			Field string `json:"field"`
+		} `json:"mismatches"`
+	}
 	type previewed struct {
-		Valid        bool    `json:"valid"`
-		Prompt       *string `json:"prompt"`
-		SystemPrompt *string `json:"system_prompt"`
-		Runners      []struct {
-			Profile    string `json:"executor_profile"`
-			Matches    bool   `json:"matches"`
-			Mismatches []struct {
-				Field string `json:"field"`
-			} `json:"mismatches"`
-		} `json:"runners"`
+		Valid        bool              `json:"valid"`
+		Prompt       *string           `json:"prompt"`
+		SystemPrompt *string           `json:"system_prompt"`
+		Runners      []previewedRunner `json:"runners"`
 	}
 	ask := func(body string) (got, previewed) {
 		t.Helper()
@@ -108,6 +110,22 @@ func TestAnAgentIsPreviewed(t *testing.T) {
 	}
 	if g, p = ask(`{"agent_name":"echo","parameters":{"a":1}}`); !p.Valid || p.Prompt != nil || !p.Runners[0].Matches || p.Runners[0].Profile == "plain" {
 		t.Errorf("%s", g.body)
+	}
+	s.workAs(fleet.Runner{
+		Identity: fleet.Identity{Hostname: "h", ProjectDir: "/q", ExecutorProfile: "small", ExecutorType: run.Autonomous}, MaxConcurrentRuns: 1, Models: agent.Models{"small-*"},
+	}, nil)
+	ofSmall := func(p previewed) bool {
+		at := slices.IndexFunc(p.Runners, func(r previewedRunner) bool { return r.Profile == "small" })
+		return p.Runners[at].Matches
+	}
+	const not = `"mismatches":[{"field":"model","wanted":"large-1","has":["small-*"],"message":"models are [small-*], without large-1"}],"matches":false`
+	if g, p = ask(`{"definition":{"name":"x","model":"large-1"},"parameters":{"prompt":"x"}}`); ofSmall(p) || !strings.Contains(g.body, not) {
+		t.Errorf("%s", g.body)
+	}
+	for _, model := range []string{`,"model":"small-1"`, ``} {
+		if g, p = ask(`{"definition":{"name":"x"` + model + `},"parameters":{"prompt":"x"}}`); !ofSmall(p) {
+			t.Errorf("%s", g.body)
+		}
 	}
 	for _, tt := range []struct {
 		body   string

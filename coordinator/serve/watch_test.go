@@ -3,6 +3,7 @@ package serve_test
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 
 	"ao/coordinator/projection"
@@ -137,5 +138,30 @@ func TestAListIsWatched(t *testing.T) {
 	}
 	if g := s.get("/sse/runs?status=nine"); g.want(400)["field"] != "status" {
 		t.Error(g.body)
+	}
+}
+
+// A row of a watched list is the row of a list: it says why a run waits, too.
+func TestAWatchedRowSaysWhyARunWaits(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"nobodys","demands":{"tags":["none"]}}`).want(201)
+	next, hangUp := s.listen("GET", "/sse/runs?roots=true", "")
+	defer hangUp()
+	if e, ok := next(); !ok || e.name != projection.ItemInit {
+		t.Fatalf("%v", e)
+	}
+	waits := s.submit(`{"agent_name":"nobodys","prompt":"x"}`)
+	e, _ := next()
+	type rows struct {
+		Runs []json.RawMessage `json:"runs"`
+	}
+	var c rows
+	if err := json.Unmarshal([]byte(e.data), &c); err != nil || len(c.Runs) != 1 {
+		t.Fatalf("%s %v", e.data, err)
+	}
+	list := into[rows](s.get("/runs?roots=true"), 200)
+	if row := string(c.Runs[0]); !strings.Contains(row, waits.RunID) || !strings.Contains(row, `"waiting_for":"a runner: none online matches `) || row != string(list.Runs[0]) {
+		t.Errorf("the stream has\n%s, the list\n%s", row, list.Runs[0])
 	}
 }

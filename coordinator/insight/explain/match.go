@@ -24,7 +24,7 @@ type Candidate struct {
 
 // Mismatch is one thing in which a runner is not what a run wants.
 type Mismatch struct {
-	Field   string `json:"field"` // status, executor_type, executor_profile, hostname, project_dir, tags, require_matching_tags, agent
+	Field   string `json:"field"` // status, executor_type, executor_profile, hostname, project_dir, tags, require_matching_tags, agent, model
 	Wanted  any    `json:"wanted"`
 	Has     any    `json:"has"`
 	Message string `json:"message"` // the same in a few words
@@ -38,6 +38,8 @@ func mismatch(field string, wanted, has any) Mismatch {
 		m.Message = fmt.Sprintf("tags are %v, without %v", has, wanted)
 	case "require_matching_tags":
 		m.Message = fmt.Sprintf("tags are %v, and it takes only runs with one in common", has)
+	case "model":
+		m.Message = fmt.Sprintf("models are %v, without %v", has, wanted)
 	case "agent":
 		m.Message = fmt.Sprintf("agents do not have %v as it was when the run was accepted", wanted)
 	default:
@@ -105,11 +107,14 @@ type crowd struct {
 	taken      int // of these
 }
 
-// Candidates are the runners as a run that wants this sees them, the closest first, 50 at most.
-func (x *Explainer) Candidates(w fleet.Want) []Candidate { return x.candidates(w).all }
+// Candidates are the runners as a run that wants this sees them, the closest first, 50 at most. One whose profile does not
+// allow the model would take the run and fail it, so it does not match either; empty: any model will do.
+func (x *Explainer) Candidates(w fleet.Want, model string) []Candidate { return x.look(w, model).all }
 
 // candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
-func (x *Explainer) candidates(w fleet.Want) (all crowd) {
+func (x *Explainer) candidates(w fleet.Want) crowd { return x.look(w, "") }
+
+func (x *Explainer) look(w fleet.Want, model string) (all crowd) {
 	holders := map[string][]Holder{}
 	x.History.Begun(func(a projection.Active) bool {
 		if a.OfferSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
@@ -123,6 +128,9 @@ func (x *Explainer) candidates(w fleet.Want) (all crowd) {
 		}
 		held := holders[m.ID]
 		one := Candidate{ID: m.ID, Identity: m.Identity, Status: m.Status, Slots: m.MaxConcurrentRuns, Running: len(held), Mismatches: mismatches(m.Runner, w)}
+		if !m.Models.Allow(model) {
+			one.Mismatches = append(one.Mismatches, mismatch("model", model, orNone(m.Models)))
+		}
 		if one.Status != fleet.Online {
 			one.Mismatches = append(one.Mismatches, mismatch("status", fleet.Online, one.Status))
 		} else {

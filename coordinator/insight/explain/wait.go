@@ -206,8 +206,11 @@ func differs(all []Mismatch) string {
 
 // WaitingFor says why a run waits; nothing for one that doesn't.
 func (x *Explainer) WaitingFor(r run.Run) string {
+	if r.Status != run.Pending {
+		return ""
+	}
 	a, ok := x.History.Active(r.ID)
-	if r.Status != run.Pending || !ok {
+	if !ok {
 		return ""
 	}
 	if open := x.History.Open(r.SessionID); len(open) > 0 && open[0].Spec.ID != r.ID {
