@@ -2,8 +2,6 @@ package browser
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,6 +33,9 @@ func guard(t *testing.T) guarded {
 	g.stack = alone(t, "AO_API_TOKENS="+g.file)
 	return g
 }
+
+// as is a caller of the stack with the token of a scope.
+func (g guarded) as(scope string) *stack { return &stack{url: g.url, token: g.tokens[scope]} }
 
 // logIn pastes a token.
 func (p *page) logIn(token string) {
@@ -101,19 +102,9 @@ func TestReturnTo(t *testing.T) {
 func TestCodeOfAo(t *testing.T) {
 	t.Parallel()
 	s := guard(t)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/login/codes", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+s.tokens["admin"])
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
 	var made struct{ Code string }
-	if raw, err := io.ReadAll(res.Body); err != nil || json.Unmarshal(raw, &made) != nil || made.Code == "" {
-		t.Fatalf("%d %s", res.StatusCode, raw)
+	if err := json.Unmarshal([]byte(s.as("admin").call(t, "POST", "/login/codes", "", 200)), &made); err != nil || made.Code == "" {
+		t.Fatal("there is no code", err)
 	}
 	p := tab(t, s.stack, "/ui/login#code="+made.Code)
 	p.shows("/ui/")

@@ -199,9 +199,7 @@ func TestEventLink(t *testing.T) {
 
 // TestReconnect: a page whose coordinator is away says so, and misses nothing of what happened meanwhile.
 func TestReconnect(t *testing.T) {
-	s := &stack{}
-	s.start(t)
-	t.Cleanup(s.end)
+	s := alone(t)
 	p := open(t, s, "/ui/runs")
 	p.has("No run yet")
 	first, _ := s.run(t, `{"agent_name":"content-writer","prompt":"@say before"}`)

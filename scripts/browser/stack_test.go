@@ -67,6 +67,7 @@ type stack struct {
 	agents string   // the folder of the agents' files
 	env    []string // of its process
 	cmd    *exec.Cmd
+	token  string // what its caller shows; "": nothing
 	log    bytes.Buffer
 	once   sync.Once
 }
@@ -92,13 +93,13 @@ func up(t *testing.T) *stack {
 func alone(t *testing.T, env ...string) *stack {
 	t.Helper()
 	var s stack
-	s.start(t, env...)
 	t.Cleanup(func() {
 		s.end()
 		if t.Failed() {
 			t.Logf("the stack's log ends:\n%s", tail(s.log.String(), 3000))
 		}
 	})
+	s.start(t, env...)
 	return &s
 }
 
@@ -167,6 +168,9 @@ func (s *stack) call(t *testing.T, method, path, body string, want int) string {
 	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

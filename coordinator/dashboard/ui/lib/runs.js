@@ -1,7 +1,7 @@
 // Runs as pages show them: which state is newer, which filter they match, what they are about in one line.
 import { html } from "../base.js";
 import { get, request, seg, send } from "./api.js";
-import { parse } from "./json.js";
+import { object, parse, quote } from "./json.js";
 import { Hostile, Icon, Id, JsonLine, Text } from "./components.js";
 
 export const statuses = ["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"];
@@ -58,6 +58,29 @@ export const stopRun = (id, tree) => send("POST", `/runs/${seg(id)}/stop`, tree 
 export const retryRun = (id, key, changes = "{}") => send("POST", `/runs/${seg(id)}/retry`, changes, { headers: { "Idempotency-Key": key } });
 export const redeliver = (id) => send("POST", `/callbacks/${seg(id)}/redeliver`);
 
+const callbackFilters = ["agent_name", "session_id", "parent_session_id", "created_after"];
+
+/**
+ * redeliverable is the filter of the HTTP callbacks that can be delivered again, of those that a filter selects; undefined
+ * where there are none, or where callbacks cannot be filtered so.
+ */
+export function redeliverable({ status, ...filter }) {
+  const chosen = (status || "dead,owed").split(",").filter((s) => s === "dead" || s === "owed");
+  if (chosen.length === 0 || Object.keys(filter).some((name) => filter[name] && !callbackFilters.includes(name))) return undefined;
+  return { ...filter, status: chosen.join(",") };
+}
+
+/** countCallbacks is how many HTTP callbacks a filter of redeliverable selects. */
+export async function countCallbacks(filter, signal) {
+  let n = 0, cursor = "";
+  do {
+    const page = await get("/callbacks", { ...filter, limit: 1000, cursor }, { signal });
+    n += page.callbacks.filter((r) => r.http_callback && filter.status.split(",").includes(r.http_callback.status)).length;
+    cursor = page.next_cursor ?? "";
+  } while (cursor);
+  return n;
+}
+
 /** each calls act for every id, four at a time, and returns how many succeeded and the errors by id. */
 export async function each(ids, act, onProgress) {
   const errors = new Map();
@@ -75,6 +98,23 @@ export async function each(ids, act, onProgress) {
   };
   await Promise.all([worker(), worker(), worker(), worker()]);
   return { done: done - errors.size, errors };
+}
+
+/**
+ * doMany has the coordinator do something with all that a filter selects, a thousand at a time. The first call is refused
+ * where that are not `expect`. It returns how many it was done with, and the errors of the others.
+ */
+export async function doMany(path, filter, expect, key, onProgress) {
+  const pairs = Object.entries(filter).filter(([, v]) => v).map(([k, v]) => [k, quote(v)]);
+  const refused = [];
+  for (let part = 0, went = 0, more = ["expect", String(expect)]; ; part++) {
+    const answer = await send("POST", path, object([...pairs, more]), { headers: { "Idempotency-Key": `${key}-${part}` } });
+    went += answer.count;
+    refused.push(...(answer.refused ?? []).map((r) => r.error ?? r));
+    onProgress?.(went);
+    if (!answer.next_cursor) return { went, refused };
+    more = ["cursor", quote(answer.next_cursor)];
+  }
 }
 
 const mostExported = 20000;

@@ -1,7 +1,7 @@
 // Callbacks: which ends of runs somebody is told of, what is owed, what nobody could be told, and telling it again.
 import { html, useState } from "../base.js";
-import { get, send, seg } from "../lib/api.js";
-import { object, quote } from "../lib/json.js";
+import { get, newKey, send, seg } from "../lib/api.js";
+import { countCallbacks, doMany, redeliverable } from "../lib/runs.js";
 import { query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
 import { Button, Card, Confirm, Dot, Empty, Failed, Hostile, Id, Loading, Page, Status, Table, Text, Time, toast, useEvery, useResource } from "../lib/components.js";
@@ -43,15 +43,15 @@ function List({ filters }) {
     return html`<${Empty} icon="callbacks" title=${filters.status ? "No callback has this status" : "Nobody is called back"} text="A run with mode async_callback has its parent session told of its end; one with a callback_url, an HTTP receiver.">
       ${filters.status ? html`<${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//>` : html`<${Button} href="/ui/new" needs="POST /runs">New run<//>`}<//>`;
   }
-  const due = rows.filter(redeliverable);
+  const due = redeliverable(filters) && rows.some(canRedeliver);
   return html`<div class="listbar"><span class="soft">${plural(rows.length, "callback")}${cursor && " or more"}</span><span class="grow"></span>
-      <${Button} small=${true} icon="retry" needs="POST /callbacks/redeliver" why=${due.length === 0 ? "No HTTP callback here is owed or dead" : undefined} onClick=${() => setAsk({ many: true })}>Redeliver all that match<//></div>
+      <${Button} small=${true} icon="retry" needs="POST /callbacks/redeliver" why=${!due ? "No HTTP callback here is owed or dead" : undefined} onClick=${() => setAsk({ many: redeliverable(filters), key: newKey() })}>Redeliver all that match<//></div>
     <${Card} class="flush"><${Table} label="Callbacks" rows=${rows} rowKey=${(r) => r.run_id} rowHeight=${40} columns=${columns(setAsk)} onNear=${undefined}
       more=${cursor ? html`<${Button} small=${true} onClick=${more}>Load older<//>` : undefined} /><//>
-    ${ask && html`<${Redeliver} ask=${ask} filters=${filters} onClose=${() => setAsk(null)} reload=${first.reload} />`}`;
+    ${ask && html`<${Redeliver} ask=${ask} onClose=${() => setAsk(null)} reload=${first.reload} />`}`;
 }
 
-const redeliverable = (r) => r.http_callback && (r.http_callback.status === "owed" || r.http_callback.status === "dead");
+const canRedeliver = (r) => r.http_callback && (r.http_callback.status === "owed" || r.http_callback.status === "dead");
 
 const columns = (ask) => [
   { id: "status", label: "Status", width: "140px", render: (r) => html`<${Status} status=${(r.http_callback ?? r.callback)?.status ?? "waiting"} />` },
@@ -60,7 +60,7 @@ const columns = (ask) => [
   { id: "why", label: "About it", hide: 3, render: (r) => html`<span class="cut"><${About} run=${r} /></span>` },
   { id: "ended", label: "Ended", width: "100px", hide: 2, end: true, render: (r) => html`<${Time} at=${r.completed_at} as="ago" />` },
   { id: "act", label: "", width: "110px", end: true, render: (r) => r.http_callback && html`<${Button} small=${true} icon="retry" needs="POST /callbacks/:id/redeliver"
-      why=${redeliverable(r) ? undefined : "Only what is owed or dead is delivered again"} onClick=${() => ask({ run: r })}>Redeliver<//>` },
+      why=${canRedeliver(r) ? undefined : "Only what is owed or dead is delivered again"} onClick=${() => ask({ run: r })}>Redeliver<//>` },
 ];
 
 function Told({ run: r }) {
@@ -78,23 +78,15 @@ function About({ run: r }) {
 }
 
 // One is delivered again by its id; all that match, with the count that is shown here, so that nobody delivers what he did not see.
-function Redeliver({ ask, filters, onClose, reload }) {
-  const counted = useResource(async (signal) => {
-    if (!ask.many) return 1;
-    let n = 0, cursor = "";
-    do {
-      const page = await get("/callbacks", { ...filters, limit: 1000, cursor }, { signal });
-      n += page.callbacks.filter(redeliverable).length;
-      cursor = page.next_cursor ?? "";
-    } while (cursor && n < 1000);
-    return n;
-  }, []);
+function Redeliver({ ask, onClose, reload }) {
+  const counted = useResource(async (signal) => (ask.many ? countCallbacks(ask.many, signal) : 1), []);
   const n = counted.data;
   const run = async () => {
     if (!ask.many) await send("POST", `/callbacks/${seg(ask.run.run_id)}/redeliver`);
-    else await send("POST", "/callbacks/redeliver", object([...Object.entries(filters).filter(([, v]) => v).map(([k, v]) => [k, quote(v)]), ["expect", String(n)]]));
-    toast(`${plural(n, "callback")} delivered again now`, { kind: "good" });
+    const { went, refused } = ask.many ? await doMany("/callbacks/redeliver", ask.many, n, ask.key) : { went: 1, refused: [] };
     reload();
+    if (refused.length > 0) throw new Error(`${plural(went, "callback")} delivered again; ${plural(refused.length, "was", "were")} refused: ${refused[0].message}`);
+    toast(`${plural(went, "callback")} delivered again now`, { kind: "good" });
   };
   return html`<${Confirm} title=${ask.many ? "Deliver these again?" : "Deliver this again?"} verb=${n === undefined ? "Counting…" : `Redeliver ${n}`} why=${n ? undefined : "There is nothing to deliver"}
     needs=${ask.many ? "POST /callbacks/redeliver" : "POST /callbacks/:id/redeliver"} run=${run} onClose=${onClose}>

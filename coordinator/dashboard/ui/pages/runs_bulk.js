@@ -1,30 +1,37 @@
 // Actions on many runs: those that are picked, or all that match the filters. The count is named and confirmed.
 import { html, useState } from "../base.js";
-import { get, newKey, send } from "../lib/api.js";
-import { object, quote } from "../lib/json.js";
+import { get, newKey } from "../lib/api.js";
 import { plural } from "../lib/format.js";
 import { Button, Confirm, toast } from "../lib/components.js";
-import { each, ended, redeliver, retryRun, stopRun } from "../lib/runs.js";
-
-const mostAtOnce = 1000;
+import { countCallbacks, doMany, each, ended, redeliver, redeliverable, retryRun, stopRun } from "../lib/runs.js";
 
 const actions = {
   stop: {
-    statuses: ["pending", "claimed", "running"],
+    narrow: (filters) => narrow(filters, ["pending", "claimed", "running"]), count: countRuns,
     verb: "Stop", icon: "stop", kind: "danger", one: "POST /runs/:id/stop", many: "POST /runs/stop", path: "/runs/stop", can: (r) => !ended(r), none: "None of them is waiting or running",
     say: "Programs that run are ended; what waits is not begun. A run that has ended stays as it is.", act: (id) => stopRun(id), done: "stopped",
   },
   retry: {
-    statuses: ["completed", "failed", "stopped"],
+    narrow: (filters) => narrow(filters, ["completed", "failed", "stopped"]), count: countRuns,
     verb: "Run again", icon: "retry", kind: "primary", one: "POST /runs/:id/retry", many: "POST /runs/retry", path: "/runs/retry", can: ended, none: "None of them has ended",
     say: "Each becomes a new run with the same input. It costs again, and what an agent does to the outside may happen twice.", act: (id, key) => retryRun(id, `${key}-${id}`), done: "started again",
   },
   redeliver: {
-    statuses: ["dead"], of: "callback",
+    narrow: (filters) => redeliverable({ ...filters, status: "" }), count: countCallbacks,
     verb: "Redeliver", icon: "callbacks", kind: "primary", one: "POST /callbacks/:id/redeliver", many: "POST /callbacks/redeliver", path: "/callbacks/redeliver",
-    can: (r) => ["owed", "dead"].includes(r.http_callback?.status), none: "None of them owes an HTTP callback", say: "Their receivers are told of the end once more, now.", act: (id) => redeliver(id), done: "tried again",
+    can: (r) => ["owed", "dead"].includes(r.http_callback?.status), none: "None of them owes an HTTP callback", cannot: "Callbacks have no such filter: pick the runs, or filter by agent", say: "Their receivers are told of the end once more, now.", act: (id) => redeliver(id), done: "tried again",
   },
 };
+
+// narrow is the filter of the runs that match and have one of the statuses; undefined where none has.
+function narrow({ status, ...rest }, statuses) {
+  const chosen = statuses.filter((s) => !status || status.split(",").includes(s));
+  return chosen.length > 0 ? { ...rest, status: chosen.join(",") } : undefined;
+}
+
+async function countRuns(filter) {
+  return (await get("/runs/count", filter)).count;
+}
 
 /** BulkBar is shown while runs are picked. */
 export function BulkBar({ picked, clear, filters, total, shown }) {
@@ -36,7 +43,7 @@ export function BulkBar({ picked, clear, filters, total, shown }) {
   const whole = all && narrowed;
   const ask = async (a, fit) => {
     try {
-      setAsking({ ...a, fit, key: newKey(), whole: whole ? await matching(a, filters) : undefined });
+      setAsking({ ...a, fit, key: newKey(), whole: whole ? await matching(a.narrow(filters), a.count) : undefined });
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }
@@ -47,27 +54,21 @@ export function BulkBar({ picked, clear, filters, total, shown }) {
     <span class="grow"></span>
     ${Object.entries(actions).map(([name, a]) => {
       const fit = rows.filter(a.can);
-      return html`<${Button} key=${name} icon=${a.icon} kind=${a.kind === "danger" ? "danger" : ""} needs=${whole ? a.many : a.one} why=${!whole && fit.length === 0 ? a.none : undefined} onClick=${() => ask(a, fit)}>${a.verb}${!whole && fit.length > 0 && fit.length < rows.length ? ` ${fit.length}` : ""}<//>`;
+      return html`<${Button} key=${name} icon=${a.icon} kind=${a.kind === "danger" ? "danger" : ""} needs=${whole ? a.many : a.one} why=${whole ? a.narrow(filters) === undefined && (a.cannot ?? a.none) : fit.length === 0 && a.none} onClick=${() => ask(a, fit)}>${a.verb}${!whole && fit.length > 0 && fit.length < rows.length ? ` ${fit.length}` : ""}<//>`;
     })}
     <${Button} kind="plain" icon="cross" label="Pick none" onClick=${clear} />
     ${asking && html`<${Ask} action=${asking} onClose=${() => setAsking(null)} done=${clear} />`}
   </div>`;
 }
 
-// matching is the filter of what an action is about, and how many runs that are now.
-async function matching(action, { status, ...rest }) {
-  const chosen = action.of ? action.statuses : action.statuses.filter((s) => !status || status.split(",").includes(s));
-  if (chosen.length === 0) return { filter: rest, count: 0 };
-  const filter = { ...rest, status: chosen.join(",") };
-  if (action.of) return { filter, count: (await get("/callbacks", { ...filter, limit: mostAtOnce })).callbacks.length };
-  return { filter, count: (await get("/runs/count", filter)).count };
-}
+// matching is the filter of what an action is about, and how many that are now.
+const matching = async (filter, count) => ({ filter, count: await count(filter) });
 
 function Ask({ action, onClose, done }) {
   const [progress, setProgress] = useState(0);
   const n = action.whole ? action.whole.count : action.fit.length;
   const run = async () => {
-    const { went, refused } = await (action.whole ? byFilter(action, setProgress) : byOne(action, setProgress));
+    const { went, refused } = await (action.whole ? doMany(action.path, action.whole.filter, action.whole.count, action.key, setProgress) : byOne(action, setProgress));
     if (refused.length > 0) throw new Error(`${plural(went, "run")} ${action.done}; ${plural(refused.length, "was", "were")} refused: ${refused[0].message}`);
     toast(`${plural(went, "run")} ${action.done}`, { kind: "good" });
     done();
@@ -81,21 +82,4 @@ function Ask({ action, onClose, done }) {
 async function byOne(action, onProgress) {
   const { done, errors } = await each(action.fit.map((r) => r.run_id), (id) => action.act(id, action.key), onProgress);
   return { went: done, refused: [...errors.values()] };
-}
-
-// byFilter has the coordinator do it, a thousand at a time. What it expects is checked by the first call.
-async function byFilter(action, onProgress) {
-  let went = 0, cursor = "";
-  const refused = [];
-  for (let part = 0; ; part++) {
-    const pairs = Object.entries(action.whole.filter).map(([k, v]) => [k, quote(v)]);
-    if (!action.of && !cursor) pairs.push(["expect", String(action.whole.count)]);
-    if (cursor) pairs.push(["cursor", quote(cursor)]);
-    const answer = await send("POST", action.path, object(pairs), { headers: { "Idempotency-Key": `${action.key}-${part}` } });
-    went += answer.count;
-    refused.push(...(answer.refused ?? []).map((r) => r.error ?? r));
-    onProgress(went);
-    cursor = answer.next_cursor;
-    if (!cursor) return { went, refused };
-  }
 }
