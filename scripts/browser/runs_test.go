@@ -27,10 +27,25 @@ func (s *stack) ended(t *testing.T, run string) string {
 	return s.call(t, "GET", "/runs/"+run+"/wait?timeout_seconds=30", "", 200)
 }
 
+// finished starts a run and waits until it has ended.
+func (s *stack) finished(t *testing.T, body string) (run, session string) {
+	t.Helper()
+	run, session = s.run(t, body)
+	s.ended(t, run)
+	return run, session
+}
+
 // agent defines an agent of this name, so that a test has its runs for itself.
 func (s *stack) agent(t *testing.T, name string) {
 	t.Helper()
 	s.call(t, "POST", "/agents", `{"name":"`+name+`","type":"autonomous","executor_profile":"test"}`, 201)
+}
+
+// prompted defines an agent of this name, and has it answer a prompt, which is text of a JSON string.
+func (s *stack) prompted(t *testing.T, agent, prompt string) (run, session string) {
+	t.Helper()
+	s.agent(t, agent)
+	return s.finished(t, `{"agent_name":"`+agent+`","prompt":"`+prompt+`"}`)
 }
 
 // row is the row of the list that has a text.
@@ -41,9 +56,7 @@ func row(text string) string {
 // TestRunsLive: what starts appears, what changes changes in its place, and nothing moves under the pointer.
 func TestRunsLive(t *testing.T) {
 	s := up(t)
-	s.agent(t, "livelist")
-	first, _ := s.run(t, `{"agent_name":"livelist","prompt":"@say the first"}`)
-	s.ended(t, first)
+	s.prompted(t, "livelist", `@say the first`)
 	p := open(t, s, "/ui/runs?agent_name=livelist")
 	p.has("@say the first")
 	p.has("Live")
@@ -88,10 +101,8 @@ func TestRunsFolded(t *testing.T) {
 	s := up(t)
 	s.agent(t, "foldedroot")
 	s.agent(t, "foldedchild")
-	root, session := s.run(t, `{"agent_name":"foldedroot","prompt":"@say root"}`)
-	s.ended(t, root)
-	child, _ := s.run(t, `{"agent_name":"foldedchild","mode":"async_callback","parent_session_id":"`+session+`","prompt":"@fail broken The child broke"}`)
-	s.ended(t, child)
+	_, session := s.finished(t, `{"agent_name":"foldedroot","prompt":"@say root"}`)
+	s.finished(t, `{"agent_name":"foldedchild","mode":"async_callback","parent_session_id":"`+session+`","prompt":"@fail broken The child broke"}`)
 	p := open(t, s, "/ui/runs")
 	p.until(row("foldedroot"))
 	if eval[bool](p, row("foldedchild")+" !== undefined") {
@@ -131,8 +142,7 @@ func TestRunAgainFromItsPage(t *testing.T) {
 	s := up(t)
 	const parameters = `{"10":9223372036854775807,"2":0.10,"prompt":"@say once"}`
 	s.call(t, "POST", "/agents", `{"name":"again-page","type":"autonomous","executor_profile":"test","parameters_schema":{"type":"object"}}`, 201)
-	id, _ := s.run(t, `{"agent_name":"again-page","parameters":`+parameters+`}`)
-	s.ended(t, id)
+	id, _ := s.finished(t, `{"agent_name":"again-page","parameters":`+parameters+`}`)
 	p := open(t, s, "/ui/runs/"+id)
 	p.has("9223372036854775807")
 	p.has("0.10")
@@ -177,8 +187,7 @@ func unquoted(t *testing.T, text string) (s string) {
 func TestRejected(t *testing.T) {
 	s := up(t)
 	s.agent(t, "rejected")
-	id, _ := s.run(t, `{"agent_name":"rejected","prompt":"@json {\"summary\":5}","output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
-	s.ended(t, id)
+	id, _ := s.finished(t, `{"agent_name":"rejected","prompt":"@json {\"summary\":5}","output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
 	p := open(t, s, "/ui/runs/"+id)
 	p.has("1 answer was rejected")
 	p.until(`[...document.querySelectorAll(".rejected .refused")].some((r) => r.innerText.includes('"summary": 5') && r.innerText.includes("5 is not of type 'string'"))`)
@@ -188,9 +197,7 @@ func TestRejected(t *testing.T) {
 // TestEventLink: an event has an address of its own.
 func TestEventLink(t *testing.T) {
 	s := up(t)
-	s.agent(t, "linked")
-	id, _ := s.run(t, `{"agent_name":"linked","prompt":"@say one\n@tool look {\"n\":1.50} => [1e400]\n@say two"}`)
-	s.ended(t, id)
+	id, _ := s.prompted(t, "linked", `@say one\n@tool look {\"n\":1.50} => [1e400]\n@say two`)
 	p := open(t, s, "/ui/runs/"+id+"#"+id+"-3")
 	p.until(`document.querySelector(".step.target")?.innerText.includes("look")`)
 	p.until(`(document.querySelector(".step.target summary").click(), document.querySelector(".step.target").innerText.includes("1.50"))`)
@@ -202,12 +209,10 @@ func TestReconnect(t *testing.T) {
 	s := alone(t)
 	p := open(t, s, "/ui/runs")
 	p.has("No run yet")
-	first, _ := s.run(t, `{"agent_name":"content-writer","prompt":"@say before"}`)
-	s.ended(t, first)
+	s.finished(t, `{"agent_name":"content-writer","prompt":"@say before"}`)
 	p.until(row("@say before"))
 	s.restart(t, func() { p.has("Reconnecting") })
-	second, _ := s.run(t, `{"agent_name":"content-writer","prompt":"@say after"}`)
-	s.ended(t, second)
+	s.finished(t, `{"agent_name":"content-writer","prompt":"@say after"}`)
 	p.until(row("@say after") + `?.innerText.includes("completed")`)
 	p.has("Live")
 	p.until(`document.querySelectorAll("tbody tr").length === 2`)
