@@ -24,6 +24,9 @@ var filters = []string{"status", "agent_name", "session_id", "parent_session_id"
 // runFilters are the parameters of the lists of runs.
 var runFilters = slices.Concat(filters, []string{"runner_id", "roots", "retry_of", "q"})
 
+// listFilters are those of a list of runs, and what it is answered as.
+var listFilters = slices.Concat(runFilters, []string{"format"})
+
 // countFilters are those that say which runs are counted.
 var countFilters = slices.DeleteFunc(slices.Clone(runFilters), func(name string) bool { return name == "limit" || name == "cursor" })
 

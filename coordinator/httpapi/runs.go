@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type runsAPI struct {
 	in       *intake
 	audit    *recorder
 	ends     *ends
+	tables   chan struct{} // holds one for each list that is answered as CSV
 }
 
 // How long requests wait for the end of a run, in seconds.
@@ -171,6 +173,13 @@ func (a *runsAPI) count(g *gin.Context, q query) (any, error) {
 }
 
 func (a *runsAPI) list(g *gin.Context, q query) (any, error) {
+	switch format := q.text("format"); format {
+	case "", formatJSON:
+	case formatCSV:
+		return a.table(g, q)
+	default:
+		q.fail("format", fmt.Sprintf("format must be %s or %s, got %.40q", formatJSON, formatCSV, format))
+	}
 	f, err := listingRuns(q)
 	if err != nil {
 		return nil, err

@@ -145,6 +145,47 @@ func (c *Client) Get(ctx context.Context, query url.Values, path ...string) (jso
 	return a.Doc, err
 }
 
+// Copy writes an answer that is no JSON to w while it comes, however long it takes. One that breaks off is *Lost.
+func (c *Client) Copy(ctx context.Context, w io.Writer, query url.Values, path ...string) error {
+	req, err := c.request(ctx, Call{Path: path, Query: query})
+	if err != nil {
+		return err
+	}
+	res, err := c.send(req)
+	if err != nil {
+		return c.trouble(ctx, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		doc, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+		if err != nil {
+			return c.trouble(ctx, err)
+		}
+		_, err = c.read(res, doc)
+		return err
+	}
+	source := &failing{r: res.Body}
+	_, err = io.Copy(w, source)
+	if source.err != nil {
+		return c.trouble(ctx, source.err)
+	}
+	return err
+}
+
+// failing remembers what its reader failed with, to tell that from what a writer failed with.
+type failing struct {
+	r   io.Reader
+	err error
+}
+
+func (f *failing) Read(b []byte) (int, error) {
+	n, err := f.r.Read(b)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
+}
+
 // send is the one place that talks to the coordinator.
 func (c *Client) send(req *http.Request) (*http.Response, error) {
 	res, err := c.http.Do(req)

@@ -90,6 +90,30 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestCopy hands an answer on while it comes; half of one is no answer.
+func TestCopy(t *testing.T) {
+	c, _ := against(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/refused":
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"error":"forbidden","message":"no"}`)
+		case "/half":
+			_, _ = io.WriteString(w, "a,b")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		default:
+			_, _ = io.WriteString(w, "a,b\r\n")
+		}
+	})
+	for path, want := range map[string]string{"whole": "a,b\r\n <nil>", "half": "a,b *client.Lost", "refused": " *client.Refused"} {
+		var b strings.Builder
+		err := c.Copy(t.Context(), &b, nil, path)
+		if got := fmt.Sprintf("%s %T", b.String(), err); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+}
+
 func nobody(t *testing.T) *Client {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

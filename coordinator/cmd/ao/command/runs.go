@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -28,11 +29,21 @@ func runsCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.runner, "runner", "", "of this runner")
 	c.Flags().StringVar(&f.retryOf, "retry-of", "", "that repeat this run")
 	c.Flags().BoolVar(&f.roots, "roots", false, "of sessions that are below no other")
+	var count, csv bool
+	c.Flags().BoolVar(&count, "count", false, "print how many match, and list none")
+	c.Flags().BoolVar(&csv, "csv", false, "print all that match as CSV (--limit: so many)")
+	c.MarkFlagsMutuallyExclusive("count", "csv", "all")
 	completeFlag(c, "session", completer{a}.sessions)
 	completeFlag(c, "retry-of", completer{a}.runs)
 	completeFlag(c, "q", cobra.NoFileCompletions)
 	completeFlag(c, "runner", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, _ []string) error {
+		switch {
+		case count:
+			return countRuns(ctx, a, f)
+		case csv:
+			return runsAsCSV(ctx, a, f, c.Flags().Changed("limit"))
+		}
 		p, err := a.paged(ctx, "runs", f)
 		if err != nil {
 			return err
@@ -185,31 +196,62 @@ func resultCommand(a *app) *cobra.Command {
 standard error. With --json the whole result document.`,
 		ValidArgsFunction: completer{a}.either,
 	}
+	var most int
+	c.Flags().IntVar(&most, "max-bytes", 0, "cut longer texts, so that about so many bytes are left; 0: the whole result")
+	completeFlag(c, "max-bytes", cobra.NoFileCompletions)
 	c.RunE = a.act(func(ctx context.Context, args []string) error {
 		path, err := pathOf(args[0])
 		if err != nil {
 			return err
 		}
-		doc, err := a.client.Get(ctx, nil, append(path, "result")...)
+		q := url.Values{}
+		switch {
+		case most < 0:
+			return usagef("max-bytes must be 1 or more, got %d", most)
+		case most > 0:
+			q.Set("max_bytes", strconv.Itoa(most))
+		}
+		doc, err := a.client.Get(ctx, q, append(path, "result")...)
 		switch {
 		case err != nil:
 			return err
 		case a.json:
 			return a.doc(doc)
 		}
-		var res run.Result
+		var res struct {
+			run.Result
+			cutDoc
+		}
 		if err := json.Unmarshal(doc, &res); err != nil {
 			return err
 		}
-		if o, ok := outputOf(res); ok && o.Stderr != "" {
+		if o, ok := outputOf(res.Result); ok && o.Stderr != "" {
 			a.note("%s", o.Stderr)
 		}
 		if res.ExitCode != nil && *res.ExitCode != 0 {
 			a.note("its program ended with exit code %d", *res.ExitCode)
 		}
-		return showResult(a, res)
+		return showCut(a, res.Result, res.cutDoc)
 	})
 	return c
+}
+
+// cutDoc is what a document says that was cut.
+type cutDoc struct {
+	Truncated bool   `json:"truncated"`
+	Bytes     int    `json:"bytes"`
+	Head      string `json:"head"` // of what is too large even without its texts
+}
+
+// showCut prints a result, or what is left of it.
+func showCut(a *app, res run.Result, cut cutDoc) error {
+	if cut.Truncated {
+		a.note("it was cut; the whole result has %d bytes", cut.Bytes)
+	}
+	if cut.Head != "" {
+		return a.print(a.last(cut.Head) + "\n")
+	}
+	return showResult(a, res)
 }
 
 func waitCommand(a *app) *cobra.Command {

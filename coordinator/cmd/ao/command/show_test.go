@@ -35,6 +35,10 @@ func TestLists(t *testing.T) {
 		"GET /runs?limit=1000":           `{"runs":[{"run_id":"run_2","digits":1.50}],"next_cursor":"c2"}`,
 		"GET /runs?cursor=c2&limit=1000": `{"runs":[{"run_id":"run_1"}]}`,
 		"GET /runs?agent_name=a&cursor=c&limit=5&parent_session_id=ses_2&session_id=ses_1&status=failed": `{"runs":[]}`,
+		"GET /runs/count?agent_name=a&q=x&roots=true&status=failed":                                      `{"count":1234,"exact":true}`,
+		"GET /runs/count?q=lost":              `{"count":7,"exact":false}`,
+		"GET /runs?agent_name=a&format=csv":   "run_id,message\r\nrun_1,\"'=1\x1b[31m\"\r\n",
+		"GET /runs?format=csv&limit=5":        "run_id\r\n",
 		"GET /callbacks?limit=20&status=dead": `{"callbacks":[{"run_id":"run_3","parent_session_id":"ses_1","completed_at":"THEN","callback":{"status":"delivered","callback_run_id":"run_9"},"callback_url":"https://x.example/y","http_callback":{"status":"dead","tries":10,"http_status":503,"reason":"Service Unavailable"}}]}`,
 		"GET /sessions?limit=20":              `{"sessions":[{"session_id":"ses_1","status":"finished","agent_name":"a","runs":3,"created_at":"THEN","modified_at":"THEN"}]}`,
 		"GET /agents":                         `{"agents":[{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","parameters_schema":{"required":["url"],"properties":{"url":{"type":"string"},"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
@@ -52,6 +56,11 @@ run_1  text-stats  failed   2m ago   1.2s  \x1b[31mno such file
 `},
 		{"runs --all --json", "\n" + `{"run_id":"run_2","digits":1.50}` + "\n" + `{"run_id":"run_1"}` + "\n"},
 		{"runs --status failed --agent a --session ses_1 --parent ses_2 --limit 5 --cursor c", "\n"},
+		{"runs --count --status failed --agent a --q x --roots --limit 3 --cursor c", "\n1234\n"},
+		{"runs --count --q lost", "\n7\n"},
+		{"runs --count --q lost --json", "\n" + `{"count":7,"exact":false}` + "\n"},
+		{"runs --csv --agent a", "\nrun_id,message\r\nrun_1,\"'=1\x1b[31m\"\r\n"},
+		{"runs --csv --limit 5", "\nrun_id\r\n"},
 		{"callbacks --status dead", `
 RUN    ENDED   TO                   CALLBACK  TRIES  NOTE
 run_3  2m ago  https://x.example/y  dead      10     503 Service Unavailable
@@ -99,10 +108,12 @@ func TestShow(t *testing.T) {
 			"runner_id":"rnr_1","attempt":1,"error":{"error":"code","message":"It broke","why":"so"},"created_at":"0001-01-01T00:00:00Z"}`,
 		"GET /agents/crawl": `{"name":"crawl","type":"procedural","status":"active","description":"Gets pages","command":"./crawl","parameters_schema":{"required":["url"],
 			"properties":{"url":{"type":"string","description":"Where to begin"},"mode":{"enum":["fast","full"],"default":"fast"},"depth":{"type":"integer","minimum":1,"maximum":9,"description":"` + long + `"}}}}`,
-		"GET /runs/run_1/result":     `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}`,
-		"GET /sessions/ses_1/result": `{"result_type":"autonomous","result_text":"as \u001b is","result_data":null}`,
-		"POST /runs/run_1/stop":      `{"run_id":"run_1","status":"stopping"}`,
-		"GET /ready":                 `{"status":"ready"}`,
+		"GET /runs/run_1/result":                 `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}`,
+		"GET /runs/run_1/result?max_bytes=90":    `{"result_type":"procedural","result_text":null,"result_data":{"a":"beg"},"exit_code":0,"truncated":true,"bytes":4096}`,
+		"GET /sessions/ses_1/result?max_bytes=5": `{"result_type":"autonomous","result_text":null,"result_data":null,"truncated":true,"bytes":9000,"head":"[1,2"}`,
+		"GET /sessions/ses_1/result":             `{"result_type":"autonomous","result_text":"as \u001b is","result_data":null}`,
+		"POST /runs/run_1/stop":                  `{"run_id":"run_1","status":"stopping"}`,
+		"GET /ready":                             `{"status":"ready"}`,
 	})
 	for _, tt := range []struct{ args, out, errs string }{
 		{"show run_1", `run         run_1
@@ -135,6 +146,8 @@ ao run crawl --param url=text
 		{"result run_1", "[\n  1,\n  {}\n]\n", "its program ended with exit code 3\n"},
 		{"result ses_1", "as \x1b is\n", ""}, // not a terminal: as it is, and its line ends
 		{"result run_1 --json", `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}` + "\n", ""},
+		{"result run_1 --max-bytes 90", "{\n  \"a\": \"beg\"\n}\n", "it was cut; the whole result has 4096 bytes\n"},
+		{"result ses_1 --max-bytes 5", "[1,2\n", "it was cut; the whole result has 9000 bytes\n"},
 		{"stop run_1", "run_1\tstopping\n", ""},
 		{"health", "ready\n", ""},
 	} {
@@ -159,6 +172,20 @@ func TestATerminalIsNotSteered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := out.String(), `one\x1b[2J`+"\n"+`"\u009b2J\u007f"`+"\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestATableOnATerminal: lines that come in pieces are escaped whole, and their ends stay ends.
+func TestATableOnATerminal(t *testing.T) {
+	var out strings.Builder
+	f := &fitting{w: &out}
+	for _, piece := range []string{"a,\x1b", "[2J\r", "\nb\r\nc", "\n"} {
+		if n, err := f.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if got, want := out.String(), "a,\\x1b[2J\nb\nc\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,6 +1,6 @@
 // Runs as pages show them: which state is newer, which filter they match, what they are about in one line.
 import { html } from "../base.js";
-import { get, request, seg, send } from "./api.js";
+import { get, request, seg, send, withQuery } from "./api.js";
 import { object, parse, quote } from "./json.js";
 import { Hostile, Icon, Id, JsonLine, Text } from "./components.js";
 
@@ -119,40 +119,29 @@ export async function doMany(path, filter, expect, key, onProgress) {
 
 const mostExported = 20000;
 
-/** exportRuns reads all runs that a filter selects and offers them as a file: "json" is what the API answers, "csv" a table. */
-export async function exportRuns(kind, filters, onProgress) {
-  const texts = [], rows = [];
-  for (let cursor = ""; texts.length + rows.length < mostExported;) {
-    const { text, data } = await request("GET", "/runs?" + new URLSearchParams({ ...filters, limit: "500", ...(cursor && { cursor }) }));
-    if (kind === "json") texts.push(...parse(text).items.find((m) => m.name === "runs").items.map((r) => r.text));
-    else rows.push(...data.runs);
-    onProgress?.(texts.length + rows.length);
+/**
+ * exportRuns offers the runs that a filter selects as a file: "json" is what the API answers, "csv" the table that the
+ * coordinator makes. It returns how many they are, or undefined where the coordinator does not say.
+ */
+export async function exportRuns(kind, filters) {
+  if (kind === "csv") {
+    const { response } = await request("GET", withQuery("/runs", { ...filters, format: "csv" }), { raw: true });
+    return save("runs.csv", await response.blob());
+  }
+  const texts = [];
+  for (let cursor = ""; texts.length < mostExported;) {
+    const { text, data } = await request("GET", withQuery("/runs", { ...filters, limit: "500", cursor }));
+    texts.push(...parse(text).items.find((m) => m.name === "runs").items.map((r) => r.text));
     cursor = data.next_cursor;
     if (!cursor) break;
   }
-  if (kind === "json") save("runs.json", "application/json", "[\n" + texts.join(",\n") + "\n]\n");
-  else save("runs.csv", "text/csv", csv(rows));
-  return texts.length + rows.length;
+  save("runs.json", new Blob(["[\n" + texts.join(",\n") + "\n]\n"], { type: "application/json" }));
+  return texts.length;
 }
 
-const csvColumns = ["run_id", "session_id", "parent_session_id", "agent_name", "status", "type", "mode", "attempt", "runner_id", "created_at", "claimed_at", "started_at", "completed_at"];
-
-function csv(rows) {
-  const head = [...csvColumns, "error", "message", "parameters"];
-  const lines = rows.map((r) => [...csvColumns.map((c) => r[c]), r.error?.error, r.error?.message, r.parameters?.text]);
-  return [head, ...lines].map((cells) => cells.map(csvCell).join(",")).join("\r\n") + "\r\n";
-}
-
-// csvCell keeps a spreadsheet from reading a value as a formula.
-export function csvCell(value) {
-  let s = String(value ?? "");
-  if (/^[=+\-@\u0000-\u001f]/.test(s)) s = "'" + s;
-  return /[",\r\n]/.test(s) ? '"' + s.replaceAll('"', '""') + '"' : s;
-}
-
-/** save offers a text as a file. */
-export function save(name, type, text) {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+/** save offers a blob as a file. */
+export function save(name, blob) {
+  const url = URL.createObjectURL(blob);
   const a = document.createElement("a");
   [a.href, a.download] = [url, name];
   a.click();

@@ -67,7 +67,8 @@ function Export({ filters }) {
   const run = async (kind) => {
     setBusy(true);
     try {
-      toast(`${plural(await exportRuns(kind, filters), "run")} exported`, { kind: "good" });
+      const n = await exportRuns(kind, filters);
+      toast(n === undefined ? "The runs that match are exported" : `${plural(n, "run")} exported`, { kind: "good" });
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }
