@@ -191,6 +191,7 @@ var names = map[reflect.Type]string{
 
 	reflect.TypeFor[projection.TreeSession](): "TreeSession",
 	reflect.TypeFor[projection.TreeRun]():     "TreeRun",
+	reflect.TypeFor[projection.TreeAttempt](): "TreeAttempt",
 }
 
 // alike are types that are described as another one that has a name.

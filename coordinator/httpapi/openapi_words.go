@@ -46,6 +46,7 @@ var sayings = map[string]string{
 	"TreeSession.deleted":         "it was deleted, or is no longer kept; what is below it is shown",
 	"TreeSession.depth":           "how many sessions are between it and the one whose tree it is, which has 0",
 	"TreeSession.runs_omitted":    "how many older runs are left out",
+	"TreeRun.earlier_attempts":    "attempts that runners began and others followed, the latest 20",
 	"TreeRun.reports":             "a callback turn: the runs that it tells its session of",
 	"partial":                     "the search took its time before the page was full; next_cursor goes on",
 	"truncated":                   "with max_bytes: it was cut",

@@ -50,6 +50,19 @@ type TreeRun struct {
 	EndedAt   *time.Time   `json:"completed_at,omitempty"`
 	Callback  *run.Call    `json:"callback,omitempty"`
 	Reports   []string     `json:"reports,omitempty"` // of a callback turn: the runs that it tells its session of
+
+	Earlier  []TreeAttempt `json:"earlier_attempts,omitempty"` // that runners began, the first one first
+	Followed int           `json:"-"`                          // how many attempts were followed by another, or are to be
+}
+
+// TreeAttempt is an attempt of a run that another followed.
+type TreeAttempt struct {
+	Attempt   int          `json:"attempt"`
+	RunnerID  string       `json:"runner_id,omitempty"`
+	ClaimedAt *time.Time   `json:"claimed_at,omitempty"`
+	StartedAt *time.Time   `json:"started_at,omitempty"`
+	EndedAt   *time.Time   `json:"completed_at,omitempty"`
+	Error     *fault.Fault `json:"error"`
 }
 
 // A page of a tree has at most so many runs, and so many of one session.
@@ -251,8 +264,13 @@ func treeRun(s *sight, reports []string) TreeRun {
 	if s.resume {
 		kind = run.Resume
 	}
+	followed := r.Attempt - 1
+	if s.snap != nil {
+		followed = s.snap.Next() - 1
+	}
 	return TreeRun{
-		ID: r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID, CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
+		Followed: followed,
+		ID:       r.ID, Type: kind, Status: r.Status, Mode: modes[s.mode], Attempt: r.Attempt, RunnerID: r.RunnerID, CreatedAt: r.CreatedAt, ClaimedAt: r.ClaimedAt,
 		StartedAt: r.StartedAt, EndedAt: r.EndedAt, Callback: r.Callback, Reports: slices.Sorted(slices.Values(reports)),
 	}
 }

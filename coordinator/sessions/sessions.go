@@ -53,7 +53,11 @@ func (t *Service) Sessions(ctx context.Context, q projection.Query) (projection.
 // Tree is a page of a session and all below it, with their runs.
 func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error) {
 	t.reads.Own(ctx)
-	return t.history.Tree(ctx, id, limit, cursor)
+	p, err := t.history.Tree(ctx, id, limit, cursor)
+	if err == nil {
+		err = attempts{t.stream, t.keys}.add(ctx, &p)
+	}
+	return p, err
 }
 
 // StoppedSession answers the stop of a session.

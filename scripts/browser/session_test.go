@@ -83,6 +83,20 @@ func TestTree(t *testing.T) {
 	p.until(`location.pathname === "/ui/runs/` + grandchild + `"`)
 }
 
+// TestAttemptsInTime: each attempt that another followed has a bar of its own, one after the other, while the page is looked at.
+func TestAttemptsInTime(t *testing.T) {
+	s := up(t)
+	s.agent(t, "treeagain")
+	id, session := s.run(t, `{"agent_name":"treeagain","max_attempts":3,"prompt":"@fail broken It broke again"}`)
+	p := open(t, s, "/ui/sessions/"+session+"/tree")
+	const bars = `[...document.querySelectorAll(".gantt .bars a")]`
+	p.until(bars + `.length === 3 && ` + bars + `.every((b) => b.className.includes("s-failed"))`)
+	p.until(bars + `.map((b) => /attempt (\d)/.exec(b.getAttribute("aria-label"))?.[1]).join() === "1,2,3"`)
+	if !eval[bool](p, bars+`.every((b, i, all) => b.href.endsWith("`+id+`") && (i === 0 || b.getBoundingClientRect().left >= all[i - 1].getBoundingClientRect().left))`) {
+		t.Error("the attempts are not one after the other")
+	}
+}
+
 // TestTabs: of one list and one session each, twelve tabs of a browser read two streams.
 func TestTabs(t *testing.T) {
 	s := up(t)

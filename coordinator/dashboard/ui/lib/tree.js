@@ -46,7 +46,10 @@ export function useTree(id) {
       let changed = false;
       for (const i of items) {
         if (i.event === "runs") {
-          for (const r of i.data().runs) changed = take(s, r) || changed;
+          for (const r of i.data().runs) {
+            if (r.attempt > (s.runs.get(r.run_id)?.attempt ?? 1)) soon(); // what became of the attempt before stands in the tree alone
+            changed = take(s, r) || changed;
+          }
           if (i.data().deleted?.some((r) => s.runs.has(r))) soon();
         }
         if (i.event === "more") soon();
@@ -73,10 +76,15 @@ async function read(id, s, show) {
   }
 }
 
+// What a run has of its attempt: of another one nothing of it stays.
+const ofAttempt = ["runner_id", "claimed_at", "started_at", "completed_at", "error"];
+
 function put(s, session, run) {
   const node = s.nodes.get(session);
   const known = s.runs.get(run.run_id);
-  const next = newer(known, { ...known, ...run });
+  const kept = { ...known };
+  if (known && run.attempt > known.attempt) for (const name of ofAttempt) delete kept[name];
+  const next = newer(known, { ...kept, ...run });
   s.runs.set(run.run_id, next);
   const at = node.runs.findIndex((r) => r.run_id === run.run_id);
   const runs = at < 0 ? [...node.runs, next].sort((a, b) => (a.run_id < b.run_id ? -1 : 1)) : node.runs.with(at, next);
@@ -99,6 +107,18 @@ export function statusOf(node) {
   if (node.deleted) return "deleted";
   const open = node.runs.find((r) => !ended(r) && r.status !== "pending") ?? node.runs.find((r) => !ended(r));
   return (open ?? node.runs.at(-1))?.status ?? node.status ?? "pending";
+}
+
+/** pieces are the bars of a run: each attempt that another followed, from where the one before ended, and the run as it is. */
+export function pieces(run) {
+  let from = run.created_at;
+  const list = [];
+  for (const e of run.earlier_attempts ?? []) {
+    const times = { created_at: from, claimed_at: e.claimed_at, started_at: e.started_at, completed_at: e.completed_at ?? e.claimed_at };
+    list.push({ ...run, reports: undefined, status: "failed", attempt: e.attempt, error: e.error, earlier: true, ...times });
+    from = list.at(-1).completed_at;
+  }
+  return [...list, { ...run, created_at: from }];
 }
 
 /** failed tells whether a session's last run failed. */

@@ -5,7 +5,7 @@ import { query, setQuery } from "../lib/router.js";
 import { duration, exact, ms, plural, tick } from "../lib/format.js";
 import { Badge, Button, Empty, Failed, Hostile, Icon, Loading, Page, Status, Dot, Switch, Table, Text, visible } from "../lib/components.js";
 import { ended } from "../lib/runs.js";
-import { failed, layout, span, statusOf, ticks, useTree } from "../lib/tree.js";
+import { failed, layout, pieces, span, statusOf, ticks, useTree } from "../lib/tree.js";
 
 const small = 150; // a tree up to this many sessions is unfolded whole
 const mostBars = 40;
@@ -105,8 +105,10 @@ function Axis({ view, origin }) {
 }
 
 function Bars({ node, view }) {
-  const list = node.runs.slice(-mostBars);
-  return html`<div class="bars">${node.runs.length + (node.runs_omitted ?? 0) > list.length && html`<span class="earlier">+${node.runs.length + (node.runs_omitted ?? 0) - list.length}</span>`}${list.map((r, i) => html`<${Bar} key=${r.run_id} run=${r} turn=${i > 0 || node.runs.length > list.length} view=${view} />`)}</div>`;
+  const all = node.runs.slice(-mostBars).flatMap(pieces), list = all.slice(-mostBars);
+  const more = Math.max(0, node.runs.length - mostBars) + (node.runs_omitted ?? 0) + all.length - list.length;
+  const first = node.runs_omitted ? "" : node.runs[0]?.run_id;
+  return html`<div class="bars">${more > 0 && html`<span class="earlier">+${more}</span>`}${list.map((r) => html`<${Bar} key=${r.run_id + (r.earlier ? " " + r.attempt : "")} run=${r} turn=${r.run_id !== first} view=${view} />`)}</div>`;
 }
 
 function Bar({ run, turn, view }) {
@@ -115,11 +117,12 @@ function Bar({ run, turn, view }) {
   const from = Number.isFinite(began) ? began : end;
   const [a, b, c] = [place(created, view), place(from, view), place(end, view)];
   const told = run.reports?.length;
-  const label = `${turn ? (told ? `callback turn of ${plural(told, "run")}` : "turn") : "run"} ${run.status}${run.attempt > 1 ? `, attempt ${run.attempt}` : ""}, ${duration(end - created)}`;
-  return html`<a class=${"bar s-" + run.status + (told ? " told" : "")} href=${"/ui/runs/" + seg(run.run_id)} style=${{ insetInlineStart: a + "%", width: `max(${c - a}%, 4px)` }}
+  const attempt = run.earlier || run.attempt > 1 ? `, attempt ${run.attempt}` : "";
+  const label = `${turn ? (told ? `callback turn of ${plural(told, "run")}` : "turn") : "run"} ${run.status}${attempt}, ${duration(end - created)}`;
+  return html`<a class=${"bar s-" + run.status + (told ? " told" : "") + (run.earlier ? " earlier" : "")} href=${"/ui/runs/" + seg(run.run_id)} style=${{ insetInlineStart: a + "%", width: `max(${c - a}%, 4px)` }}
       title=${`${label}\n${exact(created)}${run.error ? "\n" + visible(run.error.message) : ""}`} aria-label=${label}>
     ${b > a && html`<i class="wait" style=${{ width: c > a ? ((b - a) / (c - a)) * 100 + "%" : "0" }}></i>`}${Number.isFinite(began) && html`<i class="work"></i>`}
-    ${run.attempt > 1 && html`<b>×${run.attempt}</b>`}</a>`;
+    ${!run.earlier && run.attempt > 1 && html`<b>×${run.attempt}</b>`}</a>`;
 }
 
 function Total({ node }) {

@@ -1,0 +1,86 @@
+package serve_test
+
+import (
+	"strings"
+	"testing"
+
+	"ao/coordinator/projection"
+	"ao/nats/natstest"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// A tree shows each attempt that another followed, with its times and why it failed: while the next one waits, while it runs,
+// and after the run has ended.
+func TestATreeShowsEarlierAttempts(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	wait, free := hold()
+	defer free()
+	var secret secrets
+	w := s.work(secret.noting(func(q run.Queued) run.Outcome {
+		switch {
+		case q.Attempt < 3 && strings.Contains(string(q.Parameters), "again"):
+			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", "no such file")}
+		case strings.Contains(string(q.Parameters), "hold"):
+			return wait(q)
+		}
+		return done(`1`)
+	}), echo("tool"))
+	tree := func(session string) projection.TreeRun {
+		t.Helper()
+		g := s.get("/sessions/" + session + "/tree")
+		secret.mu.Lock()
+		defer secret.mu.Unlock()
+		for _, key := range secret.keys {
+			if strings.Contains(g.body, key) {
+				t.Errorf("it shows an attempt's key: %s", g.body)
+			}
+		}
+		return into[projection.TreePage](g, 200).Sessions[0].Runs[0]
+	}
+	plain := s.submit(`{"agent_name":"tool","parameters":{}}`)
+	s.until(plain.RunID, run.Completed)
+	if r := tree(plain.SessionID); r.Attempt != 1 || r.Earlier != nil {
+		t.Errorf("a run of one attempt: %+v", r)
+	}
+	again := s.submit(`{"agent_name":"tool","parameters":{"p":"again, then hold"},"max_attempts":3}`)
+	var r projection.TreeRun
+	natstest.Until(t, "the first attempt failed", func() bool { r = tree(again.SessionID); return len(r.Earlier) == 1 })
+	if r.Status != run.Pending || r.Earlier[0].Error == nil || r.Earlier[0].Error.Code != "command_failed" {
+		t.Errorf("before the second attempt: %+v", r)
+	}
+	check := func(when string) {
+		t.Helper()
+		r := tree(again.SessionID)
+		if r.Attempt != 3 || len(r.Earlier) != 2 {
+			t.Fatalf("%s: %+v", when, r)
+		}
+		at := r.CreatedAt
+		for i, e := range r.Earlier {
+			if e.Attempt != i+1 || e.RunnerID != w.id || e.Error == nil || e.Error.Message != "no such file" || e.ClaimedAt.Before(at) || e.StartedAt.Before(*e.ClaimedAt) || e.EndedAt.Before(*e.StartedAt) {
+				t.Errorf("%s: %+v", when, e)
+			}
+			at = *e.EndedAt
+		}
+		if r.ClaimedAt.Before(at) {
+			t.Errorf("%s: the last attempt was claimed at %v, before %v", when, r.ClaimedAt, at)
+		}
+	}
+	s.until(again.RunID, run.Running)
+	check("while it runs")
+	s.post("/runs/"+again.RunID+"/stop", "").want(200)
+	s.until(again.RunID, run.Stopped)
+	check("ended")
+
+	lost := start(t, brief)
+	dead := lost.work(wait, echo("tool"))
+	gone := lost.submit(`{"agent_name":"tool","max_attempts":2}`)
+	lost.until(gone.RunID, run.Running)
+	dead.silence()
+	s = lost
+	natstest.Until(t, "the attempt is lost", func() bool { r = tree(gone.SessionID); return len(r.Earlier) == 1 })
+	if e := r.Earlier[0]; e.RunnerID != dead.id || e.Error == nil || e.Error.Code != "runner_disconnected" || e.EndedAt == nil {
+		t.Errorf("a lost attempt: %+v", e)
+	}
+}
