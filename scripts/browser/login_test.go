@@ -62,6 +62,10 @@ func TestLogIn(t *testing.T) {
 	t.Parallel()
 	s := guard(t)
 	p := tab(t, s.stack, "/ui/runs?status=failed")
+	p.until(`document.querySelector("form.login")`)
+	for _, found := range append(p.axe("light", ""), p.axe("dark", "")...) {
+		t.Error(found)
+	}
 	p.logIn("aot_WRONG")
 	p.until(`document.querySelector("form.login")?.textContent.includes("unknown here")`)
 	p.logIn(s.tokens["run"])

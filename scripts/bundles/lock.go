@@ -14,7 +14,7 @@ const lockFile = "lock.json"
 
 // Lock is what the bundles are made of. esbuild's version stands in go.mod.
 type Lock struct {
-	Wants    map[string]string `json:"wants"`    // the packages that entries/ imports, each with its exact version
+	Wants    map[string]string `json:"wants"`    // the packages that entries/ imports, and axe-core, each with its exact version
 	Packages []Package         `json:"packages"` // these and what they need, by name
 	Bundles  []Bundle          `json:"bundles"`  // what was made of them
 }

@@ -1,5 +1,5 @@
 // Bundles makes the vendored modules in coordinator/dashboard/ui/vendor from npm packages, byte for byte the same each
-// time. It is a module of its own, outside go.work, since only this needs esbuild:
+// time, and copies axe-core, unchanged, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs esbuild:
 //
 //	cd scripts/bundles
 //	GOWORK=off go run . make    # makes the bundles, from the packages in lock.json
@@ -17,7 +17,12 @@ import (
 	"slices"
 )
 
-const uiDir = "../../coordinator/dashboard/ui"
+// Where files are made, as paths from root.
+const (
+	root   = "../.."
+	vendor = "coordinator/dashboard/ui/vendor"
+	axe    = "scripts/browser/axe"
+)
 
 func main() {
 	if len(os.Args) != 2 {
@@ -74,24 +79,26 @@ func compare(made files, got, want []Bundle) error {
 		return fmt.Errorf("%s names other bundles than its packages make: %v", lockFile, got)
 	}
 	for _, name := range slices.Sorted(maps.Keys(made)) {
-		b, err := os.ReadFile(filepath.Join(uiDir, name))
+		b, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			return err
 		}
 		if !bytes.Equal(b, made[name]) {
-			return fmt.Errorf("ui/%s is not what scripts/bundles makes", name)
+			return fmt.Errorf("%s is not what scripts/bundles makes", name)
 		}
 	}
 	return nil
 }
 
-// write replaces the folder vendor.
+// write replaces the folders vendor and axe.
 func write(made files) error {
-	if err := os.RemoveAll(filepath.Join(uiDir, "vendor")); err != nil {
-		return err
+	for _, dir := range []string{vendor, axe} {
+		if err := os.RemoveAll(filepath.Join(root, dir)); err != nil {
+			return err
+		}
 	}
 	for name, b := range made {
-		if err := writeFile(filepath.Join(uiDir, name), bytes.NewReader(b)); err != nil {
+		if err := writeFile(filepath.Join(root, name), bytes.NewReader(b)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,7 +39,7 @@ func patched(args api.OnLoadArgs) (api.OnLoadResult, error) {
 	return api.OnLoadResult{Contents: &s, Loader: api.LoaderJS}, nil
 }
 
-// files are what is made, by their names in ui/. base.js, editor.js and markdown.js export what the bundle of that name
+// files are what is made, by their paths from root. base.js, editor.js and markdown.js export what the bundle of that name
 // exports, so that no page has to know a hash.
 type files map[string][]byte
 
@@ -54,15 +55,22 @@ func build(dir string) (files, []Bundle, error) {
 		sum := sha256.Sum256(out)
 		b := Bundle{File: fmt.Sprintf("%s-%x.js", name, sum[:5]), SHA256: fmt.Sprintf("%x", sum)}
 		bundles = append(bundles, b)
-		made["vendor/"+b.File] = out
-		made[name+".js"] = fmt.Appendf(nil, "// Made by scripts/bundles.\nexport * from \"./vendor/%s\";\n", b.File)
+		made[vendor+"/"+b.File] = out
+		made[path.Join(vendor, "..", name+".js")] = fmt.Appendf(nil, "// Made by scripts/bundles.\nexport * from \"./vendor/%s\";\n", b.File)
 		for _, in := range inputs {
 			if err := notice(dir, in, notices); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
-	made["vendor/LICENSES.txt"] = licenses(notices)
+	made[vendor+"/LICENSES.txt"] = licenses(notices)
+	for _, name := range []string{"axe.min.js", "LICENSE", "LICENSE-3RD-PARTY.txt"} {
+		b, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", name))
+		if err != nil {
+			return nil, nil, err
+		}
+		made[axe+"/"+name] = b
+	}
 	return made, bundles, nil
 }
 
@@ -106,9 +114,9 @@ func bundle(dir, name string) (out []byte, inputs []string, err error) {
 		return nil, nil, err
 	}
 	for _, o := range meta.Outputs {
-		for path, in := range o.Inputs {
-			if in.BytesInOutput > 0 && strings.HasPrefix(path, "node_modules/") {
-				inputs = append(inputs, path)
+		for input, in := range o.Inputs {
+			if in.BytesInOutput > 0 && strings.HasPrefix(input, "node_modules/") {
+				inputs = append(inputs, input)
 			}
 		}
 	}

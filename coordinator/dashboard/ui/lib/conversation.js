@@ -33,8 +33,8 @@ const Note = ({ text, at }) => html`<header><${Icon} name="info" /><b>System</b>
 function Tool({ name, input, output, failure, end, event, at }) {
   const took = end && end !== event ? ms(end.timestamp) - ms(event.timestamp) : undefined;
   const summary = html`<span class="toolname"><${Icon} name="tool" /><code><${Hostile} text=${name} /></code></span><span class="cut grow"><${JsonLine} value=${input ?? ""} /></span>
-    ${failure ? html`<${Badge} kind="bad">failed<//>` : end ? took !== undefined && html`<span class="faint num">${duration(took)}</span>` : html`<${Status} status="running" label="running" />`}${at}`;
-  return html`<${Details} class="tool" summary=${summary}>
+    ${failure ? html`<${Badge} kind="bad">failed<//>` : end ? took !== undefined && html`<span class="faint num">${duration(took)}</span>` : html`<${Status} status="running" label="running" />`}`;
+  return html`${at}<${Details} class="tool" summary=${summary}>
     <h4>Input</h4>${input ? html`<${JsonView} value=${input} label="input" />` : html`<p class="none">none</p>`}
     ${end && html`<h4>Output</h4>`}${failure && html`<p class="bad"><${Hostile} text=${typeof failure === "string" ? failure : failure.message ?? "failed"} lines=${true} /></p>`}
     ${output && !output.isNull && html`<${Value} value=${output} label="output" />`}${(end ?? event).truncated && html`<${Head} event=${end ?? event} /><${Cut} event=${end ?? event} />`}
@@ -93,7 +93,7 @@ export function Usage({ usage }) {
   return html`<span class="usage"><span class="num">${parts.length > 0 ? parts.join(" · ") + " tokens" : ""}${usage.cost !== undefined && html`${parts.length > 0 && " · "}$${usage.cost.toFixed(4)}`}</span>${usage.model && html` <span class="faint"><${Text} text=${usage.model} /></span>`}</span>`;
 }
 
-const Facts = ({ facts, at }) => html`<${Details} class="tool" summary=${html`<span class="toolname"><${Icon} name="info" />Usage</span><span class="cut grow"><${JsonLine} value=${facts ?? ""} /></span>${at}`}><${JsonView} value=${facts} label="usage" /><//>`;
+const Facts = ({ facts, at }) => html`${at}<${Details} class="tool" summary=${html`<span class="toolname"><${Icon} name="info" />Usage</span><span class="cut grow"><${JsonLine} value=${facts ?? ""} /></span>`}><${JsonView} value=${facts} label="usage" /><//>`;
 
 const line = (icon, text) => ({ at, event }) => html`<p class="moment"><${Icon} name=${icon} /><span class="what">${typeof text === "function" ? text(event) : text}</span>${at}</p>`;
 

@@ -10,7 +10,7 @@ const nonce = () => document.querySelector('meta[name="csp-nonce"]')?.content ??
 export async function create(box, { text, latest, keywords, readOnly, placeholder, attributes }) {
   const cm = await load();
   const asked = new cm.Compartment(); // attributes that change
-  const shown = (wrong) => cm.EditorView.contentAttributes.of({ ...attributes, "aria-invalid": wrong ? "true" : "false" });
+  const shown = (wrong) => cm.EditorView.contentAttributes.of({ ...attributes, tabindex: "0", "aria-invalid": wrong ? "true" : "false" });
   const view = new cm.EditorView({
     parent: box,
     state: cm.EditorState.create({ doc: text, extensions: [...extensions(cm, { latest, keywords, readOnly, placeholder }), asked.of(shown(false))] }),
