@@ -6,9 +6,9 @@ import { Editor } from "./editor.js";
 import { leaves, place, plan } from "./form/plan.js";
 import { emptyArray, emptyObject, read, string, stringOf, typed, withItem, withMember, write } from "./form/value.js";
 
-/** canForm tells whether a schema has fields to show; else its value is edited as JSON. */
-export function canForm(schemaText) {
-  return plan(schemaText, undefined).kind === "group";
+/** canForm tells whether a schema has fields to show for a value; else it is edited as JSON. */
+export function canForm(schemaText, value) {
+  return plan(schemaText, value).kind === "group";
 }
 
 /** formValue is the value of a form that nobody has filled in: the objects that the schema requires are there, empty. */

@@ -20,15 +20,14 @@ export class Json {
     return kindAt(this.text, skipSpace(this.text, 0));
   }
 
-  /** tree is the value as nodes: {kind, text, key, items}. */
-  get tree() {
-    return (this.parsed ??= parse(this.text));
+  /** members are those of an object as {name, text}, without what is in them; empty for another kind. */
+  get members() {
+    return (this.listed ??= this.kind === "object" ? membersOf(this.text) : []);
   }
 
   /** member is the value of the last member of that name, as a reader of JSON would take it; undefined without one. */
   member(name) {
-    if (this.kind !== "object") return undefined;
-    const found = this.tree.items.findLast((m) => m.name === name);
+    const found = this.members.findLast((m) => m.name === name);
     return found && new Json(found.text);
   }
 
@@ -177,6 +176,29 @@ export function parse(text) {
     scalar: (kind, start, end) => add({ kind, text: text.slice(start, end) }),
   });
   return root.items[0];
+}
+
+// membersOf lists the members of an object. It makes nothing of their values, which may be large.
+function membersOf(text) {
+  const list = [];
+  let depth = 0, name, from;
+  const end = (at) => depth === 1 && list.push({ name, text: text.slice(from, at) });
+  whole(text, {
+    open: (kind, at) => {
+      if (depth === 1) from = at;
+      depth++;
+    },
+    close: (kind, at) => {
+      depth--;
+      end(at + 1);
+    },
+    name: (start, stop) => depth === 1 && (name = JSON.parse(text.slice(start, stop))),
+    scalar: (kind, start, stop) => {
+      if (depth === 1) from = start;
+      end(stop);
+    },
+  });
+  return list;
 }
 
 /** tokens are the parts of a JSON text in order: {type, text}, type being a kind, "name" or "mark". */

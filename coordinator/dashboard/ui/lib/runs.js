@@ -41,7 +41,7 @@ export function Given({ parameters, omitted, most = 200 }) {
 
 /** onlyPrompt is the prompt of parameters that have nothing else, undefined otherwise. */
 export function onlyPrompt(parameters) {
-  if (parameters?.kind !== "object" || parameters.tree.items.length !== 1) return undefined;
+  if (parameters?.members.length !== 1) return undefined;
   return parameters.member("prompt")?.string();
 }
 

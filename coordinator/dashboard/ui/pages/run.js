@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useState } from "../base.js";
 import { ApiError, get, newKey, now, seg } from "../lib/api.js";
 import { address, navigate, query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
-import { Badge, Button, Card, Confirm, Facts, Hostile, Icon, Id, JsonView, Loaded, Loading, Menu, Page, Problem, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
+import { Badge, Button, Card, Confirm, Copy, Facts, Hostile, Icon, Id, JsonView, Loaded, Loading, Menu, Page, Problem, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
 import { ended, onlyPrompt, redeliver, retryRun, stopRun } from "../lib/runs.js";
 import { steps, useEvents, usageOf } from "../lib/events.js";
 import { Outcome, Refused, Step, Usage, Verdict, anchor } from "../lib/conversation.js";
@@ -96,7 +96,7 @@ function EventsCard({ run, events, state }) {
   const kind = query.value.get("events") ?? "";
   const text = (query.value.get("find") ?? "").toLowerCase();
   const [most, setMost] = useState(shownAtFirst);
-  const target = decodeURIComponent(address.value.hash.slice(1));
+  const target = address.value.hash.slice(1);
   const all = useMemo(() => steps(events), [events]);
   const fits = (s) => (!kind || (kind === "message" ? ["assistant", "user", "note"].includes(s.kind) : s.kind === kind)) && (!text || searchable(s).includes(text));
   const list = all.filter(fits);
@@ -120,7 +120,7 @@ const searchable = (s) => [s.kind, s.text, s.name, s.input?.text, s.output?.text
 
 function Input({ run }) {
   const prompt = run.parameters && onlyPrompt(run.parameters);
-  return html`<${Card} title="Parameters">${prompt !== undefined ? html`<div class="said"><${Hostile} text=${prompt} lines=${true} /></div>` : html`<${JsonView} value=${run.parameters ?? "null"} label="parameters" />`}<//>`;
+  return html`<${Card} title="Parameters">${prompt !== undefined ? html`<div class="jsonbox bare"><div class="said"><${Hostile} text=${prompt} lines=${true} /></div><${Copy} text=${prompt} label="Copy the prompt" /></div>` : html`<${JsonView} value=${run.parameters ?? "null"} label="parameters" />`}<//>`;
 }
 
 const Times = ({ run, why }) => html`<${Card} title="Timeline" class="timeline"><${Phases} run=${run} /><${Story} story=${why?.story} run=${run} /><//>`;

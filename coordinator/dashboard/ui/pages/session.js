@@ -59,7 +59,7 @@ function Conversation({ data, events, reload }) {
   const [shown, setShown] = useState(window0);
   const end = useRef(), box = useRef();
   const byRun = useMemo(() => Map.groupBy(events.events, (e) => e.run_id), [events.events]);
-  const target = decodeURIComponent(address.value.hash.slice(1));
+  const target = address.value.hash.slice(1);
   const turns = data.runs.map((run) => ({ run, steps: steps(byRun.get(run.run_id) ?? []) }));
   let room = shown;
   const visible = [];

@@ -4,6 +4,8 @@ import { parse } from "../json.js";
 import { member, stringOf } from "./value.js";
 
 const deepest = 6; // levels of fields; what is below is edited as JSON
+const mostFields = 500; // with more the page would be slow: the whole is edited as JSON
+const mostOptions = 500; // likewise: the value is typed
 const scalars = new Set(["string", "number", "integer", "boolean"]);
 
 /**
@@ -12,7 +14,9 @@ const scalars = new Set(["string", "number", "integer", "boolean"]);
  */
 export function plan(schemaText, value) {
   const root = parse(schemaText);
-  return field({ root, schema: root, value, path: "$", required: true, depth: 0 });
+  const left = { fields: mostFields };
+  const whole = field({ root, schema: root, value, path: "$", required: true, depth: 0, left });
+  return left.fields < 0 ? { ...about(root), value, path: "$", required: true, kind: "json" } : whole;
 }
 
 /** leaves are all fields of a plan, itself first. */
@@ -56,6 +60,7 @@ function decodePart(part) {
 }
 
 function field(at) {
+  if (--at.left.fields < 0) return { kind: "json", examples: [], hints: [], path: at.path, name: at.name };
   const schema = follow(at.root, at.schema);
   const f = { ...about(schema), value: at.value, path: at.path, name: at.name, required: at.required };
   const make = schema && at.depth <= deepest ? makerOf(schema) : undefined;
@@ -99,13 +104,14 @@ const labelOf = (node) => stringOf(node) ?? node.text;
 function enumeration({ schema }) {
   const one = member(schema, "const");
   const all = one ? [one] : member(schema, "enum").items ?? [];
+  if (all.length > mostOptions) return { kind: all.every((n) => n.kind === "string") ? "text" : "json" };
   return { kind: "choice", options: all.map((n) => ({ text: n.text, label: labelOf(n) })) };
 }
 
 // constants are the branches of oneOf or anyOf where each is a const.
 function constants(schema) {
   const branches = (member(schema, "oneOf") ?? member(schema, "anyOf"))?.items;
-  return branches?.length > 0 && branches.every((b) => member(b, "const")) ? branches : undefined;
+  return branches?.length > 0 && branches.length <= mostOptions && branches.every((b) => member(b, "const")) ? branches : undefined;
 }
 
 function alternatives({ schema }) {
@@ -130,21 +136,23 @@ function scalar({ schema, value }) {
 // A value of another type than the schema's is shown as the JSON it is.
 const fits = (type, value) => value.kind === (type === "integer" ? "number" : type) || (value.kind === "typed" && type !== "string");
 
-function list({ root, schema, value, path, depth }) {
+function list({ root, schema, value, path, depth, left }) {
   const items = member(schema, "items");
   if (!items || items.kind !== "object" || (value && value.kind !== "array")) return { kind: "json" };
-  const one = (v, i) => field({ root, schema: items, value: v, path: `${path}[${i}]`, required: true, depth: depth + 1 });
+  const one = (v, i) => field({ root, schema: items, value: v, path: `${path}[${i}]`, required: v !== undefined, depth: depth + 1, left });
   const item = one(undefined, 0);
   if (item.kind === "json") return { kind: "json" };
   return { kind: "list", item, items: (value?.items ?? []).map(one) };
 }
 
-function group({ root, schema, value, path, required, depth }) {
+// group has no fields while its value is absent and may be: a schema that refers to itself has no end.
+function group({ root, schema, value, path, required, depth, left }) {
   const properties = member(schema, "properties")?.items ?? [];
   const needed = new Set((member(schema, "required")?.items ?? []).map(stringOf).filter((n) => n !== undefined));
   if (properties.length + needed.size === 0 || (value && value.kind !== "object")) return { kind: "json" };
+  if (!value && !required) return { kind: "group", fields: [], others: [], order: [] };
   const order = [...new Set(properties.map((p) => p.name))];
-  const make = (name, of) => field({ root, schema: of, value: member(value, name), path: below(path, name), name, required: needed.has(name), depth: depth + 1 });
+  const make = (name, of) => field({ root, schema: of, value: member(value, name), path: below(path, name), name, required: needed.has(name), depth: depth + 1, left });
   const known = order.map((name) => make(name, properties.findLast((p) => p.name === name)));
   const missing = [...needed].filter((n) => !order.includes(n)).map((name) => make(name, undefined));
   const shown = new Set([...order, ...missing.map((f) => f.name)]);

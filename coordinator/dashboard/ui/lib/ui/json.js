@@ -1,5 +1,5 @@
 // A JSON value as it came: its digits, its order, its duplicate keys.
-import { html, useState } from "../../base.js";
+import { html, useMemo, useState } from "../../base.js";
 import { Json, check, prettyTokens } from "../json.js";
 import { bytes } from "../format.js";
 import { Copy, visible, Hostile } from "./text.js";
@@ -7,20 +7,27 @@ import { Button } from "./controls.js";
 
 const coloured = 1200; // tokens; what is beyond is shown without colours, so that the document stays small
 const shown = 200000; // characters
+const largest = 524288; // characters that are read as JSON at all; what is longer is shown as it begins
 
 /** JsonView shows a Json or a JSON text, coloured and indented, with a button that copies the text as it came. */
 export function JsonView({ value, label = "JSON", bare = false }) {
   const text = value instanceof Json ? value.text : String(value ?? "null");
   const [all, setAll] = useState(false);
-  if (check(text)) return html`<pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text.slice(0, shown)} lines=${true} /></pre>`;
-  const tokens = prettyTokens(text);
-  const first = tokens.slice(0, coloured);
-  const rest = tokens.slice(coloured).map((t) => t.text).join("");
+  const read = useMemo(() => pretty(text), [text]);
+  if (!read) return html`<div class=${"jsonbox " + (bare ? "bare" : "")}><pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy " + label} /></div>`;
+  const { first, rest } = read;
   const part = all ? rest : rest.slice(0, shown);
   return html`<div class=${"jsonbox " + (bare ? "bare" : "")}>
     <pre class="json" tabindex="0" aria-label=${label}>${merge(first).map((t) => (t.type === "space" || t.type === "mark" ? t.text : html`<span class=${"j-" + t.type}>${visible(t.text)}</span>`))}${visible(part)}</pre>
     ${part.length < rest.length && html`<${Button} small=${true} onClick=${() => setAll(true)}>Show all ${bytes(rest.length)}<//>`}
     <${Copy} text=${text} label=${"Copy " + label} /></div>`;
+}
+
+// pretty is the first tokens and the text of those behind them; null for what is too long, or no JSON.
+function pretty(text) {
+  if (text.length > largest || check(text)) return null;
+  const tokens = prettyTokens(text);
+  return { first: tokens.slice(0, coloured), rest: tokens.slice(coloured).map((t) => t.text).join("") };
 }
 
 // merge joins marks and spaces that follow each other into one text.

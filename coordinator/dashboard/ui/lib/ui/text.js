@@ -14,9 +14,16 @@ const codePoint = (c) => "U+" + c.codePointAt(0).toString(16).toUpperCase().padS
 /** visible is a text with what nobody sees written out, for attributes and titles. */
 export const visible = (text) => String(text ?? "").replace(hidden, (c) => `‹${codePoint(c)}›`);
 
+const longest = 200000; // characters that are shown; more would keep the page busy
+
 /** Hostile shows a text that somebody else wrote: control and bidi characters become visible. lines keeps line breaks. */
 export function Hostile({ text, lines = false }) {
-  const s = String(text ?? "");
+  const whole = String(text ?? "");
+  if (whole.length > longest) return html`<${Hostile} text=${whole.slice(0, longest)} lines=${lines} /><span class="ctl">… and ${count(whole.length - longest)} characters more</span>`;
+  return shownText(whole, lines);
+}
+
+function shownText(s, lines) {
   if (s.search(hidden) < 0 && (lines || s.search(breaks) < 0)) return html`<bdi>${s}</bdi>`;
   const pattern = lines ? hidden : new RegExp(hidden.source + "|" + breaks.source, "gu");
   const parts = [];
@@ -26,7 +33,7 @@ export function Hostile({ text, lines = false }) {
     at = m.index + m[0].length;
     if (parts.length > 4000) break;
   }
-  parts.push(s.slice(at));
+  parts.push(visible(s.slice(at)));
   return html`<bdi>${parts}</bdi>`;
 }
 

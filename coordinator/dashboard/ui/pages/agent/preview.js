@@ -56,7 +56,7 @@ function Sample({ preview }) {
   const errors = preview.data?.validation_errors ?? [];
   const value = preview.parameters ?? (schema && canForm(schema) ? formValue(schema) : read("{}"));
   return html`<${Card} title="Try it with these parameters"><div class="stack"><p class="faint">Nothing is started, and nothing of this is kept.</p>
-    ${schema && canForm(schema) ? html`<${Form} schema=${schema} value=${value} onChange=${preview.setParameters} errors=${preview.parameters ? errors : []} />`
+    ${schema && canForm(schema, value) ? html`<${Form} schema=${schema} value=${value} onChange=${preview.setParameters} errors=${preview.parameters ? errors : []} />`
       : html`<${Editor} label="Parameters" value=${write(value)} onChange=${(t) => preview.setParameters(read(t))} />`}</div><//>`;
 }
 
