@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"ao/nats/natstest"
+	"ao/nats/subject"
+)
+
+// trail is what a coordinator tells of what was done to agents: the status by request, of those that this test has made.
+func (s *stack) trail() (statuses map[string]int, gaps int, whole bool) {
+	statuses = map[string]int{}
+	for cursor := ""; ; {
+		r := s.get("/audit?action=agent.create&limit=7&cursor=" + cursor)
+		var p struct {
+			Entries []struct {
+				Request string `json:"request"`
+				Status  int    `json:"status"`
+			} `json:"entries"`
+			Gaps []json.RawMessage `json:"gaps"`
+			Next string            `json:"next_cursor"`
+		}
+		if r.code != 200 || json.Unmarshal([]byte(r.text), &p) != nil {
+			return nil, 0, false
+		}
+		gaps += len(p.Gaps)
+		for _, e := range p.Entries {
+			if _, twice := statuses[e.Request]; twice {
+				s.t.Errorf("request %s is told twice", e.Request)
+			}
+			statuses[e.Request] = e.Status
+		}
+		if cursor = p.Next; cursor == "" {
+			return statuses, gaps, true
+		}
+	}
+}
+
+// TestTheAuditOutlivesAServer: on a cluster whose AUDIT loses its leader, every request that was answered is told once, by each
+// coordinator, and no gap is.
+func TestTheAuditOutlivesAServer(t *testing.T) {
+	t.Parallel()
+	c := natstest.Cluster(t)
+	one := upon(t, c.URL(), "AO_NATS_REPLICAS=3")
+	two := upon(t, c.URL(), "AO_NATS_REPLICAS=3")
+	js, err := c.Conn(t).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := js.StreamInfo(subject.Audit)
+	if err != nil || info.Config.Replicas != 3 {
+		t.Fatalf("AUDIT: %+v, %v", info, err)
+	}
+	done := map[string]int{}
+	agents := 0
+	make := func(n int) {
+		t.Helper()
+		for range n {
+			agents++
+			made := false
+			one.within(time.Minute, "an agent is made", func() bool {
+				for _, s := range []*stack{one, two} {
+					id := fmt.Sprintf("of-the-test-%d", len(done))
+					r := s.once("POST", "/agents", fmt.Sprintf(`{"name":"a%d"}`, agents), "X-Request-Id", id)
+					if r.err != nil {
+						t.Fatal(r.err)
+					}
+					done[id] = r.code
+					made = made || r.code == 201 || r.code == 409
+				}
+				return made
+			})
+		}
+	}
+	make(10)
+	lost := c.Leader(subject.Audit)
+	lost.Kill()
+	make(10)
+	told := func(when string) {
+		t.Helper()
+		for name, s := range map[string]*stack{"one": one, "the other": two} {
+			s.within(time.Minute, when+": "+name+" coordinator tells all", func() bool {
+				statuses, gaps, whole := s.trail()
+				if gaps > 0 {
+					t.Fatalf("%s: %d gaps", when, gaps)
+				}
+				for id, code := range done {
+					if statuses[id] != code {
+						return false
+					}
+				}
+				return whole && len(statuses) == len(done)
+			})
+		}
+	}
+	told("without a server")
+	lost.Start()
+	c.Current()
+	make(3)
+	told("with all of them again")
+	one.coordinator.kill()
+	one.coordinator.start()
+	one.ready()
+	told("after a coordinator was killed")
+}
