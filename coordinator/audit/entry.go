@@ -31,8 +31,9 @@ const (
 	Deregister   = "runner.deregister"
 	Heartbeat    = "runner.heartbeat" // only where it was refused
 	Removed      = "runner.removed"
-	Read         = "read"       // only where it was refused
-	Lost         = "audit.lost" // lines are missing here
+	Read         = "read"          // only where it was refused
+	Lost         = "audit.lost"    // lines are missing here
+	Omitted      = "audit.omitted" // refusals that were only counted
 )
 
 // Actor is who did it, as far as the door knows.
@@ -101,7 +102,7 @@ type Entry struct {
 	Targets
 	Status int    `json:"status,omitempty"` // as HTTP has it; a run that is waited for counts as 201 as soon as it is accepted
 	Error  string `json:"error,omitempty"`  // code of the refusal
-	Count  uint64 `json:"count,omitempty"`  // audit.lost: how many lines are missing here
+	Count  uint64 `json:"count,omitempty"`  // audit.lost, audit.omitted: how many lines are not here
 }
 
 // statuses is what HTTP says of a fault, whatever door it was met at.

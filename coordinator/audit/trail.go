@@ -33,6 +33,8 @@ type Trail struct {
 
 	mu   sync.Mutex
 	lost Gap // what was lost since the last pack
+
+	refusals refusals
 }
 
 // pack is a message of the stream.
@@ -59,9 +61,14 @@ func NewTrail(log *slog.Logger) *Trail {
 
 // note takes an entry and returns at once.
 func (t *Trail) note(e Entry) {
-	if t == nil {
+	if t == nil || !t.refusals.takes(e) {
 		return
 	}
+	t.take(e)
+}
+
+// take takes an entry that has a place.
+func (t *Trail) take(e Entry) {
 	select {
 	case t.in <- &e:
 	default:
@@ -104,6 +111,9 @@ func (t *Trail) Run(ctx context.Context, to store) {
 		case <-tick.C:
 		case <-ctx.Done():
 			over = true
+		}
+		for _, e := range t.refusals.omitted(time.Now(), over) {
+			t.take(e)
 		}
 		for t.write(writing, to) {
 		}

@@ -149,7 +149,7 @@ func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (quer
 		}
 		if string(m.Value) != "null" {
 			values.Set(m.Key, text)
-			narrowed = narrowed || !slices.Contains([]string{"limit", "cursor", "tree"}, m.Key)
+			narrowed = narrowed || text != "false" && !slices.Contains([]string{"limit", "cursor", "tree"}, m.Key)
 		}
 	}
 	if !narrowed {

@@ -21,6 +21,7 @@ type loginAPI struct {
 	guard *guard
 	wrong *tries // by address
 	begun *tries // by token
+	codes *tries // by token
 	in    *intake
 }
 
@@ -28,6 +29,7 @@ func newLoginAPI(guard *guard) *loginAPI {
 	return &loginAPI{
 		guard: guard, in: &intake{limit: loginBody},
 		wrong: newTries(mostTries, "wrong tokens came from your address"), begun: newTries(mostLogins, "logins began with this token"),
+		codes: newTries(mostLogins, "codes were made with this token"),
 	}
 }
 
@@ -107,7 +109,13 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := a.check(g.Request.Context(), given)
+	who, err := a.check(given)
+	if err == nil {
+		_, err = a.begun.take(who.Name) // before it leaves a trace in NATS
+	}
+	if err == nil {
+		who, err = a.use(g.Request.Context(), who)
+	}
 	if fault.KindOf(err) != fault.Unauthorized || err == nil {
 		right()
 	}
@@ -115,9 +123,6 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 		return nil, err
 	}
 	of(g).who = who
-	if _, err := a.begun.take(who.Name); err != nil { // each leaves a trace in NATS when it ends
-		return nil, err
-	}
 	if who, err = a.guard.begin(g, who); err != nil {
 		return nil, err
 	}
@@ -133,8 +138,8 @@ func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 	return given, err
 }
 
-// check tells who shows a token or a code; a code is used up by that.
-func (a *loginAPI) check(ctx context.Context, given credentials) (access.Caller, error) {
+// check tells who shows a token or a code. Who shows a code has its pass.
+func (a *loginAPI) check(given credentials) (access.Caller, error) {
 	switch {
 	case strings.HasPrefix(given.Token, fleet.TokenPrefix):
 		return access.Caller{}, fault.New(fault.Unauthorized, "", "A session token cannot log in; use an API token (ao tokens create)")
@@ -144,6 +149,14 @@ func (a *loginAPI) check(ctx context.Context, given credentials) (access.Caller,
 	who, err := a.guard.tokens.CheckPass(access.Code, given.Code, a.guard.logins.Sign)
 	if err != nil {
 		return access.Caller{}, fault.New(fault.Unauthorized, "", "This code is not valid, or older than a minute; run 'ao dashboard' again")
+	}
+	return who, nil
+}
+
+// use uses up the code that was shown, where one was.
+func (a *loginAPI) use(ctx context.Context, who access.Caller) (access.Caller, error) {
+	if (who.Login == access.Pass{}) {
+		return who, nil
 	}
 	first, err := a.guard.logins.End(ctx, who.Login.ID)
 	if err == nil && !first {
@@ -183,6 +196,9 @@ func (a *loginAPI) code(g *gin.Context, _ query) (any, error) {
 		return nil, fault.New(fault.Conflict, "", "This coordinator asks for no tokens, so nobody has to log in")
 	}
 	if _, err := a.guard.logins.Deployment(); err != nil {
+		return nil, err
+	}
+	if _, err := a.codes.take(caller(g).Name); err != nil {
 		return nil, err
 	}
 	code := a.guard.tokens.Issue(access.Code, caller(g), a.guard.logins.Sign)

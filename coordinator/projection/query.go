@@ -86,9 +86,20 @@ func (q *Query) wants(f *fold, r *row) bool {
 // fits reports whether a row matches the query, whatever its status.
 func (q *Query) fits(f *fold, r *row) bool {
 	return (q.Agent == "" || q.Agent == r.agent) && (q.Parent == "" || q.Parent == r.parent) && (q.Runner == "" || q.Runner == r.runner) &&
-		(q.CreatedAfter.IsZero() || r.created > q.CreatedAfter.UnixNano()) &&
+		q.after(r.created) &&
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.id) &&
 		(!q.Roots || !hasParent(f, r.session)) && (q.RetryOf == "" || f.repeats.is(r, q.RetryOf)) && (q.also == nil || q.also(f, r))
+}
+
+// after reports whether a time in nanoseconds, of what was created, is late enough. Nanoseconds count from 1678 to 2261.
+func (q *Query) after(created int64) bool {
+	switch year := q.CreatedAfter.Year(); {
+	case year < 1678:
+		return true
+	case year > 2261:
+		return false
+	}
+	return created > q.CreatedAfter.UnixNano()
 }
 
 // unfiltered reports whether the query asks for all runs.
@@ -108,6 +119,6 @@ func (q *Query) sightOf(f *fold, r *row) sight {
 func (q *Query) wantsSession(s *session, status run.SessionStatus) bool {
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, string(status))) &&
 		(q.Agent == "" || q.Agent == s.agent) && (q.Parent == "" || q.Parent == s.parent) &&
-		(q.CreatedAfter.IsZero() || s.firstRow.created > q.CreatedAfter.UnixNano()) &&
+		q.after(s.firstRow.created) &&
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == s.id)
 }

@@ -52,6 +52,7 @@ func TestManyRunsAreStopped(t *testing.T) {
 		{``, 400, ""},
 		{`{}`, 400, "Name at least one filter"},
 		{`{"limit":1,"tree":true}`, 400, "Name at least one filter"},
+		{`{"roots":false}`, 400, "Name at least one filter"},
 		{`[]`, 400, ""},
 		{`{"agent":"tool"}`, 400, `"field":"agent"`},
 		{`{"agent_name":["tool"]}`, 400, `"field":"agent_name"`},

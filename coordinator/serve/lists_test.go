@@ -18,18 +18,20 @@ func TestListsOfRuns(t *testing.T) {
 	runner := s.until(child.RunID, run.Completed).RunnerID
 	waits := s.submit(`{"agent_name":"mind","prompt":"x","additional_demands":{"tags":["nowhere"]}}`)
 	for query, want := range map[string][]string{
-		"":                                   {waits.RunID, child.RunID, top.RunID},
-		"runner_id=" + runner:                {child.RunID, top.RunID},
-		"roots=true":                         {waits.RunID, top.RunID},
-		"roots=true&status=completed":        {top.RunID},
-		"roots=false&status=completed":       {child.RunID, top.RunID},
-		"runner_id=rnr_nobody":               {},
-		"parent_session_id=" + top.SessionID: {child.RunID},
-		"q=" + top.RunID:                     {top.RunID},
-		"q=ses_&roots=true":                  {waits.RunID, top.RunID},
-		"q=MIND&status=completed":            {child.RunID, top.RunID},
-		"q=nothing":                          {},
-		"retry_of=" + top.RunID:              {},
+		"":                                            {waits.RunID, child.RunID, top.RunID},
+		"runner_id=" + runner:                         {child.RunID, top.RunID},
+		"roots=true":                                  {waits.RunID, top.RunID},
+		"roots=true&status=completed":                 {top.RunID},
+		"roots=false&status=completed":                {child.RunID, top.RunID},
+		"runner_id=rnr_nobody":                        {},
+		"parent_session_id=" + top.SessionID:          {child.RunID},
+		"q=" + top.RunID:                              {top.RunID},
+		"q=ses_&roots=true":                           {waits.RunID, top.RunID},
+		"q=MIND&status=completed":                     {child.RunID, top.RunID},
+		"q=nothing":                                   {},
+		"created_after=2300-01-01T00:00:00Z":          {},
+		"created_after=1600-01-01T00:00:00Z":          {waits.RunID, child.RunID, top.RunID},
+		"retry_of=" + top.RunID:                       {},
 		"session_id=" + top.SessionID + "&roots=true": {top.RunID},
 	} {
 		p := into[projection.Page](s.get("/runs?"+query), 200)

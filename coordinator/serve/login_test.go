@@ -16,6 +16,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // who is the answer of GET /me.
@@ -315,6 +317,36 @@ func TestLoginIsBounded(t *testing.T) {
 	}
 	s.post("/login", `{"token":"`+strings.TrimPrefix(s.read, "Authorization: Bearer ")+`"}`).want(429) // or guessing would go on
 	s.get("/me", s.read).want(200)
+}
+
+// TestCodesAreBounded: a token makes so many codes, and what its logins leave in NATS is bounded, too.
+func TestCodesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	codes := map[int]int{}
+	for range 70 {
+		codes[s.post("/login/codes", "", s.read).status]++
+	}
+	if codes[200] != 60 || codes[429] != 10 {
+		t.Errorf("codes: %v", codes)
+	}
+	code := into[struct{ Code string }](s.post("/login/codes", "", s.run), 200).Code
+	token := strings.TrimPrefix(s.run, "Authorization: Bearer ")
+	for range 60 {
+		s.post("/login", `{"token":"`+token+`"}`).want(200)
+	}
+	s.post("/login", `{"code":"`+code+`"}`).want(429)
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := js.Stream(t.Context(), "KV_"+subject.Logins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := ended.CachedInfo().State.Msgs; n != 0 {
+		t.Errorf("%d records of logins that did not begin", n)
+	}
 }
 
 // TestCookiesOverTLS go nowhere else; behind a proxy that ends TLS neither.

@@ -110,3 +110,38 @@ func TestTheTrailOutlivesACoordinator(t *testing.T) {
 	other.get("/ready").want(200)
 	other.get("/doctor").want(200)
 }
+
+// TestAFloodOfRefusals: who is refused again and again does not wash away what others did; what is not told is counted.
+func TestAFloodOfRefusals(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	for range 700 {
+		s.get("/runs", "Authorization: Bearer aot_WRONG").want(401)
+		s.post("/logout", "").want(204) // nobody was logged in
+	}
+	for range 3 {
+		s.post("/agents", `{"name":"x"}`, s.read).want(403) // another kind of actor
+	}
+	told := func(action, by string) (entries, count int) {
+		for cursor := "start"; cursor != ""; {
+			p := s.trail("limit=1000&action="+action+"&actor="+by+"&cursor="+strings.TrimPrefix(cursor, "start"), s.admin)
+			for _, e := range p.Entries {
+				entries, count = entries+1, count+int(e.Count)
+			}
+			cursor = p.Next
+		}
+		return entries, count
+	}
+	natstest.Until(t, "some are only counted", func() bool {
+		_, many := told("audit.omitted", "unknown")
+		return many > 0
+	})
+	reads, _ := told("read", "unknown")
+	if logouts, _ := told("logout", "unknown"); reads+logouts < 1000 || reads+logouts > 1100 {
+		t.Errorf("%d refused reads and %d logouts of nobody are told", reads, logouts)
+	}
+	natstest.Until(t, "refusals of a token are told", func() bool {
+		n, _ := told("agent.create", "the-read")
+		return n == 3
+	})
+}

@@ -25,10 +25,34 @@ func maskMember(name string, value json.RawMessage) json.RawMessage {
 	if strings.EqualFold(name, "env") || strings.EqualFold(name, "headers") {
 		return eachMember(value, func(string, json.RawMessage) json.RawMessage { return masked })
 	}
-	if len(value) > 0 && value[0] == '{' {
+	return maskBelow(value)
+}
+
+// maskBelow hides what is below env and headers, in whatever objects and arrays they are.
+func maskBelow(value json.RawMessage) json.RawMessage {
+	switch {
+	case len(value) > 0 && value[0] == '{':
 		return eachMember(value, maskMember)
+	case len(value) > 0 && value[0] == '[':
+		return eachItem(value, maskBelow)
 	}
 	return value
+}
+
+// eachItem is an array with each value changed.
+func eachItem(array json.RawMessage, change func(json.RawMessage) json.RawMessage) json.RawMessage {
+	var items []json.RawMessage
+	if json.Unmarshal(array, &items) != nil {
+		return masked
+	}
+	out := []byte{'['}
+	for i, item := range items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, change(item)...)
+	}
+	return append(out, ']')
 }
 
 // eachMember is an object with each value changed, in the same order. What is no object is hidden as a whole.

@@ -12,6 +12,7 @@ func TestMasked(t *testing.T) {
 		{`{"env":{"command":"x"},"headers":{"url":"y","env":{}}}`, `{"env":{"command":"x"},"headers":{"url":"y","env":{}}}`},
 		{`{"a":{"ENV":{"A":{"deep":"s"}},"Headers":["s"],"env":"s"}}`, `{"a":{"ENV":{"A":"••••"},"Headers":"••••","env":"••••"}}`},
 		{`{"a":{"transport":{"headers":{"A":"s"},"kind":"http"}}}`, `{"a":{"transport":{"headers":{"A":"••••"},"kind":"http"}}}`},
+		{`{"a":{"args":["-a", 1.50],"hops":[{"env":{"A":"s"}},[{"Headers":{"B":"s"},"n":1}]]}}`, `{"a":{"args":["-a",1.50],"hops":[{"env":{"A":"••••"}},[{"Headers":{"B":"••••"},"n":1}]]}}`},
 		{`{"a":"s","b":["s"]}`, `{"a":"••••","b":"••••"}`},
 		{`{"q\"":{"env":{"<&>":"s"}}}`, `{"q\"":{"env":{"\u003c\u0026\u003e":"••••"}}}`},
 	} {

@@ -37,6 +37,7 @@ type audited struct {
 	Runner  string `json:"runner_id"`
 	Status  int    `json:"status"`
 	Error   string `json:"error"`
+	Count   uint64 `json:"count"`
 }
 
 // by is who did it, in a word.
@@ -52,6 +53,9 @@ func (e audited) of() string { return cmp.Or(e.Run, e.Session, e.Agent, e.Schema
 
 // outcome is what came of it.
 func (e audited) outcome() string {
+	if e.Count > 0 {
+		return strconv.FormatUint(e.Count, 10) + " more, only counted"
+	}
 	if e.Status == 0 {
 		return e.Error
 	}

@@ -18,10 +18,11 @@ func TestAudit(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(w, `{"entries":[{"time":"2026-01-01T00:00:00Z","door":"http","actor":{"kind":"token","name":"ci"},"from":"10.0.0.1:5","action":"agent.delete","agent_name":"x","status":204},
-			{"time":"2026-01-01T00:00:00Z","door":"nats","actor":{"kind":"nats"},"action":"run.create","status":403,"error":"forbidden"}],"next_cursor":"3-1","gaps":[]}`)
+			{"time":"2026-01-01T00:00:00Z","door":"nats","actor":{"kind":"nats"},"action":"run.create","status":403,"error":"forbidden"},
+			{"time":"2026-01-01T00:00:00Z","actor":{"kind":"unknown"},"action":"audit.omitted","count":340}],"next_cursor":"3-1","gaps":[]}`)
 	})
 	out, errs, code := ao(t, url, "", "audit", "--actor", "ci", "--action", "agent", "--run", "run_01a20c3efa967ebc837bacfdf2417ac1", "--since", "2026-01-01T00:00:00Z")
-	for _, want := range []string{"ci", "10.0.0.1:5", "agent.delete", "x", "204", "nats", "run.create", "403 forbidden"} {
+	for _, want := range []string{"ci", "10.0.0.1:5", "agent.delete", "x", "204", "nats", "run.create", "403 forbidden", "340 more, only counted"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %s", want, out)
 		}
