@@ -204,6 +204,28 @@ func TestEventLink(t *testing.T) {
 	p.has("1e400")
 }
 
+// TestManyEvents: a page keeps the newest events of a run that tells very many, and says what it left out.
+func TestManyEvents(t *testing.T) {
+	s := up(t)
+	s.agent(t, "talkative")
+	var prompt strings.Builder
+	for n := range 5600 {
+		fmt.Fprintf(&prompt, `@say step %d.\n`, n)
+	}
+	id, _ := s.run(t, `{"agent_name":"talkative","prompt":"`+prompt.String()+`"}`)
+	p := open(t, s, "/ui/runs/"+id)
+	p.has("step 5599.")
+	p.has("Show earlier")
+	if n := eval[int](p, `document.querySelectorAll("*").length`); n > 3000 {
+		t.Errorf("%d nodes are in the document, 3000 are the most", n)
+	}
+	p = open(t, s, "/ui/runs/"+id+"?events=message&find=step+1234.")
+	p.until(`/Events 1 of [45],\d{3}/.test(document.body.innerText.replace(/\s+/g, " "))`)
+	p = open(t, s, "/ui/runs/"+id+"?events=message&find=step+12.")
+	p.has("No event matches")
+	p.until(`/\d+ older events of the session are not kept by this page/.test(document.body.innerText)`)
+}
+
 // TestReconnect: a page whose coordinator is away says so, and misses nothing of what happened meanwhile.
 func TestReconnect(t *testing.T) {
 	s := alone(t)

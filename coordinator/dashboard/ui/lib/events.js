@@ -1,13 +1,15 @@
 // A session's events: read page by page, and again from where it stopped whenever the live stream says that there is more.
 // The stream only wakes the reader, so nothing is missed and nothing comes twice.
 import { useEffect, useRef, useState } from "../base.js";
-import { backoff, get, seg } from "./api.js";
+import { backoff, request, seg, withQuery } from "./api.js";
 import { subscribe } from "./live.js";
 
 const pageSize = 500;
 const pace = 250; // milliseconds between two reads
 const largest = 65536; // bytes of an event; what is longer is cut by the coordinator
-const most = 20000; // events that a page keeps; older ones are left out
+const most = 5000; // events that a page keeps; older ones are left out
+const mostBytes = 8 << 20; // of their text
+const calm = 800; // milliseconds between two renderings while much is read
 
 /**
  * useEvents reads the events of a session and keeps them live. onChange is called when a run or the session changed. It
@@ -20,13 +22,13 @@ export function useEvents(session, onChange) {
   useEffect(() => {
     if (!session) return;
     const gone = new AbortController();
-    const reader = { next: "", events: [], left: 0, numbers: new Map(), busy: false, again: false, tries: 0 };
+    const reader = { next: "", kept: [], left: 0, shown: 0, numbers: new Map(), busy: false, again: false, tries: 0 };
     const read = async () => {
       if (reader.busy) return void (reader.again = true);
       reader.busy = true;
       reader.again = false;
       try {
-        await readOn(session, reader, gone.signal, () => setState({ events: reader.events, left: reader.left, ready: reader.ready }));
+        await readOn(session, reader, gone.signal, () => setState({ events: reader.kept.flatMap((k) => k.events), left: reader.left, ready: reader.ready }));
         reader.tries = 0;
       } catch (error) {
         if (!gone.signal.aborted) setState((s) => ({ ...s, error }));
@@ -64,20 +66,32 @@ const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function readOn(session, reader, signal, show) {
   for (; ;) {
-    const { events, next } = await get(`/sessions/${seg(session)}/events`, { after: reader.next, limit: pageSize, max_bytes: largest }, { signal });
+    const path = withQuery(`/sessions/${seg(session)}/events`, { after: reader.next, limit: pageSize, max_bytes: largest });
+    const { data: { events, next }, text } = await request("GET", path, { signal });
     for (const e of events) {
       e.n = (reader.numbers.get(e.run_id) ?? 0) + 1;
       reader.numbers.set(e.run_id, e.n);
     }
-    const all = [...reader.events, ...events];
-    reader.left += Math.max(0, all.length - most);
-    reader.events = all.slice(-most);
+    keep(reader, events, text.length);
     const end = events.length < pageSize || next === reader.next;
     reader.next = next || reader.next;
     if (end) reader.ready = true;
-    if (events.length > 0 || end) show();
+    if (end || performance.now() - reader.shown > calm) {
+      show();
+      reader.shown = performance.now();
+    }
     if (end) return;
   }
+}
+
+// keep puts what was read behind what is kept, and leaves out the oldest of it: whole answers, since what is kept of one keeps
+// all of its text. Short answers are put together.
+function keep(reader, events, bytes) {
+  const { kept } = reader, last = kept.at(-1);
+  if (last && last.events.length + events.length <= pageSize) kept[kept.length - 1] = { events: [...last.events, ...events], bytes: last.bytes + bytes };
+  else if (events.length > 0) kept.push({ events, bytes });
+  const sum = (of) => kept.reduce((n, k) => n + of(k), 0);
+  while (kept.length > 1 && (sum((k) => k.events.length) > most || sum((k) => k.bytes) > mostBytes)) reader.left += kept.shift().events.length;
 }
 
 const mark = "\nThe rejected output:\n";

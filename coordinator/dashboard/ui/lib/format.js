@@ -38,8 +38,16 @@ export const tick = signal(0);
 setInterval(() => document.hidden || tick.value++, 1000);
 document.addEventListener("visibilitychange", () => document.hidden || tick.value++);
 
-export const zoneName = () =>
-  zone.value === "utc" ? "UTC" : (new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts().find((p) => p.type === "timeZoneName")?.value ?? "local");
+const zoneFormat = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" });
+const zoneNames = new Map(); // by offset, which summer time changes
+
+/** zoneName is the name of the zone that times are shown in, at a time. */
+export function zoneName(at = now()) {
+  if (zone.value === "utc") return "UTC";
+  const offset = new Date(at).getTimezoneOffset();
+  if (!zoneNames.has(offset)) zoneNames.set(offset, zoneFormat.formatToParts(at).find((p) => p.type === "timeZoneName")?.value ?? "local");
+  return zoneNames.get(offset);
+}
 
 const two = (n) => String(n).padStart(2, "0");
 
@@ -59,7 +67,7 @@ export function clock(ms, milliseconds = false) {
 /** exact is date and time with milliseconds and the zone's name. */
 export function exact(ms) {
   const [y, mo, d] = parts(ms);
-  return `${y}-${two(mo)}-${two(d)} ${clock(ms, true)} ${zoneName()}`;
+  return `${y}-${two(mo)}-${two(d)} ${clock(ms, true)} ${zoneName(ms)}`;
 }
 
 /** short is the time of day, with the date where it is another day than today. */

@@ -37,7 +37,8 @@ class Stream {
     this.readers = new Set();
     this.last = "";
     this.state = "connecting";
-    this.queue = [];
+    this.queue = []; // items that the readers of this tab are yet to get
+    this.told = []; // items that the other tabs are yet to get
     this.stop = null;
   }
 
@@ -84,7 +85,7 @@ class Stream {
       this.last = m.last || this.last;
       note(m.last);
       this.setState(m.state);
-    } else if (m.kind === "item") this.item(m.id, m.event, m.data);
+    } else if (m.kind === "items") for (const i of m.items) this.item(i.id, i.event, i.text);
     else if (m.kind === "failed") this.fail(new ApiError(m.status, m.code, m.message));
   }
 
@@ -155,11 +156,13 @@ class Stream {
         clearTimeout(watchdog);
         watchdog = setTimeout(abort, silence);
         parser.push(value);
+        this.pass();
       }
     } catch (err) {
       if (limit && inner.signal.aborted && !signal.aborted) return;
       throw err;
     } finally {
+      this.pass();
       clearTimeout(watchdog);
       signal.removeEventListener("abort", abort);
       inner.abort();
@@ -168,8 +171,13 @@ class Stream {
 
   arrived(id, event, data) {
     if (event === "error") throw streamError(data);
-    this.tell({ kind: "item", id, event, data });
+    this.told.push({ id, event, text: data });
     this.item(id, event, data);
+  }
+
+  // pass gives the other tabs what came with one chunk of the stream: a timer would be late in a tab that is hidden.
+  pass() {
+    if (this.told.length > 0) this.tell({ kind: "items", items: this.told.splice(0) });
   }
 
   item(id, event, data) {

@@ -134,7 +134,8 @@ export function layout(nodes, root, isOpen, only) {
   for (const n of nodes.values()) {
     if (n === root || n.session_id === root.session_id) continue;
     const up = nodes.has(n.parent_session_id) ? n.parent_session_id : root.session_id;
-    below.set(up, [...(below.get(up) ?? []), n]);
+    if (below.has(up)) below.get(up).push(n);
+    else below.set(up, [n]);
   }
   for (const list of below.values()) list.sort((a, b) => (a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : 0));
   const sums = new Map();

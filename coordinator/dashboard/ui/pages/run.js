@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useState } from "../base.js";
 import { ApiError, get, newKey, now, seg } from "../lib/api.js";
 import { address, navigate, query, setQuery } from "../lib/router.js";
-import { plural } from "../lib/format.js";
+import { count, plural } from "../lib/format.js";
 import { Badge, Button, Card, Confirm, Copy, Facts, Hostile, Icon, Id, JsonView, Loaded, Loading, Menu, Page, Problem, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
 import { ended, onlyPrompt, redeliver, retryRun, stopRun } from "../lib/runs.js";
 import { steps, useEvents, usageOf } from "../lib/events.js";
@@ -92,24 +92,31 @@ const Download = ({ run }) => html`<${Button} small=${true} kind="plain" icon="d
 const kinds = [["", "All"], ["message", "Messages"], ["tool", "Tools"], ["rejection", "Rejections"], ["result", "Result"]];
 const shownAtFirst = 150;
 
-function EventsCard({ run, events, state }) {
-  const kind = query.value.get("events") ?? "";
-  const text = (query.value.get("find") ?? "").toLowerCase();
-  const [most, setMost] = useState(shownAtFirst);
-  const target = address.value.hash.slice(1);
+// useSteps is what the events show, by kind and text. Handlers of the card below must not hold events: an element that was
+// replaced may live on with its handlers.
+function useSteps(events, kind, text) {
   const all = useMemo(() => steps(events), [events]);
   const fits = (s) => (!kind || (kind === "message" ? ["assistant", "user", "note"].includes(s.kind) : s.kind === kind)) && (!text || searchable(s).includes(text));
-  const list = all.filter(fits);
+  return [all, useMemo(() => (kind || text ? all.filter(fits) : all), [all, kind, text])];
+}
+
+const EventFilter = ({ kind }) => html`<div class="row"><select aria-label="Kind of events" value=${kind} onChange=${(e) => setQuery({ events: e.currentTarget.value })}>${kinds.map(([v, l]) => html`<option value=${v} selected=${v === kind}>${l}</option>`)}</select>
+  <input type="search" aria-label="Find in events" placeholder="Find" value=${query.value.get("find") ?? ""} onInput=${(e) => setQuery({ find: e.currentTarget.value })} /></div>`;
+
+function EventsCard({ run, events, state }) {
+  const kind = query.value.get("events") ?? "";
+  const [most, setMost] = useState(shownAtFirst);
+  const target = address.value.hash.slice(1);
+  const [all, list] = useSteps(events, kind, (query.value.get("find") ?? "").toLowerCase());
   const at = target ? list.findIndex((s) => anchor(s.event) === target) : -1;
   const first = at >= 0 ? Math.max(0, Math.min(at - 20, list.length - most)) : Math.max(0, list.length - most);
   useEffect(() => {
     if (at >= 0) document.getElementById(target)?.scrollIntoView({ block: "center" });
   }, [target, at >= 0]);
   const link = (e) => location.pathname + location.search + "#" + anchor(e);
-  const filter = html`<div class="row"><select aria-label="Kind of events" value=${kind} onChange=${(e) => setQuery({ events: e.currentTarget.value })}>${kinds.map(([v, l]) => html`<option value=${v} selected=${v === kind}>${l}</option>`)}</select>
-    <input type="search" aria-label="Find in events" placeholder="Find" value=${query.value.get("find") ?? ""} onInput=${(e) => setQuery({ find: e.currentTarget.value })} /></div>`;
-  return html`<${Card} title=${html`Events <span class="faint">${list.length === all.length ? all.length : `${list.length} of ${all.length}`}</span>`} actions=${filter} id="events">
+  return html`<${Card} title=${html`Events <span class="faint">${list.length === all.length ? count(all.length) : `${count(list.length)} of ${count(all.length)}`}</span>`} actions=${html`<${EventFilter} kind=${kind} />`} id="events">
     ${state.error && html`<${Problem} error=${state.error} />`}
+    ${state.ready && first === 0 && state.left > 0 && html`<p class="faint">${plural(state.left, "older event")} of the session are not kept by this page. <code>ao events ${run.run_id}</code> prints all of them.</p>`}
     ${!state.ready ? html`<${Loading} lines=${4} />` : list.length === 0 ? html`<p class="faint">${all.length === 0 ? (ended(run) ? "It left no events." : "Nothing has happened yet.") : "No event matches."}</p>` : html`<div class="stack events">
       ${first > 0 && html`<${Button} kind="plain" icon="up" onClick=${() => setMost(most + 400)}>Show earlier: ${plural(first, "event")}<//>`}
       ${list.slice(first, first + Math.max(most, 1)).map((s) => html`<${Step} key=${s.event.n} step=${s} href=${link} target=${target} />`)}</div>`}

@@ -60,7 +60,7 @@ function Conversation({ data, events, reload }) {
   const end = useRef(), box = useRef();
   const byRun = useMemo(() => Map.groupBy(events.events, (e) => e.run_id), [events.events]);
   const target = address.value.hash.slice(1);
-  const turns = data.runs.map((run) => ({ run, steps: steps(byRun.get(run.run_id) ?? []) }));
+  const turns = useMemo(() => data.runs.map((run) => ({ run, steps: steps(byRun.get(run.run_id) ?? []) })), [data.runs, byRun]);
   let room = shown;
   const visible = [];
   for (const t of turns.toReversed()) {
@@ -74,6 +74,7 @@ function Conversation({ data, events, reload }) {
     if (target && events.ready) document.getElementById(target)?.scrollIntoView({ block: "center" });
   }, [target, events.ready]);
   return html`<div class="conversation" ref=${box}>
+    ${hidden === 0 && events.left > 0 && html`<p class="faint">${plural(events.left, "older event")} are not kept by this page. <code>ao events ${data.session.session_id}</code> prints all of them.</p>`}
     ${(hidden > 0 || turns.length > visible.length) && html`<${Button} kind="plain" icon="up" onClick=${() => setShown(shown + 400)}>Show earlier: ${plural(hidden, "step")}<//>`}
     ${visible.map((t) => html`<${Turn} key=${t.run.run_id} turn=${t} children=${data.children} target=${target} />`)}
     ${events.error && html`<${Problem} error=${events.error} />`}
