@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // axe is axe-core, unchanged (MPL-2.0). It is for tests alone; scripts/bundles fetches it.
@@ -12,8 +14,8 @@ import (
 //go:embed axe/axe.min.js
 var axe string
 
-// axePage is a page to look at, and what is opened there before.
-type axePage struct {
+// view is a page to look at, and what is opened in it.
+type view struct {
 	path string
 	open func(*page)
 }
@@ -54,7 +56,7 @@ func (p *page) axe(theme, rules string) []string {
 }
 
 // everyPage makes what the pages show, and lists them.
-func (s *stack) everyPage(t *testing.T) []axePage {
+func (s *stack) everyPage(t *testing.T) []view {
 	t.Helper()
 	for _, name := range []string{"axe-parent", "axe-child"} {
 		s.agent(t, name)
@@ -65,10 +67,6 @@ func (s *stack) everyPage(t *testing.T) []axePage {
 	s.finished(t, `{"agent_name":"axe-child","mode":"async_callback","parent_session_id":"`+session+`","prompt":"@fail broken It broke"}`)
 	bad, _ := s.finished(t, `{"agent_name":"axe-child","prompt":"@json {\"summary\":5}","output_schema":{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}}`)
 	waits, _ := s.run(t, `{"agent_name":"axe-child","prompt":"x","additional_demands":{"tags":["nowhere"]}}`)
-	palette := func(p *page) {
-		eval[bool](p, `dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, cancelable: true}))`)
-		p.until(`document.querySelector("dialog.palette[open] [role=option]")`)
-	}
 	click := func(names ...string) func(*page) {
 		return func(p *page) {
 			for _, name := range names {
@@ -76,7 +74,7 @@ func (s *stack) everyPage(t *testing.T) []axePage {
 			}
 		}
 	}
-	all := []axePage{
+	all := []view{
 		{"/ui/", nil}, {"/ui/?first=" + session, nil}, {"/ui/runs", nil}, {"/ui/runs?agent_name=axe-child", func(p *page) {
 			p.until(`(() => { const c = document.querySelector("thead .pick input"); c?.checked || c?.click(); return document.querySelector(".bulk"); })()`)
 		}},
@@ -84,10 +82,17 @@ func (s *stack) everyPage(t *testing.T) []axePage {
 		{"/ui/sessions", nil}, {"/ui/sessions/" + session, nil}, {"/ui/sessions/" + session + "/tree", nil},
 		{"/ui/agents", click("New agent")}, {"/ui/agents?q=axe", click("Actions for axe-agent")}, {"/ui/schemas", nil}, {"/ui/schemas/axe-schema", nil},
 		{"/ui/new", nil}, {"/ui/new?agent=axe-agent", click("Start run")}, {"/ui/new?retry=" + run, nil}, {"/ui/runners", nil}, {"/ui/queues", nil}, {"/ui/callbacks", nil},
-		{"/ui/settings", palette}, {"/ui/settings?tab=doctor", nil}, {"/ui/settings?tab=settings", nil}, {"/ui/settings?tab=audit", nil}, {"/ui/nothing-here", nil},
+		{"/ui/settings", (*page).palette}, {"/ui/settings?tab=doctor", nil}, {"/ui/settings?tab=settings", nil}, {"/ui/settings?tab=audit", nil}, {"/ui/nothing-here", nil},
 	}
 	for _, tab := range strings.Fields("general input output prompt servers runners json") {
-		all = append(all, axePage{fmt.Sprintf("/ui/agents/axe-agent?tab=%s", tab), nil})
+		all = append(all, view{fmt.Sprintf("/ui/agents/axe-agent?tab=%s", tab), nil})
 	}
 	return all
+}
+
+// palette opens the palette, as Ctrl-K does.
+func (p *page) palette() {
+	p.t.Helper()
+	p.do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.until(`document.querySelector("dialog.palette[open] [role=option]")`)
 }

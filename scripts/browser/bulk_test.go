@@ -75,6 +75,9 @@ func (s *stack) count(t *testing.T, filter string) (n int) {
 	return n
 }
 
+// callsBack lets a stack call receivers on this machine.
+var callsBack = []string{"AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+
 // TestRedeliver: dead HTTP callbacks are delivered again by the button of one, from the list of runs, and all that match.
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
@@ -87,7 +90,7 @@ func TestRedeliver(t *testing.T) {
 		}
 	}))
 	t.Cleanup(receiver.Close)
-	s := alone(t, "AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	s := alone(t, callsBack...)
 	for _, agent := range []string{"told", "toldtoo"} {
 		s.agent(t, agent)
 		for range 3 {

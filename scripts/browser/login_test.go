@@ -20,7 +20,7 @@ type guarded struct {
 	tokens map[string]string
 }
 
-func guard(t *testing.T) guarded {
+func guard(t *testing.T, env ...string) guarded {
 	t.Helper()
 	g := guarded{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[string]string{}}
 	for _, scope := range []string{"read", "run", "admin"} {
@@ -30,7 +30,7 @@ func guard(t *testing.T) guarded {
 		}
 		g.tokens[scope] = token
 	}
-	g.stack = alone(t, "AO_API_TOKENS="+g.file)
+	g.stack = alone(t, append(env, "AO_API_TOKENS="+g.file)...)
 	return g
 }
 

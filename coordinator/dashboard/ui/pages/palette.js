@@ -82,6 +82,6 @@ export default function Palette({ onClose }) {
     <div class="palettebox"><div class="search"><${Icon} name="search" /><input type="search" role="combobox" aria-expanded="true" aria-controls=${base} aria-activedescendant=${items.length ? `${base}-${chosen}` : undefined}
         aria-label="An id, a name, a page or an action" placeholder="An id, a name, a page or an action" autocomplete="off" spellcheck=${false} value=${text}
         onInput=${(e) => (setText(e.currentTarget.value), setAt(0))} onKeyDown=${key} autofocus /></div>
-      <ul ref=${list} id=${base} role="listbox" aria-label="What was found">${items.map((item, i) => html`<li key=${item.label} id=${`${base}-${i}`} role="option" aria-selected=${i === chosen} aria-disabled=${refusal(item.needs) ? "true" : undefined} title=${refusal(item.needs)}
+      <ul ref=${list} id=${base} role="listbox" aria-label="What was found">${items.map((item, i) => html`<li key=${item.label} id=${`${base}-${i}`} role="option" aria-selected=${i === chosen} aria-disabled=${refusal(item.needs) ? "true" : undefined} title=${refusal(item.needs)} data-needs=${item.needs}
         onMouseMove=${() => setAt(i)} onClick=${() => act(item)}><${Icon} name=${item.icon} /><${Hostile} text=${item.label} /></li>`)}</ul></div></dialog>`;
 }

@@ -15,10 +15,10 @@ export function Button({ kind = "", icon, needs, why, busy = false, disabled = f
   const off = disabled || busy || Boolean(reason);
   const cls = `button ${kind} ${small ? "small" : ""} ${busy ? "busy" : ""} ${!children || children.length === 0 ? "only" : ""}`;
   const inner = html`${icon && html`<${Icon} name=${icon} />`}${children}`;
-  if (href && !off) return html`<a class=${cls} href=${href} title=${title} aria-label=${label} ...${rest}>${inner}</a>`;
+  if (href && !off) return html`<a class=${cls} href=${href} title=${title} aria-label=${label} data-needs=${needs} ...${rest}>${inner}</a>`;
   // A disabled button takes no focus and shows no title in some browsers: aria-disabled keeps both.
   return html`<button type=${type} class=${cls} aria-disabled=${off ? "true" : undefined} aria-busy=${busy ? "true" : undefined} aria-label=${label}
-    title=${reason ?? title} data-tip=${reason} onClick=${(e) => (off ? e.preventDefault() : onClick?.(e))} ...${rest}>${inner}${reason && html`<span class="offscreen">. ${reason}</span>`}</button>`;
+    title=${reason ?? title} data-tip=${reason} data-needs=${needs} onClick=${(e) => (off ? e.preventDefault() : onClick?.(e))} ...${rest}>${inner}${reason && html`<span class="offscreen">. ${reason}</span>`}</button>`;
 }
 
 /** Dialog is a native modal dialog that is open while it is rendered. onClose is told of Esc and of the close button. */
@@ -104,7 +104,7 @@ export const Choice = ({ value, options, onChange, label, ...rest }) =>
 export const Switch = ({ on, onChange, needs, why, children }) => {
   me.value;
   const reason = refusal(needs) ?? why;
-  return html`<label class=${"switch " + (reason ? "off" : "")} title=${reason}><input type="checkbox" role="switch" checked=${on} disabled=${Boolean(reason)} onChange=${(e) => onChange(e.currentTarget.checked)} />
+  return html`<label class=${"switch " + (reason ? "off" : "")} title=${reason}><input type="checkbox" role="switch" checked=${on} disabled=${Boolean(reason)} data-needs=${needs} onChange=${(e) => onChange(e.currentTarget.checked)} />
     <span class="track" aria-hidden="true"></span><span>${children}</span></label>`;
 };
 
