@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,8 +26,10 @@ import (
 // page is a tab of the browser. A test fails on any error of its console, any violation of its policy, and any request
 // to another host. Answers of the API that are refusals are no errors of the page.
 type page struct {
-	t   *testing.T
-	ctx context.Context
+	t       *testing.T
+	ctx     context.Context
+	end     context.CancelFunc // closes the tab
+	streams *atomic.Int32      // that it has asked for
 }
 
 // open shows a path of the dashboard in a tab without anything stored.
@@ -64,7 +67,13 @@ func show(t *testing.T, s *stack, path string, in context.Context, others []*sta
 		defer mu.Unlock()
 		wrong = append(wrong, fmt.Sprintf(format, args...))
 	}
-	listen := chromedp.WithListener(func(ev any) { observe(ev, own, note) })
+	var streams atomic.Int32
+	listen := chromedp.WithListener(func(ev any) {
+		observe(ev, own, note)
+		if sent, ok := ev.(*network.EventRequestWillBeSent); ok && strings.Contains(sent.Request.URL, "/sse/") {
+			streams.Add(1)
+		}
+	})
 	ctx, end := chromedp.NewContext(in, append(how, listen)...)
 	t.Cleanup(func() {
 		end()
@@ -77,7 +86,7 @@ func show(t *testing.T, s *stack, path string, in context.Context, others []*sta
 	if err := chromedp.Do(ctx); err != nil { // makes the tab, which lives as long as ctx
 		t.Fatal(err)
 	}
-	p := &page{t: t, ctx: ctx}
+	p := &page{t, ctx, end, &streams}
 	p.do(enable, chromedp.Navigate(s.url+path))
 	return p
 }

@@ -97,31 +97,6 @@ func TestAttemptsInTime(t *testing.T) {
 	}
 }
 
-// TestTabs: of one list and one session each, twelve tabs of a browser read two streams.
-func TestTabs(t *testing.T) {
-	s := up(t)
-	_, session := s.prompted(t, "tabs", `@say one`)
-	first := open(t, s, "/ui/runs?agent_name=tabs")
-	first.has("Live")
-	all := []*page{first}
-	for n := range 5 {
-		at := "/ui/runs?agent_name=tabs"
-		if n%2 == 0 {
-			at = "/ui/sessions/" + session
-		}
-		all = append(all, first.beside(s, at))
-	}
-	s.run(t, `{"type":"resume_session","session_id":"`+session+`","prompt":"@say marker"}`)
-	streams := 0
-	for _, p := range all {
-		p.has("marker")
-		streams += eval[int](p, `performance.getEntriesByType("resource").filter((e) => new URL(e.name).pathname.startsWith("/sse/")).length`)
-	}
-	if streams > 2 {
-		t.Errorf("%d streams were read, want one for each of the two", streams)
-	}
-}
-
 // TestProof: the sums of the ledger are shown, and are what the API says.
 func TestProof(t *testing.T) {
 	s := up(t)

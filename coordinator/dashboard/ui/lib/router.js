@@ -98,13 +98,24 @@ export function setQuery(changes, { push = false } = {}) {
   navigate(location.pathname + (text && "?" + text) + location.hash, { replace: !push });
 }
 
+let arriving = false; // the heading of the page that was navigated to has not had the focus yet
+
 // arrive puts focus on the page's heading, as a browser does when it loads one, and scrolls.
 function arrive(top) {
+  arriving = true;
   requestAnimationFrame(() => {
     const s = scroller();
     if (s) s.scrollTop = top;
-    document.querySelector("[data-heading]")?.focus({ preventScroll: true });
+    focusHeading();
   });
+}
+
+/** focusHeading is for a page that has just appeared: where it was navigated to, its heading takes the focus. */
+export function focusHeading() {
+  const heading = document.querySelector("[data-heading]");
+  if (!arriving || !heading) return;
+  arriving = false;
+  if (!document.querySelector("dialog[open]")) heading.focus({ preventScroll: true });
 }
 
 /** returnTo is an address to come back to after a login: only one below /ui/ counts. */

@@ -1,11 +1,13 @@
 // The frame of a page: its title, where it is, its actions.
 import { html, useEffect } from "../../base.js";
+import { focusHeading } from "../router.js";
 
 /** Page sets the document's title and shows the heading, which takes focus after a navigation. crumbs: [{label, href}]. */
 export function Page({ title, heading, crumbs = [], actions, children, class: c = "" }) {
   useEffect(() => {
     document.title = `${title} · Agent Orchestrator`;
   }, [title]);
+  useEffect(focusHeading, []);
   return html`<div class=${"page " + c}>
     <header class="top"><div class="where">
       ${crumbs.length > 0 && html`<nav class="crumbs" aria-label="Above this page">${crumbs.map((x) => html`<a href=${x.href}>${x.label}</a><span aria-hidden="true">/</span>`)}</nav>`}

@@ -1,0 +1,86 @@
+package browser
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// door is the one address of several coordinators: it gives each of them every so many-th request.
+type door struct {
+	*stack
+	coordinators []*url.URL
+	turn         atomic.Int64
+	streams      atomic.Int32 // that are read now
+	most         atomic.Int32 // that were read at once
+
+	mu   sync.Mutex
+	open context.Context // ends when the door is closed
+	shut context.CancelFunc
+}
+
+func newDoor(t *testing.T, coordinators ...*stack) *door {
+	t.Helper()
+	d := &door{}
+	d.open, d.shut = context.WithCancel(context.Background())
+	for _, c := range coordinators {
+		u, err := url.Parse(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.coordinators = append(d.coordinators, u)
+	}
+	server := httptest.NewUnstartedServer(d)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of each stream that is cut
+	server.Start()
+	t.Cleanup(func() { d.close(); server.CloseClientConnections(); server.Close() })
+	d.stack = &stack{url: server.URL}
+	return d
+}
+
+// close answers every request with 503 from now on, and cuts the streams.
+func (d *door) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut()
+}
+
+// reopen lets requests through again.
+func (d *door) reopen() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open, d.shut = context.WithCancel(context.Background())
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	open := d.open
+	d.mu.Unlock()
+	if open.Err() != nil {
+		http.Error(w, "no healthy upstream", http.StatusServiceUnavailable)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(open, cancel)()
+	if strings.HasPrefix(r.URL.Path, "/sse/") {
+		n := d.streams.Add(1)
+		defer d.streams.Add(-1)
+		for most := d.most.Load(); n > most && !d.most.CompareAndSwap(most, n); most = d.most.Load() {
+		}
+	}
+	to := d.coordinators[int(d.turn.Add(1))%len(d.coordinators)]
+	proxy := httputil.ReverseProxy{FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(to)
+		p.Out.Host = p.In.Host
+	}}
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}

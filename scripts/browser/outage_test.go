@@ -1,0 +1,64 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestOutage: for 20 s every request is answered with 503. What is open says so and keeps what it shows, then goes on by
+// itself: nothing of what happened meanwhile is missing or there twice.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	s := alone(t)
+	d := newDoor(t, s)
+	s.agent(t, "outlasts")
+	_, session := s.finished(t, `{"agent_name":"outlasts","prompt":"@say before"}`)
+	slow, _ := s.run(t, `{"agent_name":"outlasts","prompt":"@sleep 600s"}`)
+	list := open(t, d.stack, "/ui/runs?agent_name=outlasts")
+	list.until(row("@sleep 600s") + `?.innerText.includes("running")`)
+	pages := []*page{list, list.beside(d.stack, "/ui/sessions/"+session), list.beside(d.stack, "/ui/runs/"+slow), list.beside(d.stack, "/ui/")}
+	for _, p := range pages {
+		p.until(`document.querySelector(".connection").innerText.match(/Live|Connected/)`)
+		eval[bool](p, `(window.same = true)`) // gone with a reload
+	}
+
+	d.close()
+	back := time.Now().Add(20 * time.Second)
+	for _, p := range pages {
+		p.has("Reconnecting")
+	}
+	s.finished(t, `{"type":"resume_session","session_id":"`+session+`","prompt":"@say meanwhile"}`)
+	for n := range 5 {
+		s.finished(t, fmt.Sprintf(`{"agent_name":"outlasts","prompt":"@say number %d."}`, n))
+	}
+	s.call(t, "POST", "/runs/"+slow+"/stop", "", 200)
+	time.Sleep(time.Until(back))
+	for _, p := range pages[1:] {
+		p.has("Reconnecting")
+	}
+	if !eval[bool](list, row("@sleep 600s")+`?.innerText.includes("running") === true && `+row("number")+` === undefined`) {
+		t.Error("the list lost what it had shown")
+	}
+	d.reopen()
+
+	list.until(`document.querySelectorAll("tbody tr").length === 8`)
+	for n := range 5 {
+		list.until(row(fmt.Sprintf("number %d.", n)) + `?.innerText.includes("completed")`)
+	}
+	list.until(row("Stopped while it ran") + `?.innerText.includes("stopped")`)
+	for _, p := range pages {
+		p.until(`document.querySelector(".connection").innerText.match(/Live|Connected/)`)
+	}
+	pages[1].until(`document.querySelectorAll(".turn").length === 2 && document.querySelector("main").innerText.split("meanwhile").length - 1 === 2`) // the prompt and the answer
+	pages[2].until(`document.querySelector("h1").innerText.includes("stopped")`)
+	pages[3].until(`document.querySelector(".figures") && !document.body.innerText.includes("may be old")`)
+	for _, p := range pages {
+		if !eval[bool](p, `window.same === true`) {
+			t.Errorf("%s was loaded anew", p.path())
+		}
+	}
+	if n := eval[int](list, `new Set([...document.querySelectorAll("tbody a.name")].map((a) => a.href)).size`); n != 8 {
+		t.Errorf("%d runs are shown, want 8, each once", n)
+	}
+}

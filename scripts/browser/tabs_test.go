@@ -1,0 +1,47 @@
+package browser
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestTwelveTabs: of one list and one session, twelve tabs of a browser read two streams. When the tabs that read them are
+// closed others do, and none misses anything.
+func TestTwelveTabs(t *testing.T) {
+	t.Parallel()
+	s := alone(t)
+	d := newDoor(t, s)
+	_, session := s.prompted(t, "twelve", "@say first")
+	browser := open(t, d.stack, "/ui/settings") // the tabs are of this one's browser
+	var tabs []*page
+	for n := range 12 {
+		tabs = append(tabs, browser.beside(d.stack, []string{"/ui/runs?agent_name=twelve", "/ui/sessions/" + session}[n%2]))
+		tabs[n].has("Live")
+	}
+	for round := range 4 {
+		text := fmt.Sprintf("round %d.", round)
+		s.finished(t, `{"type":"resume_session","session_id":"`+session+`","prompt":"@say `+text+`"}`)
+		for _, p := range tabs {
+			p.has(text)
+			p.has("Live")
+		}
+		if most := d.most.Load(); most != 2 && round == 0 { // later, what a closed tab has read may end a moment after the next has begun
+			t.Errorf("up to %d streams were read, want one for each of the two", most)
+		}
+		eventually(t, "the tabs that are left read two streams", func() bool { return d.streams.Load() == 2 })
+		var read []*page
+		for _, p := range tabs {
+			if p.streams.Load() > 0 {
+				read = append(read, p)
+			}
+		}
+		for _, p := range read { // now that no other one has begun to
+			p.end()
+			tabs = slices.DeleteFunc(tabs, func(one *page) bool { return one == p })
+		}
+		if want := 12 - 2*(round+1); len(tabs) != want {
+			t.Fatalf("%d tabs have not read a stream yet, want %d", len(tabs), want)
+		}
+	}
+}
