@@ -24,7 +24,7 @@ func TestOutage(t *testing.T) {
 	}
 
 	d.close()
-	back := time.Now().Add(20 * time.Second)
+	back := time.After(20 * time.Second)
 	for _, p := range pages {
 		p.has("Reconnecting")
 	}
@@ -33,7 +33,7 @@ func TestOutage(t *testing.T) {
 		s.finished(t, fmt.Sprintf(`{"agent_name":"outlasts","prompt":"@say number %d."}`, n))
 	}
 	s.call(t, "POST", "/runs/"+slow+"/stop", "", 200)
-	time.Sleep(time.Until(back))
+	<-back
 	for _, p := range pages[1:] {
 		p.has("Reconnecting")
 	}
