@@ -92,7 +92,7 @@ func (a *app) root() *cobra.Command {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a), schemasCommand(a), runnersCommand(a), callbacksCommand(a), auditCommand(a), settingsCommand(a), tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a), doctorCommand(a), healthCommand(a)} {
+	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a), schemasCommand(a), runnersCommand(a), callbacksCommand(a), auditCommand(a), settingsCommand(a), meCommand(a), tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a), doctorCommand(a), healthCommand(a)} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}

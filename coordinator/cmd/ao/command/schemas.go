@@ -48,7 +48,7 @@ func schemasCommand(a *app) *cobra.Command {
 			return nil
 		})
 	})
-	c.AddCommand(schemaShowCommand(a), schemaCreateCommand(a), schemaDeleteCommand(a))
+	c.AddCommand(schemaShowCommand(a), schemaCreateCommand(a), schemaValidateCommand(a), schemaDeleteCommand(a))
 	return c
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/fault"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,13 @@ type treeSession struct {
 	Runs      []struct {
 		run.Run
 		Reports []string `json:"reports"`
+		Earlier []struct {
+			Attempt int          `json:"attempt"`
+			Claimed *time.Time   `json:"claimed_at"`
+			Started *time.Time   `json:"started_at"`
+			Ended   *time.Time   `json:"completed_at"`
+			Error   *fault.Fault `json:"error"`
+		} `json:"earlier_attempts"`
 	} `json:"runs"`
 	Omitted int `json:"runs_omitted"`
 }
@@ -80,6 +89,10 @@ func branch(a *app, table *screen.Table, s treeSession) {
 	}
 	table.Row(at+s.ID, s.Agent, s.Status, created, "", note)
 	for _, r := range s.Runs {
+		for _, e := range r.Earlier {
+			of := run.Run{ClaimedAt: e.Claimed, StartedAt: e.Started, EndedAt: e.Ended, Error: e.Error, Status: run.Failed}
+			table.Row(at+"· "+r.ID, "", fmt.Sprintf("attempt %d", e.Attempt), "", tookOf(a, of), a.last(remark(of)))
+		}
 		note := a.last(remark(r.Run))
 		if len(r.Reports) > 0 {
 			note = strings.TrimSpace("reports " + strings.Join(r.Reports, ", ") + " " + note)

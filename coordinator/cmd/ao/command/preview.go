@@ -1,0 +1,252 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/agent"
+	"ao/shared/wire"
+
+	"github.com/spf13/cobra"
+)
+
+// violation is what is wrong, and where in the text that was sent.
+type violation struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+}
+
+// shown lists violations, one a line, each with its place.
+func shown(all []violation) string {
+	var b strings.Builder
+	for _, v := range all {
+		if v.Line > 0 {
+			fmt.Fprintf(&b, "%d:%d: ", v.Line, v.Column)
+		}
+		b.WriteString(screen.Line(v.Path+": "+v.Message) + "\n")
+	}
+	return b.String()
+}
+
+func schemaValidateCommand(a *app) *cobra.Command {
+	var answer string
+	var strict bool
+	c := &cobra.Command{
+		Use: "validate SCHEMA", Short: "Check an output schema, and what would be taken from an answer; store nothing",
+		Args: oneOf("a file with a schema, '{…}', or -"),
+		Long: "Check a JSON Schema as the coordinator does, and say line and column of what is wrong. With --answer print the JSON that a\n" +
+			"worker would take from that answer.\n" +
+			"Exit codes: 0 it is valid, and so is the answer, 1 it is not, 2 the words were not understood, 5 no coordinator was reached.",
+		Example: "  ao schemas validate findings.json\n  ao schemas validate findings.json --answer answer.txt",
+	}
+	c.Flags().StringVar(&answer, "answer", "", "what a model said: a file, or - for standard input")
+	c.Flags().BoolVar(&strict, "strict-json", false, "the answer must be JSON as a whole; nothing is looked for in it")
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		body, err := validation(a, args[0], answer, strict)
+		if err != nil {
+			return err
+		}
+		doc, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas", "validate"}, Body: body})
+		if err != nil {
+			return err
+		}
+		return showVerdict(a, doc.Doc)
+	})
+	return c
+}
+
+// validation is the body of POST /schemas/validate. The schema is sent as text: it may be no JSON yet.
+func validation(a *app, schema, answer string, strict bool) ([]byte, error) {
+	if schema == "-" && answer == "-" {
+		return nil, usagef("only one of schema and answer can come from standard input")
+	}
+	text, err := a.source(schema)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"schema_text": string(text)}
+	switch {
+	case answer != "":
+		said, err := a.source(answer)
+		if err != nil {
+			return nil, err
+		}
+		body["answer"] = string(said)
+		if strict {
+			body["options"] = map[string]bool{"strict_json_only": true}
+		}
+	case strict:
+		return nil, usagef("--strict-json says how an answer is read; give one with --answer")
+	}
+	return wire.Encode(body)
+}
+
+// showVerdict prints a verdict on a schema, and on an answer to it.
+func showVerdict(a *app, doc json.RawMessage) error {
+	var v struct {
+		Valid  bool        `json:"valid"`
+		Errors []violation `json:"errors"`
+		Answer *struct {
+			Valid      bool   `json:"valid"`
+			Chosen     *int   `json:"chosen"`
+			Message    string `json:"message"`
+			Candidates []struct {
+				Text   string      `json:"text"`
+				Errors []violation `json:"errors"`
+			} `json:"candidates"`
+		} `json:"answer"`
+	}
+	if err := json.Unmarshal(doc, &v); err != nil {
+		return err
+	}
+	bad := !v.Valid || v.Answer != nil && !v.Answer.Valid
+	var err error
+	switch {
+	case a.json:
+		err = a.doc(doc)
+	case !v.Valid:
+		err = a.print(shown(v.Errors))
+	case v.Answer == nil:
+		err = a.print("valid\n")
+	case v.Answer.Chosen == nil:
+		a.note("%s", v.Answer.Message)
+	default:
+		chosen := v.Answer.Candidates[*v.Answer.Chosen]
+		err = a.pretty(json.RawMessage(chosen.Text))
+		if bad {
+			a.note("%s", "the answer does not match:\n"+shown(chosen.Errors))
+		}
+	}
+	if err == nil && bad {
+		err = ended(exitFailed)
+	}
+	return err
+}
+
+func agentPreviewCommand(a *app) *cobra.Command {
+	var params, prompt string
+	c := &cobra.Command{
+		Use: "preview AGENT|DEFINITION", Short: "Show what a run would be told, and which runners would take it; store nothing",
+		Args: oneOf("an agent, a file with a definition, '{…}', or -"), ValidArgsFunction: completer{a}.agents,
+		Long: "Show the system prompt and the prompt that a start of an agent would be given, and which runners would take it. A definition\n" +
+			"that is not stored yet is a file, '{…}' itself, or - for standard input.\n" +
+			"Exit codes: 0 the parameters are valid, 1 they are not, or the definition is refused.",
+		Example: "  ao agents preview reviewer --prompt 'Look at src'\n  ao agents preview ./reviewer/agent.json --params params.json",
+	}
+	c.Flags().StringVar(&params, "params", "", "all parameters as a JSON object: a file, '{…}', or - for standard input")
+	c.Flags().StringVar(&prompt, "prompt", "", "the parameter prompt")
+	c.MarkFlagsMutuallyExclusive("params", "prompt")
+	completeFlag(c, "prompt", cobra.NoFileCompletions)
+	c.RunE = a.act(func(ctx context.Context, args []string) error {
+		body, err := previewOf(a, args[0], params, prompt)
+		if err != nil {
+			return err
+		}
+		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents", "preview"}, Body: body})
+		if err != nil {
+			return err
+		}
+		return showPreview(a, answer.Doc)
+	})
+	return c
+}
+
+// previewOf is the body of POST /agents/preview. What is no file is an agent's name.
+func previewOf(a *app, what, params, prompt string) ([]byte, error) {
+	var members []wire.Member
+	if _, err := os.Stat(what); errors.Is(err, os.ErrNotExist) && what != "-" && !inline(what) {
+		if err := agent.CheckName("agent", what); err != nil {
+			return nil, usage{err}
+		}
+		raw, _ := wire.Encode(what) // a text
+		members = append(members, wire.Member{Key: "agent_name", Value: raw})
+	} else {
+		raw, err := a.object("definition", what)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, wire.Member{Key: "definition", Value: raw})
+	}
+	switch {
+	case params != "":
+		raw, err := a.object("params", params)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, wire.Member{Key: "parameters", Value: raw})
+	case prompt != "":
+		raw, _ := wire.Encode(map[string]string{"prompt": prompt})
+		members = append(members, wire.Member{Key: "parameters", Value: raw})
+	}
+	return wire.Object(members), nil
+}
+
+// showPreview prints what a run would be told, and who would take it.
+func showPreview(a *app, doc json.RawMessage) error {
+	var p struct {
+		Valid   bool        `json:"valid"`
+		Wrong   []violation `json:"validation_errors"`
+		Prompt  *string     `json:"prompt"`
+		System  *string     `json:"system_prompt"`
+		Runners []struct {
+			ID         string `json:"runner_id"`
+			Hostname   string `json:"hostname"`
+			Profile    string `json:"executor_profile"`
+			Matches    bool   `json:"matches"`
+			Mismatches []struct {
+				Message string `json:"message"`
+			} `json:"mismatches"`
+		} `json:"runners"`
+	}
+	if err := json.Unmarshal(doc, &p); err != nil {
+		return err
+	}
+	if a.json {
+		if err := a.doc(doc); err != nil || p.Valid {
+			return err
+		}
+		return ended(exitFailed)
+	}
+	var f screen.Facts
+	for _, text := range []struct {
+		name string
+		of   *string
+	}{{"system prompt", p.System}, {"prompt", p.Prompt}} {
+		if text.of != nil {
+			f.Add(text.name, strings.TrimRight(*text.of, "\n"))
+		}
+	}
+	if err := f.Write(a.out); err != nil {
+		return err
+	}
+	table := screen.NewTable("RUNNER", "PROFILE", "HOST", "TAKES IT", "WHY NOT")
+	for _, r := range p.Runners {
+		takes, why := "yes", []string{}
+		if !r.Matches {
+			takes = "no"
+		}
+		for _, m := range r.Mismatches {
+			why = append(why, m.Message)
+		}
+		table.Row(r.ID, r.Profile, r.Hostname, takes, strings.Join(why, "; "))
+	}
+	if len(p.Runners) == 0 {
+		a.note("no runner is registered; a run would wait for one")
+	} else if err := table.Write(a.out); err != nil {
+		return err
+	}
+	if !p.Valid {
+		a.note("%s", "the parameters would be refused:\n"+shown(p.Wrong))
+		return ended(exitFailed)
+	}
+	return nil
+}
