@@ -1,0 +1,30 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestExport: the runs that match are had as a file, as the coordinator writes them; what they hold is no formula in it, and
+// its digits are what was sent.
+func TestExport(t *testing.T) {
+	s := up(t)
+	s.agent(t, "exported")
+	id, _ := s.finished(t, `{"agent_name":"exported","parameters":{"prompt":"@fail broken =1+1"}}`)
+	s.agent(t, "exportedelse")
+	s.finished(t, `{"agent_name":"exportedelse","prompt":"@say hi"}`)
+	p := open(t, s, "/ui/runs?agent_name=exported")
+	p.has("broken")
+	eval[bool](p, `(() => { const make = URL.createObjectURL; window.saved = []; URL.createObjectURL = (b) => (b.text().then((t) => saved.push(t)), make.call(URL, b)); return true; })()`)
+	p.menu("Export the runs that match", "As CSV")
+	p.until(`saved.length === 1`)
+	lines := strings.Split(eval[string](p, `saved[0]`), "\r\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "run_id,session_id,") || !strings.HasPrefix(lines[1], id+",") || !strings.Contains(lines[1], `,broken,"'=1+1",`) {
+		t.Errorf("%q", lines)
+	}
+	p.menu("Export the runs that match", "As JSON")
+	p.until(`saved.length === 2`)
+	if text := eval[string](p, `saved[1]`); !strings.HasPrefix(text, "[\n{") || !strings.Contains(text, `"run_id":"`+id+`"`) || strings.Contains(text, "exportedelse") {
+		t.Errorf("%s", text)
+	}
+}
