@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,7 +42,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./scripts/allinone", "./coordinator/cmd/ao", "./worker/cmd/ao-procedural-exec", "./worker/cmd/ao-test-exec")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./scripts/allinone", "./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/ao-procedural-exec", "./worker/cmd/ao-test-exec")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
@@ -63,13 +64,14 @@ func run(m *testing.M) int {
 
 // stack is a coordinator, a worker and NATS in one process.
 type stack struct {
-	url    string
-	agents string   // the folder of the agents' files
-	env    []string // of its process
-	cmd    *exec.Cmd
-	token  string // what its caller shows; "": nothing
-	log    bytes.Buffer
-	once   sync.Once
+	url     string
+	agents  string   // the folder of the agents' files
+	env     []string // of its process
+	program string   // "": allinone
+	cmd     *exec.Cmd
+	token   string // what its caller shows; "": nothing
+	log     bytes.Buffer
+	once    sync.Once
 }
 
 var shared stack
@@ -118,12 +120,7 @@ func (s *stack) start(t *testing.T, env ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeAddr(t)
 	s.url = "http://" + addr
 	s.env = append(os.Environ(), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=embed", "AO_NATS_LISTEN=none", "AO_DATA_DIR="+data, "AO_PROFILES_DIR="+profiles,
 		"AO_PROFILES=procedural,test", "AGENT_ORCHESTRATOR_AGENTS_DIR="+s.agents, "AO_AGENTS_WRITABLE=true", "AO_DRAIN_GRACE=1", "PATH="+bin+":"+os.Getenv("PATH"))
@@ -131,10 +128,20 @@ func (s *stack) start(t *testing.T, env ...string) {
 	s.launch(t)
 }
 
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // launch starts the process, also again after kill, and waits until it takes runs.
 func (s *stack) launch(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(bin, "allinone"))
+	cmd := exec.Command(filepath.Join(bin, cmp.Or(s.program, "allinone")))
 	cmd.Env = s.env
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -1,0 +1,171 @@
+package browser
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestTwoCoordinatorsByTurns: of two coordinators behind one address each gets every second request, and one is always
+// behind by a quarter of a second. What was started or stopped is there on the next page; no row goes back or is lost.
+func TestTwoCoordinatorsByTurns(t *testing.T) {
+	t.Parallel()
+	nats := freeAddr(t)
+	a := alone(t, "AO_NATS_LISTEN="+nats)
+	var late atomic.Int64
+	b := a.another(t, relay(t, nats, &late))
+	late.Store(int64(250 * time.Millisecond))
+	d := newDoor(t, a, b)
+	a.agent(t, "turns")
+	eventually(t, "the other one knows the agent", func() bool { return b.status("/agents/turns") == 200 })
+
+	p := open(t, d.stack, "/ui/runs?agent_name=turns")
+	p.has("Live")
+	eval[bool](p, watch)
+	const started = 8
+	for n := range started {
+		p.goTo("/ui/new?agent=turns")
+		p.until(at("$.prompt") + `?.value === ""`)
+		p.fill("$.prompt", "@sleep 600s")
+		p.click("Start run")
+		p.until(`location.pathname.startsWith("/ui/runs/run_")`)
+		p.until(`/running|pending|claimed/.test(document.querySelector("h1")?.innerText)`)
+		id := strings.TrimPrefix(p.path(), "/ui/runs/")
+		if n%2 == 0 {
+			eventually(t, "it runs", func() bool { return strings.Contains(a.call(t, "GET", "/runs/"+id, "", 200), `"status":"running"`) })
+			p.click("Stop")
+			p.click("Stop it")
+			p.until(`document.querySelector("h1")?.innerText.includes("stopped")`)
+		}
+		eval[bool](p, `(watched.known.add("/ui/runs/`+id+`"), true)`)
+		p.goTo("/ui/runs?agent_name=turns")
+		p.until(fmt.Sprintf(`document.querySelectorAll("tbody tr").length === %d`, n+1))
+	}
+
+	// What others start and end meanwhile, over both, comes by itself.
+	for n := range 10 {
+		s := []*stack{a, b}[n%2]
+		s.run(t, fmt.Sprintf(`{"agent_name":"turns","prompt":"@say other %d."}`, n))
+	}
+	p.until(fmt.Sprintf(`(() => { [...document.querySelectorAll("button")].find((b) => b.textContent.includes("new run"))?.click();
+		return [...document.querySelectorAll("tbody tr")].filter((r) => r.innerText.includes("completed")).length === 10; })()`))
+	if n := eval[int](p, `new Set([...document.querySelectorAll("tbody a.name")].map((a) => a.pathname)).size`); n != started+10 {
+		t.Errorf("%d runs are shown, want %d, each once", n, started+10)
+	}
+	for _, wrong := range eval[[]string](p, `watched.wrong`) {
+		t.Error(wrong)
+	}
+}
+
+// watch notes in watched.wrong where a run that was seen is not there any more, or is in a state of before.
+const watch = `(() => {
+	const rank = {pending: 0, claimed: 1, running: 2, stopping: 3, completed: 4, failed: 4, stopped: 4};
+	const seen = new Map();
+	const note = (text) => watched.wrong.includes(text) || watched.wrong.push(text);
+	window.watched = {wrong: [], known: new Set()};
+	const state = (id, text) => {
+		const now = rank[text.trim()];
+		if (now === undefined) return;
+		if (now < (seen.get(id)?.rank ?? 0)) note(id + " was " + seen.get(id).text + ", and is " + text);
+		else seen.set(id, {rank: now, text});
+	};
+	const look = () => {
+		if (document.querySelector(".failed")) note("a page failed: " + document.querySelector(".failed").innerText);
+		const heading = document.querySelector("h1 .status");
+		if (heading && location.pathname.startsWith("/ui/runs/run_")) state(location.pathname, heading.innerText);
+		const rows = [...document.querySelectorAll("table[aria-label=Runs] tbody tr")];
+		const ids = new Set(rows.map((r) => r.querySelector("a.name")?.pathname));
+		for (const r of rows) state(r.querySelector("a.name").pathname, r.querySelector(".status").innerText);
+		if (rows.length > 0 || location.pathname === "/ui/runs" && document.querySelector(".state.empty"))
+			for (const id of watched.known) if (!ids.has(id)) note(id + " is not in the list, which has " + ids.size);
+		if (rows.length > 0) ids.forEach((id) => watched.known.add(id));
+	};
+	new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true});
+	return true;
+})()`
+
+// goTo shows another page as a link does: the document stays.
+func (p *page) goTo(path string) {
+	p.t.Helper()
+	eval[bool](p, `(() => { const a = document.createElement("a"); a.href = "`+path+`"; document.querySelector("#main").append(a); a.click(); a.remove(); return true; })()`)
+}
+
+// another is a further coordinator on the NATS of this stack, which it reaches at an address.
+func (s *stack) another(t *testing.T, nats string) *stack {
+	t.Helper()
+	addr := freeAddr(t)
+	b := &stack{url: "http://" + addr, agents: s.agents, program: "coordinator"}
+	b.env = append(append([]string{}, s.env...), "AO_HTTP_ADDR="+addr, "AO_NATS_URL=nats://"+nats, "AO_DATA_DIR="+t.TempDir())
+	t.Cleanup(func() {
+		b.end()
+		if t.Failed() {
+			t.Logf("the other coordinator's log ends:\n%s", tail(b.log.String(), 3000))
+		}
+	})
+	b.launch(t)
+	return b
+}
+
+// relay returns an address that leads to another one. What comes back from there is late by some time.
+func relay(t *testing.T, to string, late *atomic.Int64) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	t.Cleanup(func() { l.Close() })
+	wg.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			wg.Go(func() { io.Copy(out, in); out.Close(); in.Close() })
+			wg.Go(func() { delayed(in, out, late); in.Close(); out.Close() })
+		}
+	})
+	return l.Addr().String()
+}
+
+// delayed copies what comes, each piece some time after it came.
+func delayed(to io.Writer, from io.Reader, late *atomic.Int64) {
+	type piece struct {
+		due  time.Time
+		data []byte
+	}
+	pieces := make(chan piece, 1<<16)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for p := range pieces {
+			<-time.After(time.Until(p.due))
+			if _, err := to.Write(p.data); err != nil {
+				for range pieces { // until the reader ends
+				}
+				return
+			}
+		}
+	})
+	for buf := make([]byte, 64<<10); ; {
+		n, err := from.Read(buf)
+		if n > 0 {
+			pieces <- piece{time.Now().Add(time.Duration(late.Load())), append([]byte{}, buf[:n]...)}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(pieces)
+	wg.Wait()
+}
