@@ -74,6 +74,7 @@ var sayings = map[string]string{
 	"additional_demands":          "added to the agent's own demands",
 	"Run.parameters_omitted":      "parameters are null because they are large; GET /runs/{id} has them",
 	"Run.waiting_for":             "a pending run: why it waits",
+	"Run.next_attempt_at":         "a pending run whose attempt failed: when the next one may be queued",
 	"Run.attempt":                 "number of the attempt, from 1; 0: none was begun",
 	"Run.error":                   "why it failed or was stopped; null: it did not",
 	"Run.callback":                "mode async_callback: whether the parent session was told",

@@ -39,6 +39,10 @@ func (s *sight) bare() run.Run {
 	if s.snap != nil && s.snap.Started != nil {
 		r.StartedAt = s.snap.Started
 	}
+	if s.snap != nil && s.snap.Key == "" && !s.snap.NotBefore.IsZero() {
+		at := s.snap.NotBefore.UTC()
+		r.NextAt = &at
+	}
 	if begin := r.StartedAt; (begin != nil || r.ClaimedAt != nil) && s.timeout > 0 && s.runner != "" {
 		if begin == nil {
 			begin = r.ClaimedAt

@@ -46,10 +46,18 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 	}
 	again := s.submit(`{"agent_name":"tool","parameters":{"p":"again, then hold"},"max_attempts":3}`)
 	var r projection.TreeRun
-	natstest.Until(t, "the first attempt failed", func() bool { r = tree(again.SessionID); return len(r.Earlier) == 1 })
-	if r.Status != run.Pending || r.Earlier[0].Error == nil || r.Earlier[0].Error.Code != "command_failed" {
-		t.Errorf("before the second attempt: %+v", r)
-	}
+	natstest.Until(t, "an attempt failed, and the next one waits", func() bool {
+		p := into[projection.Page](s.get("/runs?session_id="+again.SessionID), 200)
+		row := p.Runs[0]
+		if r = tree(again.SessionID); row.NextAt == nil || r.Status != run.Pending || r.Attempt != row.Attempt {
+			return false
+		}
+		last := r.Earlier[len(r.Earlier)-1]
+		if len(r.Earlier) != row.Attempt || last.Error == nil || last.Error.Code != "command_failed" || row.NextAt.Before(*last.EndedAt) || row.ClaimedAt != nil {
+			t.Errorf("before the next attempt: %+v, %+v", r, row)
+		}
+		return true
+	})
 	check := func(when string) {
 		t.Helper()
 		r := tree(again.SessionID)
@@ -69,6 +77,9 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 	}
 	s.until(again.RunID, run.Running)
 	check("while it runs")
+	if shown := into[run.Run](s.get("/runs/"+again.RunID), 200); shown.NextAt != nil || shown.Attempt != 3 {
+		t.Errorf("it runs, and is shown as %+v", shown)
+	}
 	s.post("/runs/"+again.RunID+"/stop", "").want(200)
 	s.until(again.RunID, run.Stopped)
 	check("ended")

@@ -51,7 +51,7 @@ func TestTheAuditOutlivesAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := js.StreamInfo(subject.Audit)
-	if err != nil || info.Config.Replicas != 3 {
+	if err != nil || info.Config.Replicas != 3 || info.Config.MaxAge != 30*24*time.Hour || info.Config.MaxBytes != 64<<20 {
 		t.Fatalf("AUDIT: %+v, %v", info, err)
 	}
 	done := map[string]int{}

@@ -193,6 +193,7 @@ func (r *Run) Write(o *wire.Builder) {
 	o.At("started_at", r.StartedAt)
 	o.At("completed_at", r.EndedAt)
 	o.At("timeout_at", r.TimeoutAt)
+	o.At("next_attempt_at", r.NextAt)
 	o.Some("waiting_for", r.WaitingFor)
 	o.True("parameters_omitted", r.ParametersOmitted)
 	o.Count("max_attempts", uint64(r.MaxAttempts))

@@ -87,7 +87,8 @@ type Run struct {
 	StartedAt  *time.Time      `json:"started_at,omitempty"`
 	EndedAt    *time.Time      `json:"completed_at,omitempty"`
 	TimeoutAt  *time.Time      `json:"timeout_at,omitempty"`
-	WaitingFor string          `json:"waiting_for,omitempty"` // a pending one: why it waits
+	NextAt     *time.Time      `json:"next_attempt_at,omitempty"` // a pending one whose attempt failed: when the next one may be queued
+	WaitingFor string          `json:"waiting_for,omitempty"`     // a pending one: why it waits
 
 	// ParametersOmitted says that parameters are null because a list or a live stream leaves large ones out.
 	ParametersOmitted bool `json:"parameters_omitted,omitempty"`

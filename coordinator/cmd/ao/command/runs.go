@@ -148,6 +148,9 @@ func showRun(a *app, doc json.RawMessage) error {
 	if r.HTTPCallback != nil {
 		f.Add("told", strings.TrimSpace(r.CallbackURL+": "+r.HTTPCallback.Status+" "+callNote(*r.HTTPCallback)))
 	}
+	if r.NextAt != nil {
+		f.Add("next attempt", screen.At(a.now(), *r.NextAt))
+	}
 	f.Add("demands", demands(r.Demands))
 	f.Add("created", screen.At(a.now(), r.CreatedAt))
 	for _, at := range []struct {

@@ -10,10 +10,13 @@ const rank = { parked: 0, pending: 0, claimed: 1, running: 2, stopping: 3, compl
 
 export const ended = (run) => rank[run.status] === 4;
 
+// An attempt that failed and is followed by another is over, though its run is pending again.
+const step = (run) => (run.next_attempt_at && !ended(run) ? 3.5 : rank[run.status]);
+
 /** newer is the later of two states of one run: a terminal one never changes, attempts only grow. */
 export function newer(old, next) {
   if (!old) return next;
-  const behind = (ended(old) && !ended(next)) || (next.attempt ?? 0) < (old.attempt ?? 0) || (next.attempt === old.attempt && rank[next.status] < rank[old.status]);
+  const behind = (ended(old) && !ended(next)) || (next.attempt ?? 0) < (old.attempt ?? 0) || (next.attempt === old.attempt && step(next) < step(old));
   return behind ? old : { ...next, children: next.children ?? old.children };
 }
 

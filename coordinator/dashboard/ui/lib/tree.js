@@ -47,7 +47,7 @@ export function useTree(id) {
       for (const i of items) {
         if (i.event === "runs") {
           for (const r of i.data().runs) {
-            if (r.attempt > (s.runs.get(r.run_id)?.attempt ?? 1)) soon(); // what became of the attempt before stands in the tree alone
+            if (over(s.runs.get(r.run_id), r)) soon(); // what became of that attempt stands in the tree alone
             changed = take(s, r) || changed;
           }
           if (i.data().deleted?.some((r) => s.runs.has(r))) soon();
@@ -77,13 +77,16 @@ async function read(id, s, show) {
 }
 
 // What a run has of its attempt: of another one nothing of it stays.
-const ofAttempt = ["runner_id", "claimed_at", "started_at", "completed_at", "error"];
+const ofAttempt = ["runner_id", "claimed_at", "started_at", "completed_at", "error", "next_attempt_at"];
+
+// over tells whether the attempt that is known of a run is over by what is told of it now, and another follows.
+const over = (known, run) => Boolean(known && (run.attempt > known.attempt || (run.next_attempt_at && !known.next_attempt_at)));
 
 function put(s, session, run) {
   const node = s.nodes.get(session);
   const known = s.runs.get(run.run_id);
   const kept = { ...known };
-  if (known && run.attempt > known.attempt) for (const name of ofAttempt) delete kept[name];
+  if (over(known, run)) for (const name of ofAttempt) delete kept[name];
   const next = newer(known, { ...kept, ...run });
   s.runs.set(run.run_id, next);
   const at = node.runs.findIndex((r) => r.run_id === run.run_id);
@@ -115,7 +118,7 @@ export function pieces(run) {
   const list = [];
   for (const e of run.earlier_attempts ?? []) {
     const times = { created_at: from, claimed_at: e.claimed_at, started_at: e.started_at, completed_at: e.completed_at ?? e.claimed_at };
-    list.push({ ...run, reports: undefined, status: "failed", attempt: e.attempt, error: e.error, earlier: true, ...times });
+    list.push({ ...run, reports: undefined, status: "failed", attempt: e.attempt, next_attempt_at: undefined, error: e.error, earlier: true, ...times });
     from = list.at(-1).completed_at;
   }
   return [...list, { ...run, created_at: from }];

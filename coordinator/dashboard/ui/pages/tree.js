@@ -117,7 +117,8 @@ function Bar({ run, turn, view }) {
   const from = Number.isFinite(began) ? began : end;
   const [a, b, c] = [place(created, view), place(from, view), place(end, view)];
   const told = run.reports?.length;
-  const attempt = run.earlier || run.attempt > 1 ? `, attempt ${run.attempt}` : "";
+  const n = run.next_attempt_at ? run.attempt + 1 : run.attempt;
+  const attempt = run.earlier || n > 1 ? `, attempt ${n}` : "";
   const label = `${turn ? (told ? `callback turn of ${plural(told, "run")}` : "turn") : "run"} ${run.status}${attempt}, ${duration(end - created)}`;
   return html`<a class=${"bar s-" + run.status + (told ? " told" : "") + (run.earlier ? " earlier" : "")} href=${"/ui/runs/" + seg(run.run_id)} style=${{ insetInlineStart: a + "%", width: `max(${c - a}%, 4px)` }}
       title=${`${label}\n${exact(created)}${run.error ? "\n" + visible(run.error.message) : ""}`} aria-label=${label}>
