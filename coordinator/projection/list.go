@@ -7,8 +7,10 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"ao/coordinator/budget"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -31,6 +33,7 @@ type SessionPage struct {
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
+	unpaid       = 1 << 20  // bytes of parameters that a list may read before there is room for them
 	listedParams = 16 << 10 // bytes of parameters that lists and live streams show; larger ones are left out, which they say
 	stride       = 4096     // rows looked at under one lock
 	textStride   = 512      // likewise where a text is searched for
@@ -153,21 +156,46 @@ func (x *Lists) listed(ctx context.Context, s sight) (run.Run, error) {
 	return r, err
 }
 
-// views makes the views of a list, reading a few records at once.
+// views makes the views of a list. Where they are large together, what was read is dropped until there is room for all.
 func (x *Lists) views(ctx context.Context, found []sight) ([]run.Run, error) {
+	most := int64(len(found) * listedParams)
+	bytes := &atomic.Int64{}
+	runs, err := x.read(ctx, found, bytes)
+	switch n := bytes.Load(); {
+	case err != nil || n <= budget.Small:
+		return runs, err
+	case n <= unpaid:
+		return runs, budget.Hold(ctx, n)
+	}
+	if err := budget.Hold(ctx, most); err != nil {
+		return nil, err
+	}
+	return x.read(ctx, found, nil)
+}
+
+// read reads a few records at once. It counts the bytes of their parameters, and stops at unpaid; nil: all are read.
+func (x *Lists) read(ctx context.Context, found []sight, bytes *atomic.Int64) ([]run.Run, error) {
 	runs := make([]run.Run, len(found))
 	errs := make([]error, len(found))
+	read := func(i int, s sight) {
+		if runs[i], errs[i] = x.listed(ctx, s); bytes != nil {
+			bytes.Add(int64(len(runs[i].Parameters)))
+		}
+	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, readers)
 	for i, s := range found {
+		if bytes != nil && bytes.Load() > unpaid {
+			break
+		}
 		if s.snap != nil { // nothing to be read
-			runs[i], errs[i] = x.listed(ctx, s)
+			read(i, s)
 			continue
 		}
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			runs[i], errs[i] = x.listed(ctx, s)
+			read(i, s)
 		})
 	}
 	wg.Wait()

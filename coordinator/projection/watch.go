@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"ao/shared/fault"
 	"ao/shared/run"
 )
 
@@ -141,6 +142,9 @@ func (w *watch) tell(ctx context.Context) error {
 		return nil
 	}
 	rows, err := w.x.lists.views(ctx, found)
+	if fault.KindOf(err) == fault.Unavailable && err != nil { // there is no room for so many
+		return w.emit(Item{ID: idOf(at), Event: ItemMore, Data: MoreChanged{len(found) + len(gone), idOf(at)}})
+	}
 	if err != nil {
 		return err
 	}

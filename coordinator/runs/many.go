@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"ao/coordinator/budget"
 	"ao/coordinator/projection"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -97,6 +98,7 @@ func (s source) find(ctx context.Context, q projection.Query, most int) (picked 
 		if err != nil {
 			return nil, "", err
 		}
+		budget.Sent(ctx) // nothing is kept of the rows but their ids
 		for _, r := range page {
 			if s.wants == nil || s.wants(r) {
 				picked = append(picked, pickedRun{r.ID, r.SessionID})
@@ -124,6 +126,7 @@ func (s source) total(ctx context.Context, q projection.Query) (n int, err error
 		if err != nil {
 			return 0, err
 		}
+		budget.Sent(ctx)
 		for _, r := range page {
 			if s.wants == nil || s.wants(r) {
 				n++

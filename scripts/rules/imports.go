@@ -51,7 +51,7 @@ var rooms = []struct {
 	{"ao/coordinator/agents/agentfile", []string{"ao/shared/..."}},
 	{"ao/coordinator/runners", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/projection", "ao/coordinator/share"}},
 	{"ao/coordinator/share", nil},
-	{"ao/coordinator/runs", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/projection", "ao/coordinator/schemas"}},
+	{"ao/coordinator/runs", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/agents", "ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas"}},
 	{"ao/coordinator/sessions", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection", "ao/coordinator/runs"}},
 	{"ao/coordinator/schemas", []string{"ao/shared/...", "ao/nats/bus"}},
 	{"ao/coordinator/preview", []string{"ao/shared/...", "ao/coordinator/agents", "ao/coordinator/insight/explain"}},
