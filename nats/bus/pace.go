@@ -17,30 +17,37 @@ const (
 // its next trial, in which a crowd waits for it.
 const byFar = 3
 
-// clearly is what is left of the rate of the way that is not the usual one when the two are compared: it has to win by a tenth.
-// Of two ways that are worth the same, noise would take either.
+// clearly is what is left of a trial's rate when it is compared with the usual way's: it has to win by a tenth. Of two ways that are
+// worth the same, noise would take either.
 const clearly = 0.9
-
-// way is what one way of appending was last worth.
-type way struct {
-	rate float64   // answers a second; 0: never tried
-	at   time.Time // when that was
-}
 
 // pace tells whether a crowd's appends should go as batches. It tries both ways and keeps the one in which more are answered,
 // instead of asking anybody to configure it: with a sync to disk per write that is batches, without one it is not. What a
-// message or a batch takes tells less: both wait for what other processes write to the same server.
+// message or a batch takes tells less: both wait for what other processes write to the same server. A trial stands between two
+// times of the usual way and has to win against both, so that a process that warms up, or a machine that is lent to others, is no
+// reason for the way that was tried meanwhile.
 type pace struct {
 	batches bool      // the way that is taken
-	ways    [2]way    // one by one, and as batches
+	usual   float64   // answers a second of the usual way; 0: not known
+	other   float64   // likewise of the other one, in its last trial
+	tested  time.Time // when that was
+	stage   stage
 	vain    int       // trials in a row that the other way has lost
-	trying  bool      // this is such a trial
-	since   time.Time // the trial's begin; zero: none is under way
+	since   time.Time // the begin of what is counted; zero: nothing is
 	last    time.Time // the last answer
-	answers int       // in it
+	answers int       // since then
 	crowded int       // of these, while many were under way
 	settled bool      // it is known and not tried
 }
+
+// stage is where a pace is between two trials.
+type stage int
+
+const (
+	asUsual  stage = iota
+	trying         // the other way is taken
+	checking       // the usual way is taken again, to compare
+)
 
 // worth says whether n messages should go as a batch.
 func (p *pace) worth(n int) bool { return p.batches && n >= fewest }
@@ -79,29 +86,34 @@ func (p *pace) answered(n, load int, now time.Time) {
 
 // judge takes what the way that is taken has answered a second, and chooses the one to take from now on.
 func (p *pace) judge(rate float64, now time.Time) {
-	this, other := &p.ways[0], &p.ways[1]
-	if p.batches {
-		this, other = other, this
-	}
-	if this.rate > 0 && !p.trying { // a trial is judged by itself
-		rate = (this.rate + rate) / 2
-	}
-	this.rate, this.at = rate, now
-	switch {
-	case p.trying && other.rate > clearly*this.rate, !p.trying && clearly*other.rate > this.rate:
-		p.batches = !p.batches
-		if p.vain++; !p.trying { // the way that was the better one has become dear
-			p.vain = 0
-		} else if other.rate > 2*this.rate {
-			p.vain = max(p.vain, byFar)
+	switch p.stage {
+	case trying:
+		p.other, p.tested = rate, now
+		p.batches, p.stage = !p.batches, checking
+	case checking:
+		p.stage = asUsual
+		p.compare(max(p.usual, rate))
+	default:
+		if p.usual > 0 {
+			rate = (p.usual + rate) / 2
 		}
-		p.trying = false
-	case p.trying:
-		p.trying, p.vain = false, 0
-		if this.rate > 2*other.rate {
-			p.vain = byFar
+		p.usual = rate
+		dear := clearly*p.other > p.usual // than it was when the other way was tried
+		if p.other == 0 || dear || now.Sub(p.tested) > min(again<<min(p.vain, 10), seldom) {
+			p.batches, p.stage = !p.batches, trying
 		}
-	case other.rate == 0 || now.Sub(other.at) > min(again<<min(p.vain, 10), seldom):
-		p.batches, p.trying = !p.batches, true
+	}
+}
+
+// compare takes the better way. usual is what the usual one was worth before or after the trial, whichever was more.
+func (p *pace) compare(usual float64) {
+	p.usual = usual
+	p.vain++
+	if clearly*p.other > usual {
+		p.batches, p.vain = !p.batches, 0
+		p.usual, p.other = p.other, p.usual
+	}
+	if p.usual > 2*p.other {
+		p.vain = max(p.vain, byFar)
 	}
 }

@@ -66,6 +66,31 @@ func TestAWayThatIsHardlyBetterIsNotTaken(t *testing.T) {
 	}
 }
 
+// A process warms up while its first trial is under way, and a machine is slow for a while: batches that answer a sixth less look
+// better then than what was before, and are not taken.
+func TestATrialIsComparedWithBothSides(t *testing.T) {
+	t.Parallel()
+	for _, begin := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond} {
+		var p pace
+		now := time.Unix(1e9, 0)
+		p.crowd(&now, begin, 3000, 2500)
+		for rate := 3000; rate <= 10000; rate += 100 { // 0.7 s
+			p.crowd(&now, 10*time.Millisecond, rate, rate*5/6)
+		}
+		p.crowd(&now, time.Second, 10000, 8300)
+		if p.batches {
+			t.Errorf("after %v and a warm-up batches are taken, which answer a sixth less", begin)
+		}
+		for range 20 {
+			p.crowd(&now, 300*time.Millisecond, 6000, 5000)
+			p.crowd(&now, 2*time.Second, 10000, 8300)
+		}
+		if p.crowd(&now, time.Second, 10000, 8300); p.batches {
+			t.Error("a machine that is slow now and then has batches taken, which answer a sixth less")
+		}
+	}
+}
+
 // Where a disk syncs each write, a trial of single writes makes a crowd wait: one is enough for the first minute.
 func TestAWayThatLosesByFarIsTriedSeldom(t *testing.T) {
 	t.Parallel()
