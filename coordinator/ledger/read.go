@@ -108,8 +108,8 @@ func nothingFollows(ctx context.Context, b *bus.Bus, at *atomic.Uint64, last uin
 			before, said = now, 0
 			continue
 		}
-		rest, err := b.Records(ctx, subject.AllRuns, now, 1)
-		if err != nil || len(rest) > 0 && rest[0].Seq <= last {
+		follows, err := b.Follows(ctx, now, last)
+		if err != nil || follows {
 			said = 0
 			continue
 		}

@@ -88,14 +88,19 @@ func (b *Reader) Events(ctx context.Context, filter string, after uint64, limit 
 
 // NextEvent gives the first message of EVENTS under a filter with a sequence greater than after, or ErrNone.
 func (b *Reader) NextEvent(ctx context.Context, filter string, after uint64) (Message, error) {
-	all, err := b.Events(ctx, filter, after, 1)
+	return b.next(ctx, subject.Events, filter, after)
+}
+
+// next gives the first message of a stream under a filter with a sequence greater than after, or ErrNone. It asks for the message
+// alone: a page of one would have the server count what follows, over all subjects of the stream.
+func (b *Reader) next(ctx context.Context, stream, filter string, after uint64) (Message, error) {
+	what := lookup{Seq: after + 1, Next: filter}
+	ask, err := json.Marshal(what)
 	if err != nil {
 		return Message{}, err
 	}
-	if len(all) > 0 {
-		return all[0], nil
-	}
-	return b.surely(ctx, Message{}, ErrNone, subject.Events, lookup{Seq: after + 1, Next: filter})
+	m, err := b.direct(ctx, "$JS.API.DIRECT.GET."+stream, ask)
+	return b.surely(ctx, m, err, stream, what)
 }
 
 // LastEvent gives the sequence of the newest message of EVENTS under a filter, 0 where there is none. In a cluster the leader says so: any
@@ -127,11 +132,7 @@ func (b *Reader) Records(ctx context.Context, filter string, after uint64, limit
 // Follows tells whether RUNS holds any record with a sequence greater than after and at most as great as last. In a cluster its leader
 // says that there is none: a replica that lags, or cannot write any more, says so of what it has yet to get.
 func (b *Reader) Follows(ctx context.Context, after, last uint64) (bool, error) {
-	found, err := b.Records(ctx, subject.AllRuns, after, 1)
-	if err != nil || len(found) > 0 && found[0].Seq <= last {
-		return err == nil, err
-	}
-	m, err := b.surely(ctx, Message{Seq: last + 1}, ErrNone, subject.Runs, lookup{Seq: after + 1, Next: subject.AllRuns})
+	m, err := b.next(ctx, subject.Runs, subject.AllRuns, after)
 	if errors.Is(err, ErrNone) {
 		return false, nil
 	}
