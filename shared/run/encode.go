@@ -175,7 +175,7 @@ func (r *Run) Write(o *wire.Builder) {
 	o.Text("type", r.Type)
 	o.Text("session_id", r.SessionID)
 	o.Text("agent_name", r.Agent)
-	o.Raw("parameters", r.Parameters)
+	o.Checked("parameters", r.Parameters)
 	o.Text("status", string(r.Status))
 	o.Text("mode", r.Mode)
 	o.Some("parent_session_id", r.Parent)

@@ -113,16 +113,37 @@ func (o *Builder) Raw(name string, v json.RawMessage) {
 	}
 	o.name(name)
 	switch {
-	case !json.Valid(v):
-		o.fail(errors.New(name + " is not JSON"))
 	case bytes.ContainsAny(v, " \n\r\t"):
-		b := bytes.NewBuffer(o.b)
-		o.fail(json.Compact(b, v))
-		o.b = b.Bytes()
+		o.compact(name, v)
+	case !json.Valid(v):
+		o.fail(notJSON(name))
 	default:
 		o.b = append(o.b, v...)
 	}
 }
+
+// Checked is JSON that was looked at when it was stored, null where there is none: put on one line.
+func (o *Builder) Checked(name string, v json.RawMessage) {
+	switch {
+	case v == nil:
+		o.Null(name)
+	case bytes.ContainsAny(v, "\n\r\t"):
+		o.name(name)
+		o.compact(name, v)
+	default:
+		o.AsIs(name, v)
+	}
+}
+
+func (o *Builder) compact(name string, v []byte) {
+	b := bytes.NewBuffer(o.b)
+	if json.Compact(b, v) != nil {
+		o.fail(notJSON(name))
+	}
+	o.b = b.Bytes()
+}
+
+func notJSON(name string) error { return errors.New(name + " is not JSON") }
 
 // AsIs is JSON of ours, byte for byte; it is left out where there is none.
 func (o *Builder) AsIs(name string, v json.RawMessage) {

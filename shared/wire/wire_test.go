@@ -89,3 +89,31 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestJSONOfOthersIsPutOnOneLine(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ in, raw, checked string }{
+		{`{"a": 1}`, `{"a":1}`, `{"a": 1}`}, // a line is one line
+		{"{\"a\":\n1}", `{"a":1}`, `{"a":1}`},
+		{`"two words"`, `"two words"`, `"two words"`},
+		{`{"a":`, ``, `{"a":`}, // what was checked is not looked at again
+		{`{"a": `, ``, `{"a": `},
+	} {
+		for want, write := range map[string]func(*Builder){
+			tt.raw:     func(o *Builder) { o.Raw("x", json.RawMessage(tt.in)) },
+			tt.checked: func(o *Builder) { o.Checked("x", json.RawMessage(tt.in)) },
+		} {
+			o := Build(nil)
+			write(&o)
+			got, err := o.End()
+			if want == "" && err == nil || want != "" && string(got) != `{"x":`+want+`}` {
+				t.Errorf("%q: got %s, %v, want %s", tt.in, got, err, want)
+			}
+		}
+	}
+	o := Build(nil)
+	o.Checked("x", nil)
+	if got, err := o.End(); err != nil || string(got) != `{"x":null}` {
+		t.Errorf("none: got %s, %v", got, err)
+	}
+}
