@@ -36,7 +36,7 @@ type Config struct {
 
 // Runners announce agents of their own.
 type Runners interface {
-	Agent(name string) (Resolved, bool)
+	Agent(name string) (*Resolved, bool)
 	Agents() map[string]agent.Blueprint           // as readers see them
 	Serving(name, hash string) int                // how many online runners have this definition
 	Broken() []agent.Bad                          // files that runners could not read
@@ -51,19 +51,19 @@ type Catalog struct {
 	folders *folders
 
 	mu     sync.RWMutex
-	stored map[string]agent.Blueprint
+	stored map[string]*Resolved
 	revs   map[string]uint64 // of what is stored, and of what was and is deleted
 }
 
 // New makes a catalog; Watch has it read.
 func New(cfg Config) *Catalog {
-	f := &folders{log: cfg.Log, dirs: cfg.Dirs, write: cfg.Write, files: map[string]ownFile{}}
+	f := &folders{log: cfg.Log, dirs: cfg.Dirs, write: cfg.Write, files: map[string]*Resolved{}}
 	if cfg.Seed != "" && len(cfg.Dirs) > 0 {
 		f.seed = &agentfile.Seed{From: cfg.Seed, To: cfg.Dirs[0]}
 	}
 	return &Catalog{
 		cfg: cfg, folders: f,
-		stored: map[string]agent.Blueprint{}, revs: map[string]uint64{},
+		stored: map[string]*Resolved{}, revs: map[string]uint64{},
 	}
 }
 
@@ -96,7 +96,7 @@ func (a *Catalog) put(name string, value []byte, rev uint64) {
 		a.cfg.Log.Error("stored agent is unreadable", "agent", name, "err", err)
 		return
 	}
-	a.stored[name] = b
+	a.stored[name] = defined(b, nil)
 }
 
 // Has tells whether a name is one of the coordinators' own.
@@ -120,22 +120,22 @@ func (a *Catalog) ProfileOf(name string) string {
 }
 
 // Find is the agent of this name, whoever defined it.
-func (a *Catalog) Find(name string) (Resolved, bool) {
-	if f, ok := a.folders.get(name); ok {
-		return Resolved{Blueprint: f.Blueprint, file: &f}, true
+func (a *Catalog) Find(name string) (*Resolved, bool) {
+	if k, ok := a.folders.get(name); ok {
+		return k, true
 	}
 	a.mu.RLock()
-	b, ok := a.stored[name]
+	k, ok := a.stored[name]
 	a.mu.RUnlock()
 	if ok {
-		return Resolved{Blueprint: b}, true
+		return k, true
 	}
 	return a.cfg.Runners.Agent(name)
 }
 
 // Look is Find for callers: one that is not known here may have been made over another coordinator, or announced to it, a moment
 // ago.
-func (a *Catalog) Look(ctx context.Context, name string) (k Resolved, ok bool, err error) {
+func (a *Catalog) Look(ctx context.Context, name string) (k *Resolved, ok bool, err error) {
 	if k, ok := a.Find(name); ok || agent.CheckName("agent_name", name) != nil {
 		return k, ok, nil
 	}

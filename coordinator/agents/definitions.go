@@ -19,7 +19,7 @@ import (
 // CreateAgent stores a definition; a name that exists is a conflict.
 func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	b, err := readOwn(raw)
-	v := Resolved{Blueprint: b}.view(nil)
+	v := (&Resolved{Blueprint: b}).view(nil)
 	if err != nil {
 		return v, err
 	}
@@ -37,7 +37,7 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	}
 	rev, err := a.cfg.Bucket.Create(ctx, b.Name, value)
 	if errors.Is(err, bus.ErrTaken) {
-		return v, Resolved{Blueprint: b}.exists()
+		return v, (&Resolved{Blueprint: b}).exists()
 	} else if err != nil {
 		return v, bus.NotStored(err)
 	}
@@ -101,7 +101,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []wire.Member
 	if err := json.Unmarshal(old, &before); err != nil {
 		return after, nil, err
 	}
-	if err := match.check(Resolved{Blueprint: before}.view(nil)); err != nil {
+	if err := match.check((&Resolved{Blueprint: before}).view(nil)); err != nil {
 		return after, nil, err
 	}
 	created, name := before.CreatedAt, before.Name
@@ -127,7 +127,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []wire.Member
 	now := time.Now().UTC()
 	b.CreatedAt, b.ModifiedAt = created, &now
 	value, err = wire.Encode(b)
-	return Resolved{Blueprint: b}.view(nil), value, err
+	return (&Resolved{Blueprint: b}).view(nil), value, err
 }
 
 // unrenamed refuses a change of the name.
@@ -171,7 +171,7 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 		}
 		var before agent.Blueprint
 		if err := json.Unmarshal(old, &before); err == nil { // what cannot be read can still be deleted
-			if err := match.check(Resolved{Blueprint: before}.view(nil)); err != nil {
+			if err := match.check((&Resolved{Blueprint: before}).view(nil)); err != nil {
 				return err
 			}
 		}
@@ -192,7 +192,7 @@ func beingChanged(name string) error {
 }
 
 // exists refuses a second agent of this name, and says what can be done with the first.
-func (k Resolved) exists() error {
+func (k *Resolved) exists() error {
 	switch {
 	case k.Owners != nil:
 		return k.ownedByRunner()
@@ -203,7 +203,7 @@ func (k Resolved) exists() error {
 }
 
 // ownedByRunner says what is possible with the name of a runner's agent.
-func (k Resolved) ownedByRunner() error {
+func (k *Resolved) ownedByRunner() error {
 	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of profile %q, or take another name. "+
 		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or with DELETE /runners/{id} of that runner once it left", k.Name, k.RunnerID, k.Profile).
 		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.Profile)

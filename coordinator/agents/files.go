@@ -37,7 +37,7 @@ type folders struct {
 
 	loading sync.Mutex // one reads the folders at a time
 	mu      sync.RWMutex
-	files   map[string]ownFile
+	files   map[string]*Resolved
 	broken  []agent.Bad
 	print   string // of the folders, when they were read last
 	seeded  string // likewise, of the seed
@@ -57,26 +57,30 @@ func (a *folders) watch(ctx context.Context) {
 	}
 }
 
-// get is the file that defines an agent.
-func (a *folders) get(name string) (ownFile, bool) {
+// get is an agent that a file defines.
+func (a *folders) get(name string) (*Resolved, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	f, ok := a.files[name]
-	return f, ok
+	k, ok := a.files[name]
+	return k, ok
 }
 
-// now is get, as the folders are at this moment.
-func (a *folders) now(name string) (ownFile, bool) {
+// now is the file that defines an agent, as the folders are at this moment.
+func (a *folders) now(name string) (f ownFile, ok bool) {
 	a.load(false)
-	return a.get(name)
+	k, ok := a.get(name)
+	if ok {
+		f = *k.file
+	}
+	return f, ok
 }
 
 // add puts the definitions of files into a table.
 func (a *folders) add(all map[string]agent.Blueprint) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	for name, f := range a.files {
-		all[name] = f.Blueprint
+	for name, k := range a.files {
+		all[name] = k.Blueprint
 	}
 }
 
@@ -123,16 +127,17 @@ func (a *folders) load(anew bool) {
 	a.log.Info("agents loaded", "folders", a.dirs, "agents", len(files), "broken", len(broken))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for name, b := range files { // what did not change keeps its times
-		if old, ok := a.files[name]; ok && old.Hash() == b.Hash() {
-			b.CreatedAt, b.ModifiedAt = old.CreatedAt, old.ModifiedAt
-			files[name] = b
-		} else if ok {
-			b.CreatedAt = old.CreatedAt
-			files[name] = b
+	all := make(map[string]*Resolved, len(files))
+	for name, f := range files {
+		if old, ok := a.files[name]; ok {
+			f.CreatedAt = old.CreatedAt
+			if old.Hash() == f.Hash() { // what did not change keeps its times
+				f.ModifiedAt = old.ModifiedAt
+			}
 		}
+		all[name] = defined(f.Blueprint, &f)
 	}
-	a.files, a.broken, a.print = files, broken, print
+	a.files, a.broken, a.print = all, broken, print
 }
 
 // ours refuses what the coordinator cannot own.
@@ -227,7 +232,7 @@ func (f ownFile) seen(match Match) func(agent.Blueprint) error {
 			return beingChanged(f.Name)
 		}
 		f.Blueprint = b
-		return match.check(Resolved{Blueprint: b, file: &f}.view(nil))
+		return match.check((&Resolved{Blueprint: b, file: &f}).view(nil))
 	}
 }
 

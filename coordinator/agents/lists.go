@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"ao/nats/bus"
@@ -16,7 +15,9 @@ import (
 func (a *Catalog) add(all map[string]agent.Blueprint) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	maps.Copy(all, a.stored)
+	for name, k := range a.stored {
+		all[name] = k.Blueprint
+	}
 	a.folders.add(all)
 }
 
@@ -46,7 +47,7 @@ func (a *Catalog) BrokenAgents() []agent.Bad {
 }
 
 // Existing is Look for an agent that has to be there, active or not.
-func (a *Catalog) Existing(ctx context.Context, name string) (Resolved, error) {
+func (a *Catalog) Existing(ctx context.Context, name string) (*Resolved, error) {
 	k, ok, err := a.Look(ctx, name)
 	if err == nil && !ok {
 		err = fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
@@ -73,7 +74,7 @@ func (a *Catalog) Naming(ctx context.Context, schema string) (users []string, er
 }
 
 // Usable is Look for a run: an unknown agent is 404, an inactive one 409.
-func (a *Catalog) Usable(ctx context.Context, name string) (Resolved, error) {
+func (a *Catalog) Usable(ctx context.Context, name string) (*Resolved, error) {
 	k, ok, err := a.Look(ctx, name)
 	switch {
 	case err != nil:

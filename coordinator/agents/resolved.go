@@ -9,7 +9,7 @@ import (
 	"ao/shared/run"
 )
 
-// Resolved is an agent with what its owner adds.
+// Resolved is an agent with what its owner adds. Nobody changes one: all runs of the agent share it.
 type Resolved struct {
 	agent.Blueprint
 	Owners         map[string]string // runner-owned: the agent set of the owner; who announced exactly these may run it
@@ -23,29 +23,39 @@ type Resolved struct {
 }
 
 // Announced is an agent that a runner announced.
-func Announced(b agent.Blueprint, by fleet.Runner, id string, online bool) Resolved {
+func Announced(b agent.Blueprint, by fleet.Runner, id string, online bool) *Resolved {
 	b.RunnerID = id
-	k := Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds, Online: online}
+	return (&Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds, Online: online}).prepared()
+}
+
+// defined is an agent of the coordinators' own; file defines it, nil: it came over the API.
+func defined(b agent.Blueprint, file *ownFile) *Resolved {
+	return (&Resolved{Blueprint: b, file: file}).prepared()
+}
+
+// prepared works out once what every run of the agent needs of it.
+func (k *Resolved) prepared() *Resolved {
 	k.raw, _ = k.Snapshot() // it was read from JSON
 	k.lane = k.Want(k.Demanded(run.Demands{})).Lane()
 	return k
 }
 
 // Shown is the definition as readers see it, with how many online runners have it.
-func (k Resolved) Shown(runners int) agent.Blueprint {
-	k.Runners = &runners
-	return k.Blueprint
+func (k *Resolved) Shown(runners int) agent.Blueprint {
+	b := k.Blueprint
+	b.Runners = &runners
+	return b
 }
 
 // Snapshot is the blueprint as a run carries it.
-func (k Resolved) Snapshot() (json.RawMessage, error) {
+func (k *Resolved) Snapshot() (json.RawMessage, error) {
 	if k.raw != nil {
 		return k.raw, nil
 	}
 	return json.Marshal(k.Blueprint)
 }
 
-func (k Resolved) ownerDemands() run.Demands {
+func (k *Resolved) ownerDemands() run.Demands {
 	if k.Owners == nil {
 		return run.Demands{}
 	}
@@ -53,19 +63,22 @@ func (k Resolved) ownerDemands() run.Demands {
 }
 
 // Demanded is what a run of the agent demands, which asks for these itself; first are demands that come before the agent's own.
-func (k Resolved) Demanded(first run.Demands, also ...run.Demands) run.Demands {
-	all := []run.Demands{k.ownerDemands(), first, {ExecutorProfile: k.ExecutorProfile}}
+func (k *Resolved) Demanded(first run.Demands, also ...run.Demands) run.Demands {
+	d := run.Merge(k.ownerDemands(), first, run.Demands{ExecutorProfile: k.ExecutorProfile})
 	if k.Demands != nil {
-		all = append(all, *k.Demands)
+		d = run.Merge(d, *k.Demands)
 	}
-	return run.Merge(append(all, also...)...)
+	for _, more := range also {
+		d = run.Merge(d, more)
+	}
+	return d
 }
 
 // Want is what a run with these demands wants of a runner.
-func (k Resolved) Want(d run.Demands) fleet.Want { return fleet.WantOf(k.Type, d, k.Owners) }
+func (k *Resolved) Want(d run.Demands) fleet.Want { return fleet.WantOf(k.Type, d, k.Owners) }
 
 // LaneOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
-func (k Resolved) LaneOf(w fleet.Want, asked ...run.Demands) string {
+func (k *Resolved) LaneOf(w fleet.Want, asked ...run.Demands) string {
 	if k.lane == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.None() }) {
 		return w.Lane()
 	}
@@ -73,4 +86,4 @@ func (k Resolved) LaneOf(w fleet.Want, asked ...run.Demands) string {
 }
 
 // OwnerHash is the definition of a runner-owned agent, as its owner announced it; empty for others.
-func (k Resolved) OwnerHash() string { return k.Owners[k.Name] }
+func (k *Resolved) OwnerHash() string { return k.Owners[k.Name] }

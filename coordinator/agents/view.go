@@ -29,7 +29,7 @@ type View struct {
 }
 
 // view is an agent with where it comes from, and whether it can be changed here.
-func (k Resolved) view(runners Runners) View {
+func (k *Resolved) view(runners Runners) View {
 	switch {
 	case k.Owners != nil:
 		return View{

@@ -46,9 +46,6 @@ type recorder struct {
 	to *audit.Log // nil: nothing is recorded
 }
 
-// entryKey is where a request keeps its line of the audit log.
-const entryKey = "audit"
-
 // note is what is known of a request beside what the request says itself.
 type note struct {
 	targets audit.Targets
@@ -61,12 +58,7 @@ func (r *recorder) noted(g *gin.Context) *note {
 	if r.to == nil {
 		return nil
 	}
-	if v, ok := g.Get(entryKey); ok {
-		return v.(*note)
-	}
-	n := new(note)
-	g.Set(entryKey, n)
-	return n
+	return &of(g).note
 }
 
 // changed says what a request changes, where its path does not.

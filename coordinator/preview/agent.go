@@ -21,10 +21,10 @@ import (
 
 // Previewer shows what definitions would do. All of it is required.
 type Previewer struct {
-	WholeOnly bool                                                            // only an answer that is JSON as a whole counts, where nobody says so
-	Named     func(ctx context.Context, name string) (json.RawMessage, error) // an output schema of the registry
-	Agent     func(ctx context.Context, name string) (agents.Resolved, error) // an agent that exists
-	Runners   func(w fleet.Want, model string) []explain.Candidate            // the closest first
+	WholeOnly bool                                                             // only an answer that is JSON as a whole counts, where nobody says so
+	Named     func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
+	Agent     func(ctx context.Context, name string) (*agents.Resolved, error) // an agent that exists
+	Runners   func(w fleet.Want, model string) []explain.Candidate             // the closest first
 }
 
 // AgentRequest asks what a run of a definition would be given, and who would take it.
@@ -92,27 +92,27 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 }
 
 // resolve reads the definition, or finds the agent.
-func (p *Previewer) resolve(ctx context.Context, req AgentRequest) (agents.Resolved, error) {
+func (p *Previewer) resolve(ctx context.Context, req AgentRequest) (*agents.Resolved, error) {
 	given := len(req.Definition) > 0 && string(req.Definition) != "null"
 	switch {
 	case given && req.AgentName != "":
-		return agents.Resolved{}, fault.New(fault.Invalid, "", "definition and agent_name exclude each other; send one of them").With("field", "agent_name")
+		return nil, fault.New(fault.Invalid, "", "definition and agent_name exclude each other; send one of them").With("field", "agent_name")
 	case req.AgentName != "":
 		return p.Agent(ctx, req.AgentName)
 	case !given:
-		return agents.Resolved{}, fault.New(fault.Invalid, "", "definition is required: what POST /agents takes").With("field", "definition")
+		return nil, fault.New(fault.Invalid, "", "definition is required: what POST /agents takes").With("field", "definition")
 	}
 	members, err := wire.Members(req.Definition)
 	if err != nil {
-		return agents.Resolved{}, fault.New(fault.Invalid, "", "definition must be a JSON object").With("field", "definition")
+		return nil, fault.New(fault.Invalid, "", "definition must be a JSON object").With("field", "definition")
 	}
 	members = slices.DeleteFunc(members, func(m wire.Member) bool { return slices.Contains(added, m.Key) })
 	b, err := agent.Read(wire.Object(members), run.Autonomous)
-	return agents.Resolved{Blueprint: b}, err
+	return &agents.Resolved{Blueprint: b}, err
 }
 
 // told is what the model would be told; nil where the parameters lack it.
-func told(k agents.Resolved, parameters json.RawMessage) (*string, error) {
+func told(k *agents.Resolved, parameters json.RawMessage) (*string, error) {
 	raw, err := k.Snapshot()
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type Announced struct {
 
 // Agent is a runner-owned agent. The longest registered online runner speaks for it, and for what its set is; where none is online, the
 // one that came last.
-func (a *Announced) Agent(name string) (agents.Resolved, bool) {
+func (a *Announced) Agent(name string) (*agents.Resolved, bool) {
 	k, ok := a.Runners.announced()[name]
 	return k, ok
 }
@@ -77,8 +77,8 @@ func (a *Announced) Parting(name string) (left, until time.Time, ok bool) {
 }
 
 // ownedBy are the agents of these runners.
-func ownedBy(all []fleet.Member) map[string]agents.Resolved {
-	owned := map[string]agents.Resolved{}
+func ownedBy(all []fleet.Member) map[string]*agents.Resolved {
+	owned := map[string]*agents.Resolved{}
 	byAge(all)
 	for i := range all {
 		m := &all[i]
@@ -95,7 +95,7 @@ func ownedBy(all []fleet.Member) map[string]agents.Resolved {
 }
 
 // Announced are all agents of runners. Nobody changes the table: where anything moved another one is made.
-func (r *Registry) announced() map[string]agents.Resolved {
+func (r *Registry) announced() map[string]*agents.Resolved {
 	r.mu.RLock()
 	owned := r.owned
 	if stale(r.forgot) {

@@ -37,9 +37,9 @@ type Registry struct {
 
 	mu      sync.RWMutex
 	members map[string]*member
-	matched map[string]bool            // by lane: does an online runner match; forgotten when a runner changes, and after a second
-	owned   map[string]agents.Resolved // runner-owned agents by name; likewise
-	forgot  time.Time                  // when both were forgotten last
+	matched map[string]bool             // by lane: does an online runner match; forgotten when a runner changes, and after a second
+	owned   map[string]*agents.Resolved // runner-owned agents by name; likewise
+	forgot  time.Time                   // when both were forgotten last
 }
 
 // New makes a registry; Watch has it read.

@@ -75,18 +75,20 @@ type retrying struct {
 }
 
 // Check makes the request and checks it as any other.
-func (r retrying) Check(ctx context.Context, _ []byte, scope string) (Plan, error) {
+func (r retrying) Check(ctx context.Context, _ []byte, scope string) (*Plan, error) {
 	body, err := r.request(ctx, r.q, r.changes)
 	if err != nil {
-		return Plan{}, err
+		return nil, err
 	}
 	p, err := r.runs.Check(ctx, body, scope)
-	p.Spec.RetryOf = r.q.Of
+	if err == nil {
+		p.Spec.RetryOf = r.q.Of
+	}
 	return p, err
 }
 
 // Place stores the run.
-func (r retrying) Place(ctx context.Context, p Plan, runID, sessionID string) (Accepted, error) {
+func (r retrying) Place(ctx context.Context, p *Plan, runID, sessionID string) (Accepted, error) {
 	return r.runs.Place(ctx, p, runID, sessionID)
 }
 

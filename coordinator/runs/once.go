@@ -36,8 +36,8 @@ type Idempotency struct {
 
 // placing checks requests, and stores their runs under given ids.
 type placing interface {
-	Check(ctx context.Context, body []byte, scope string) (Plan, error)
-	Place(ctx context.Context, p Plan, run, session string) (Accepted, error)
+	Check(ctx context.Context, body []byte, scope string) (*Plan, error)
+	Place(ctx context.Context, p *Plan, run, session string) (Accepted, error)
 }
 
 // asking also knows how who asks wants to learn of the end.
@@ -127,7 +127,7 @@ func (i *Idempotency) repeat(ctx context.Context, runs asking, body []byte, scop
 
 // BringBack stores a run that is missing under its first ids. What a worker said of its old attempt after Unsay looked, and
 // before the run stood again, is no word on this one either.
-func (i *Idempotency) BringBack(ctx context.Context, runs placing, p Plan, first Once) (Accepted, error) {
+func (i *Idempotency) BringBack(ctx context.Context, runs placing, p *Plan, first Once) (Accepted, error) {
 	a, err := runs.Place(ctx, p, first.Run, first.Session)
 	if err == nil {
 		i.torn.UnsayEarlier(ctx, first.Run, first.Session)

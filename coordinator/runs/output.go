@@ -17,7 +17,7 @@ const blueprintRetries = 1
 // output is what the answer to a request must be; nil: anything. The request's own schema counts before the one that it names, and
 // that before the agent's. Of each option counts what the request says, then, where it is the agent's schema, what the agent says,
 // then the default.
-func (p *Planner) output(ctx context.Context, req run.Request, a agents.Resolved) (*run.Output, error) {
+func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolved) (*run.Output, error) {
 	var opts []run.OutputOptions
 	if req.OutputSchemaOptions != nil {
 		opts = append(opts, *req.OutputSchemaOptions)

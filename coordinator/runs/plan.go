@@ -30,7 +30,7 @@ type draft struct {
 	Plan
 	by         *Planner
 	req        run.Request
-	agent      agents.Resolved
+	agent      *agents.Resolved
 	name       string      // the agent's, as asked for or the session's
 	affinity   run.Demands // what the session demands of its next run
 	sessionDir string      // of the session that is resumed
@@ -43,16 +43,16 @@ var steps = []func(*draft, context.Context) error{
 }
 
 // Plan checks a request, step by step.
-func (p *Planner) Plan(ctx context.Context, req run.Request) (Plan, error) {
+func (p *Planner) Plan(ctx context.Context, req run.Request) (*Plan, error) {
 	d := &draft{by: p, req: req, name: req.AgentName}
 	d.wait = req.WaitSeconds
 	d.Spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID, CreatedAt: time.Now().UTC()}
 	for _, step := range steps {
 		if err := step(d, ctx); err != nil {
-			return d.Plan, err
+			return nil, err
 		}
 	}
-	return d.Plan, nil
+	return &d.Plan, nil
 }
 
 // session looks for the session that the run goes on with, or that it is to begin under an id of the caller's.
@@ -165,7 +165,7 @@ func (d *draft) demands(context.Context) error {
 	d.Spec.Demands = d.agent.Demanded(d.affinity, d.asked...)
 	d.Spec.ProjectDir = cmp.Or(d.sessionDir, d.Spec.Demands.ProjectDir)
 	d.Spec.Agent, d.Spec.AgentType, d.Spec.Owner = d.name, d.agent.Type, d.agent.OwnerHash()
-	d.Spec.Timeout, d.Spec.TimeoutBy = timeout(d.req, d.agent)
+	d.Spec.Timeout, d.Spec.TimeoutBy = timeout(&d.req, d.agent)
 	d.Spec.Attempts = d.agent.MaxAttempts
 	if d.req.MaxAttempts != nil {
 		d.Spec.Attempts = *d.req.MaxAttempts
@@ -173,12 +173,12 @@ func (d *draft) demands(context.Context) error {
 	if d.Spec.Attempts == 1 { // that is what none says, too
 		d.Spec.Attempts = 0
 	}
-	d.Spec.Asked = asked(d.req)
+	d.Spec.Asked = asked(&d.req)
 	return nil
 }
 
 // asked is what of a request its run has only merged with the agent's values; nil: nothing.
-func asked(req run.Request) *run.Asked {
+func asked(req *run.Request) *run.Asked {
 	a := run.Asked{ProjectDir: req.ProjectDir, Timeout: req.TimeoutSeconds, Attempts: req.MaxAttempts, Options: req.OutputSchemaOptions}
 	if !req.AdditionalDemands.None() {
 		a.Demands = &req.AdditionalDemands
@@ -205,7 +205,7 @@ func (d *draft) input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	output, err := d.by.output(ctx, d.req, d.agent)
+	output, err := d.by.output(ctx, &d.req, d.agent)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func sessionExists(id string) error {
 
 // resumable tells whether a session can go on at all. Its first run may be queued yet; if that is ended
 // before a runner begins it, the turns that follow end, too (projection.Index.Vain, decision 0024).
-func (p *Planner) resumable(ctx context.Context, a agents.Resolved, session string) error {
+func (p *Planner) resumable(ctx context.Context, a *agents.Resolved, session string) error {
 	if a.Type == run.Procedural {
 		return fault.New(fault.Invalid, "procedural_agent_no_resume", "Procedural agents are stateless and cannot be resumed").With("agent_name", a.Name)
 	}
@@ -280,7 +280,7 @@ func (p *Planner) atHome(session string) error {
 var defaultTimeout = map[string]int{run.Procedural: 300, run.Autonomous: 3600}
 
 // timeout is the limit of the execution and who set it. The agent's, else its profile's value is the upper bound.
-func timeout(req run.Request, a agents.Resolved) (seconds int, by string) {
+func timeout(req *run.Request, a *agents.Resolved) (seconds int, by string) {
 	seconds, by = defaultTimeout[a.Type], "default"
 	bound, bounder := a.TimeoutSeconds, "agent"
 	if bound == 0 {

@@ -13,7 +13,7 @@ import (
 // renewed is a run with another definition of its agent, checked against that as if it came now; a fault says why it does not fit. What
 // decides its end stays as it was accepted, its output schema and how often it may be begun: a runner that still has the definition
 // of before may take it from its first queue, and coordinators of before know no other.
-func (p *Planner) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
+func (p *Planner) renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (run.Spec, error) {
 	s, err := p.history.Spec(ctx, s.ID)
 	if err != nil {
 		return s, bus.NotStored(err)
@@ -37,7 +37,7 @@ func (p *Planner) renewed(ctx context.Context, s run.Spec, k agents.Resolved) (r
 	if s.TimeoutBy == "request" {
 		asked.TimeoutSeconds = &s.Timeout
 	}
-	s.Timeout, s.TimeoutBy = timeout(asked, k)
+	s.Timeout, s.TimeoutBy = timeout(&asked, k)
 	if in.Blueprint, err = k.Snapshot(); err != nil {
 		return s, err
 	}

@@ -95,7 +95,7 @@ type Keys interface {
 
 // Agents finds what may be run.
 type Agents interface {
-	Usable(ctx context.Context, name string) (agents.Resolved, error)
+	Usable(ctx context.Context, name string) (*agents.Resolved, error)
 }
 
 // Runners tells who could take a run.

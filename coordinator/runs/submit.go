@@ -85,24 +85,26 @@ func (plain) Waits(body []byte) (mode string, seconds *int, err error) {
 }
 
 // Check reads a body and makes every check; too many waiting runs are told first.
-func (r *Service) Check(ctx context.Context, body []byte, scope string) (Plan, error) {
+func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
 	if waiting, _, _ := r.history.Counts(); waiting+int(r.entered.Load()) >= r.most {
-		return Plan{}, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
+		return nil, fault.Newf(fault.Busy, "%d runs wait already, the most there may be (AO_MAX_PENDING); come again later", waiting).After(2 * time.Second)
 	}
 	if err := r.room(); err != nil {
-		return Plan{}, err
+		return nil, err
 	}
 	req, err := run.ReadRequest(body)
 	if err != nil {
-		return Plan{}, err
+		return nil, err
 	}
 	p, err := r.Plans.Plan(ctx, req)
-	p.Spec.Caller = callerOf(r.history, scope)
+	if err == nil {
+		p.Spec.Caller = callerOf(r.history, scope)
+	}
 	return p, err
 }
 
 // Place stores a plan under these ids; the session's is for a session that has none yet.
-func (r *Service) Place(ctx context.Context, p Plan, runID, sessionID string) (Accepted, error) {
+func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (Accepted, error) {
 	p.Spec.ID, p.Spec.Trace = runID, trace.Of(ctx)
 	if p.Spec.SessionID == "" {
 		p.Spec.SessionID = sessionID
@@ -143,7 +145,7 @@ func (r *Service) Validate(ctx context.Context, body []byte) (Validation, error)
 }
 
 // store writes the run: queued where a runner could take it now and no turn of its session precedes, else accepted.
-func (r *Service) store(ctx context.Context, p Plan) error {
+func (r *Service) store(ctx context.Context, p *Plan) error {
 	if err := r.records.Offload(ctx, &p.Spec); err != nil {
 		return err
 	}
@@ -200,7 +202,7 @@ func (r *Service) Beginning(part string, s run.Spec, first bus.Entry) (together,
 }
 
 // First is the run's first record. One that is to be stopped at once is not queued: no worker is to begin it.
-func (r *Service) First(ctx context.Context, part string, p Plan) (bus.Entry, error) {
+func (r *Service) First(ctx context.Context, part string, p *Plan) (bus.Entry, error) {
 	if p.Spec.Type == run.Start && r.runners.LaneMatches(p.lane, p.want) && !r.stopped(p.Spec.Parent) {
 		lane, err := r.queues.Ensure(ctx, p.lane, p.want, p.Spec.Caller, false)
 		if err != nil {
@@ -231,7 +233,7 @@ func callerOf(history showing, scope string) string {
 }
 
 // Renewed is a waiting run with another definition of its agent.
-func (r *Service) Renewed(ctx context.Context, s run.Spec, k agents.Resolved) (run.Spec, error) {
+func (r *Service) Renewed(ctx context.Context, s run.Spec, k *agents.Resolved) (run.Spec, error) {
 	s, err := r.Plans.renewed(ctx, s, k)
 	if err != nil {
 		return s, err

@@ -21,8 +21,8 @@ type Fleet interface {
 	Changes() uint64 // how often registrations have changed
 	Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
 	IsMade(lane string) bool
-	Find(agent string) (agents.Resolved, bool)                            // as it is now
-	Renewed(context.Context, run.Spec, agents.Resolved) (run.Spec, error) // a run with another definition of its agent
+	Find(agent string) (*agents.Resolved, bool)                            // as it is now
+	Renewed(context.Context, run.Spec, *agents.Resolved) (run.Spec, error) // a run with another definition of its agent
 }
 
 // Controller acts on what the fold says, not on messages: no wake-up can be lost, and what several coordinators do at once,

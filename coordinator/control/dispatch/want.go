@@ -33,7 +33,7 @@ func (c *Controller) exactly(s *run.Spec) fleet.Want {
 
 // successor is the definition with which a run that nobody has begun is to go on: that of an online runner of the same profile, where
 // none is online that has the run's.
-func (c *Controller) successor(a projection.Active) (k agents.Resolved, ok bool) {
+func (c *Controller) successor(a projection.Active) (k *agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.Next() != 1 {
 		return k, false

@@ -71,7 +71,7 @@ type hanging struct {
 	begun chan struct{}
 }
 
-func (h hanging) Renewed(ctx context.Context, s run.Spec, _ agents.Resolved) (run.Spec, error) {
+func (h hanging) Renewed(ctx context.Context, s run.Spec, _ *agents.Resolved) (run.Spec, error) {
 	close(h.begun) // once: nobody looks at what waits before this is over
 	<-ctx.Done()
 	return s, ctx.Err()

@@ -92,7 +92,10 @@ type planner struct{ *runs.Planner }
 
 func (p planner) Plan(ctx context.Context, req run.Request) (run.Spec, error) {
 	plan, err := p.Planner.Plan(ctx, req)
-	return plan.Spec, err
+	if err != nil {
+		return run.Spec{}, err
+	}
+	return plan.Spec, nil
 }
 
 func newWebhook(c *Coordinator) *webhook.Controller {

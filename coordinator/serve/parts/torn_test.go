@@ -32,7 +32,7 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 	b := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
 	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", record.MaxInline+1) + `"}`)
 	const runID, sessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
-	plans := make([]runs.Plan, 2)
+	plans := make([]*runs.Plan, 2)
 	for i, c := range []*Coordinator{a, b} {
 		p, err := c.Check(t.Context(), body, "test")
 		if err != nil {
@@ -92,7 +92,7 @@ func repeatTorn(t *testing.T, body string) {
 // A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up finds it taken.
 func TestALateWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
-	late := func() (runs.Plan, runs.Once) {
+	late := func() (*runs.Plan, runs.Once) {
 		t.Helper()
 		p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
 		if err != nil {
