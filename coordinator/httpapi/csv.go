@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
+	"ao/shared/fault"
 	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
@@ -20,10 +21,11 @@ const (
 
 // Limits of lists as CSV.
 const (
-	csvRows    = 100_000 // of one answer
-	csvPage    = 500     // rows that are read and sent at once
-	csvAtOnce  = 2       // answers under way; others wait
-	csvTrigger = "=+-@＝＋－＠"
+	csvRows     = 100_000         // of one answer
+	csvPage     = 500             // rows that are read and sent at once
+	csvAtOnce   = 2               // answers under way; others wait
+	csvPatience = 5 * time.Second // for that
+	csvTrigger  = "=+-@＝＋－＠"
 )
 
 // csvColumns are the columns of a list of runs, in their order.
@@ -43,6 +45,8 @@ func (a *runsAPI) table(g *gin.Context, q query) (any, error) {
 	ctx := g.Request.Context()
 	select {
 	case a.tables <- struct{}{}:
+	case <-time.After(csvPatience):
+		return nil, fault.Newf(fault.Unavailable, "%d tables are being read, the most there may be; come again later", csvAtOnce).After(csvPatience)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -7,12 +7,17 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"ao/coordinator/projection"
 	"ao/shared/fault"
 	"ao/shared/run"
+
+	"github.com/gin-gonic/gin"
 )
 
 // A cell is never a formula, and is read back as it was but for the apostrophe.
@@ -85,3 +90,20 @@ func TestHalfATable(t *testing.T) {
 type nowhere struct{ Positions }
 
 func (nowhere) Position() uint64 { return 0 }
+
+// TestATableWaitsForAMoment: who reads a table slowly keeps others from theirs, but does not keep them waiting.
+func TestATableWaitsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &runsAPI{tables: make(chan struct{}, csvAtOnce)}
+		for range csvAtOnce {
+			a.tables <- struct{}{}
+		}
+		g, _ := gin.CreateTestContext(httptest.NewRecorder())
+		g.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/runs?format=csv", nil)
+		began := time.Now()
+		_, err := a.table(g, query{values: url.Values{}})
+		if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || time.Since(began) != csvPatience {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}

@@ -122,6 +122,31 @@ func TestCodeOfAo(t *testing.T) {
 	}
 }
 
+// TestCodeOfAnother: a link with somebody's code does not take the place of a login by itself.
+func TestCodeOfAnother(t *testing.T) {
+	t.Parallel()
+	s := guard(t)
+	code := func() string {
+		return strings.Trim(member(t, s.as("read").call(t, "POST", "/login/codes", "", 200), "code"), `"`)
+	}
+	p := tab(t, s.stack, "/ui/runs")
+	p.logIn(s.tokens["admin"])
+	p.shows("/ui/runs")
+	p.do(chromedp.Navigate(s.url + "/ui/login#code=" + code()))
+	p.has("is logged in as the-admin. The link that was opened logs it in as the-read.")
+	p.click("Stay as I am")
+	p.shows("/ui/")
+	if who := p.me(); who != "the-admin" {
+		t.Errorf("after staying it is %s", who)
+	}
+	p.do(chromedp.Navigate(s.url + "/ui/login#code=" + code()))
+	p.click("Log in as the other")
+	p.shows("/ui/")
+	if who := p.me(); who != "the-read" {
+		t.Errorf("it is %s", who)
+	}
+}
+
 // TestTwoStacksOnOneHost do not log each other out.
 func TestTwoStacksOnOneHost(t *testing.T) {
 	t.Parallel()

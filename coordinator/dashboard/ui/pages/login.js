@@ -4,13 +4,14 @@ import { get, request, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
 import { navigate, query, returnTo } from "../lib/router.js";
 import { setMe } from "../lib/rights.js";
-import { Button, CodeLine, Field, Problem } from "../lib/components.js";
+import { Button, CodeLine, Field, Hostile, Problem } from "../lib/components.js";
 
 /** Login asks for a token, or takes the single-use code that `ao dashboard` put into the address's fragment. */
 export default function Login() {
   const [token, setToken] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
+  const [other, setOther] = useState(null);
   const input = useRef();
   const there = returnTo(query.value.get("return_to"));
   const enter = async (name, value) => {
@@ -30,7 +31,8 @@ export default function Login() {
     const code = new URLSearchParams(location.hash.slice(1)).get("code");
     if (code) {
       history.replaceState(history.state, "", location.pathname + location.search); // a code is used once and stays in no history
-      enter("code", code);
+      const login = () => enter("code", code);
+      get("/me").then((me) => (me.kind === "cookie" && me.name !== nameIn(code) ? setOther({ me, code }) : login()), login);
       return;
     }
     input.current?.focus();
@@ -40,6 +42,7 @@ export default function Login() {
     e.preventDefault();
     if (token.trim() && !busy) enter("token", token.trim());
   };
+  if (other) return html`<${Replace} ...${other} busy=${busy} error=${error} enter=${enter} stay=${() => (setMe(other.me), navigate(there, { replace: true }))} />`;
   return html`<form class="login stack" onSubmit=${submit}>
     <h1 tabindex="-1" data-heading>Log in</h1>
     <p class="soft">This coordinator asks for an API token. It is sent once; your browser keeps a cookie that ends after 12 hours without use.</p>
@@ -49,3 +52,13 @@ export default function Login() {
     <details class="faint"><summary>There is no token yet, or another way</summary><div class="stack"><p>On the coordinator's machine:</p><${CodeLine} text="ao tokens create --help" /><p>Where AO_TOKEN is set, this opens the dashboard logged in:</p><${CodeLine} text="ao dashboard" /></div></details>
   </form>`;
 }
+
+// nameIn is the name of the token that a code stands for. Whether that is true the coordinator says.
+const nameIn = (code) => code.split(".").slice(3).join(".");
+
+/** Replace asks before a code takes the place of somebody's login: a link may be sent by anybody. */
+const Replace = ({ me, code, busy, error, enter, stay }) => html`<div class="login stack">
+  <h1 tabindex="-1" data-heading>Log in as somebody else?</h1>
+  <p>This browser is logged in as <strong><${Hostile} text=${me.name} /></strong>. The link that was opened logs it in as <strong><${Hostile} text=${nameIn(code)} /></strong>. What you do then is done in that name.</p>
+  ${error && html`<${Problem} error=${error} />`}
+  <div class="row"><${Button} kind="primary" onClick=${stay}>Stay as I am<//><${Button} busy=${busy} onClick=${() => enter("code", code)}>Log in as the other<//></div></div>`;
