@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"ao/shared/run"
+
+	"github.com/klauspost/compress/s2"
 )
 
 func TestWhatARunIsFoundBy(t *testing.T) {
@@ -63,9 +65,18 @@ func TestTexts(t *testing.T) {
 	if len(all.blocks) != 1 {
 		t.Errorf("%d blocks are left of nothing", len(all.blocks))
 	}
-	damaged := &textBlock{packed: []byte("nonsense")}
-	if raw, ends := damaged.open(); raw != nil || ends != nil {
-		t.Error("a damaged block has texts")
+	for _, damaged := range []string{"nonsense", string(zstdMagic) + "nonsense"} {
+		if raw, ends := (&textBlock{packed: []byte(damaged)}).open(); raw != nil || ends != nil {
+			t.Errorf("a damaged block %q has texts", damaged)
+		}
+	}
+}
+
+// Blocks of an older snapshot, which were packed another way, are read.
+func TestTextsOfOlderSnapshots(t *testing.T) {
+	b := &textBlock{packed: s2.Encode(nil, append([]byte{2, 4, 0, 7, 0}, "oneatwo"...))}
+	if raw, ends := b.open(); string(raw) != "oneatwo" || !slices.Equal(ends, []uint16{4, 7}) {
+		t.Errorf("%q %v", raw, ends)
 	}
 }
 
