@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 )
 
 // run starts a run and returns its id and its session's.
@@ -268,4 +270,6 @@ func TestScroll(t *testing.T) {
 	if n := eval[int](p, `document.querySelectorAll("*").length`); n > 3000 {
 		t.Errorf("%d nodes are in the document, 3000 are the most", n)
 	}
+	p.do(chromedp.EmulateViewport(360, 800))
+	p.until(`[...document.querySelectorAll("th")].find((h) => h.textContent === "Run").offsetWidth > 100`) // rows that are not in the document take no width
 }

@@ -48,6 +48,9 @@ export function onlyPrompt(parameters) {
   return parameters.member("prompt")?.string();
 }
 
+/** promptOf is the prompt of parameters, undefined without one that is a text. */
+export const promptOf = (parameters) => parameters?.member("prompt")?.string();
+
 // calledBack is what a callback turn's prompt says it tells; of one sentence only, for a list.
 function calledBack(prompt) {
   const one = /^<agent-callback session="([^"<>]+)" status="([a-z]+)">/.exec(prompt);

@@ -45,11 +45,11 @@ const None = ({ act }) => html`<${Empty} icon="agents" title="There are no agent
   <${Button} needs="POST /agents" kind="primary" onClick=${() => act({ kind: "new" })}>New agent<//><//>`;
 
 const columns = (act) => [
-  { id: "name", label: "Agent", render: (a) => html`<div class="two"><a class="cut" href=${path(["agents", a.name])}><${Hostile} text=${a.name} /></a><span class="faint cut"><${Text} text=${a.description} /></span></div>` },
+  { id: "name", label: "Agent", class: "main", render: (a) => html`<div class="two"><a class="cut" href=${path(["agents", a.name])}><${Hostile} text=${a.name} /></a><span class="faint cut"><${Text} text=${a.description} /></span></div>` },
   { id: "type", label: "Type", width: "110px", hide: 2, render: (a) => a.type },
   { id: "from", label: "From", width: "240px", hide: 1, render: (a) => html`<${Origin} agent=${a} />` },
   { id: "schemas", label: "Custom schemas", width: "160px", hide: 3, render: (a) => html`<${SchemaBadges} agent=${a} />` },
-  { id: "status", label: "Status", width: "100px", render: (a) => html`<${Status} status=${a.status} />` },
+  { id: "status", label: "Status", width: "100px", class: "stat", render: (a) => html`<${Status} status=${a.status} />` },
   { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "96px", end: true, class: "acts", render: (a) => html`<div class="row">
     <${Button} small=${true} icon="play" label=${`Run ${a.name}`} title="New run" needs="POST /runs" why=${a.status === "active" ? undefined : "It is inactive"} href=${path(["new"], { agent: a.name })} />
     <${Menu} label=${`Actions for ${a.name}`} items=${actions(a, act)} /></div>` },

@@ -4,7 +4,7 @@ import { get, seg } from "../lib/api.js";
 import { query } from "../lib/router.js";
 import { may, me } from "../lib/rights.js";
 import { count, ms, plural } from "../lib/format.js";
-import { Card, Hostile, Icon, Loaded, Loading, Page, Status, Text, Time, Took, useEvery, useResource } from "../lib/components.js";
+import { Card, Hostile, Icon, Loaded, Loading, Page, Status, Text, Time, Took, useEvery, useResource, visible } from "../lib/components.js";
 import { About, ended } from "../lib/runs.js";
 import { Proof } from "./proof.js";
 
@@ -95,9 +95,9 @@ function Curve({ values }) {
 function Queues({ status: s }) {
   const rows = s.queues.slice(0, 12);
   return html`<${Card} title="Queues" class="flush" actions=${html`<a href="/ui/queues">All ${plural(s.queues.length, "queue")}</a>`}>
-    ${rows.length === 0 && !s.not_queued?.waiting ? html`<p class="faint pad">No run waits, and no runner takes from a queue.</p>` : html`<table class="table fixed" aria-label="Queues"><thead><tr><th scope="col">Queue</th><th scope="col" class="end narrow">Waiting</th><th scope="col" class="end narrow">Oldest</th><th scope="col" class="mid">Served</th></tr></thead><tbody>
-      ${rows.map((l) => html`<tr key=${l.queue}><td><code><${Hostile} text=${l.queue} /></code></td><td class="end num">${count(l.waiting)}</td><td class="end">${l.oldest_since ? html`<${Time} at=${l.oldest_since} as="ago" />` : html`<span class="none">–</span>`}</td><td>${l.served ? html`<${Status} status="online" label="yes" />` : html`<${Status} status="stale" label="by nobody" />`}</td></tr>`)}
-      ${s.not_queued?.waiting > 0 && html`<tr><td class="soft">for a turn, a pause or a runner</td><td class="end num">${count(s.not_queued.waiting)}</td><td class="end">${s.not_queued.oldest_since && html`<${Time} at=${s.not_queued.oldest_since} as="ago" />`}</td><td></td></tr>`}</tbody></table>`}
+    ${rows.length === 0 && !s.not_queued?.waiting ? html`<p class="faint pad">No run waits, and no runner takes from a queue.</p>` : html`<table class="table fixed" aria-label="Queues"><thead><tr><th scope="col">Queue</th><th scope="col" class="end narrow">Waiting</th><th scope="col" class="end narrow hide3">Oldest</th><th scope="col" class="mid">Served</th></tr></thead><tbody>
+      ${rows.map((l) => html`<tr key=${l.queue}><td><code class="clamp" title=${visible(l.queue)}><${Hostile} text=${l.queue} /></code></td><td class="end num">${count(l.waiting)}</td><td class="end hide3">${l.oldest_since ? html`<${Time} at=${l.oldest_since} as="ago" />` : html`<span class="none">–</span>`}</td><td>${l.served ? html`<${Status} status="online" label="yes" />` : html`<${Status} status="stale" label="by nobody" />`}</td></tr>`)}
+      ${s.not_queued?.waiting > 0 && html`<tr><td class="soft">for a turn, a pause or a runner</td><td class="end num">${count(s.not_queued.waiting)}</td><td class="end hide3">${s.not_queued.oldest_since && html`<${Time} at=${s.not_queued.oldest_since} as="ago" />`}</td><td></td></tr>`}</tbody></table>`}
   <//>`;
 }
 

@@ -28,9 +28,9 @@ function Shown({ status: s }) {
 }
 
 const columns = [
-  { id: "queue", label: "Queue", width: "28%", render: (q) => html`<code class="cut" title=${q.queue}><${Hostile} text=${q.queue} /></code>` },
-  { id: "waiting", label: "Waiting", width: "90px", end: true, render: (q) => html`<${Num} value=${q.waiting} />` },
-  { id: "oldest", label: "Oldest", width: "100px", end: true, render: (q) => html`<${Time} at=${q.oldest_since} as="ago" focus=${Boolean(q.oldest_since)} />` },
+  { id: "queue", label: "Queue", width: "28%", class: "main", render: (q) => html`<code class="clamp" title=${q.queue}><${Hostile} text=${q.queue} /></code>` },
+  { id: "waiting", label: "Waiting", width: "90px", class: "slim", end: true, render: (q) => html`<${Num} value=${q.waiting} />` },
+  { id: "oldest", label: "Oldest", width: "100px", class: "slim", end: true, render: (q) => html`<${Time} at=${q.oldest_since} as="ago" focus=${Boolean(q.oldest_since)} />` },
   { id: "served", label: "Served", width: "110px", hide: 1, render: (q) => (q.served ? html`<${Badge} kind="good">a runner<//>` : html`<${Badge} kind=${q.waiting ? "bad" : ""}>nobody<//>`) },
   { id: "wants", label: "Its runs want", hide: 2, render: (q) => html`<${Wants} of=${q.wants ?? {}} />` },
   { id: "runs", label: "", width: "70px", hide: 3, end: true, render: (q) => (q.waiting > 0 ? html`<a href=${"/ui/runs?status=pending" + (q.wants?.agents?.length === 1 ? "&agent_name=" + seg(q.wants.agents[0]) : "")}>Runs</a>` : "") },

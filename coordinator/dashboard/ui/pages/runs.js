@@ -207,7 +207,7 @@ function Nothing({ filters }) {
 
 function columns(folded, below) {
   return [
-    { id: "status", label: "Status", width: "112px", render: (r) => html`<${Status} status=${r.status} />` },
+    { id: "status", label: "Status", width: "112px", class: "stat", render: (r) => html`<${Status} status=${r.status} />` },
     { id: "run", label: "Run", width: "34%", render: (r) => html`<div class="runcell" style=${r.level ? { paddingInlineStart: r.level * 18 + "px" } : undefined}>
         ${folded && html`<${Fold} run=${r} below=${below} />`}
         <a class="name" href=${"/ui/runs/" + encodeURIComponent(r.run_id)}><${Text} text=${r.agent_name} /></a>

@@ -5,7 +5,7 @@ import { object, quote } from "../lib/json.js";
 import { address, navigate } from "../lib/router.js";
 import { plural } from "../lib/format.js";
 import { Button, Card, Confirm, Details, Facts, Hostile, Icon, Id, JsonView, Loaded, Menu, Page, Problem, Status, Text, Time, Took, toast, useResource } from "../lib/components.js";
-import { ended, onlyPrompt } from "../lib/runs.js";
+import { ended, onlyPrompt, promptOf } from "../lib/runs.js";
 import { steps, textOf, useEvents, usageOf } from "../lib/events.js";
 import { Step, Usage } from "../lib/conversation.js";
 
@@ -132,10 +132,13 @@ function sameAnswer(list, i) {
   return before && textOf(before.event).trim() === (e.result_text ?? "").trim();
 }
 
+// Input is what a turn was given: its prompt as text, and all of the parameters where there are others.
 function Input({ run, prompt }) {
-  if (prompt !== undefined) return html`<article class="step user"><div class="said"><${Hostile} text=${prompt} lines=${true} /></div></article>`;
   if (run.parameters_omitted) return html`<article class="step user"><a href=${"/ui/runs/" + seg(run.run_id)}>Large parameters: see the run</a></article>`;
-  return html`<article class="step user"><${JsonView} value=${run.parameters ?? "null"} label="parameters" bare=${true} /></article>`;
+  const text = prompt ?? promptOf(run.parameters);
+  if (text === undefined) return html`<article class="step user"><${JsonView} value=${run.parameters ?? "null"} label="parameters" bare=${true} /></article>`;
+  return html`<article class="step user"><div class="said"><${Hostile} text=${text} lines=${true} /></div>
+    ${prompt === undefined && html`<${Details} summary=${html`<span class="soft">All parameters</span>`}><${JsonView} value=${run.parameters} label="parameters" bare=${true} /><//>`}</article>`;
 }
 
 // Callbacks are the children whose ends this turn was told. Which these are the coordinator says, not the text.

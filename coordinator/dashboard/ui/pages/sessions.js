@@ -84,8 +84,8 @@ function List({ filters }) {
     : html`<${Empty} icon="sessions" title="No session yet" text="A session is a conversation with an agent. It begins with a run."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><//>`;
   const at = (s) => "/ui/sessions/" + encodeURIComponent(s.session_id);
   return html`<${Table} label="Sessions" rows=${list.rows} rowKey=${(s) => s.session_id} onNear=${list.loadMore} more=${list.more ? "Loading more…" : undefined} columns=${[
-    { id: "status", label: "Status", width: "112px", render: (s) => html`<${Status} status=${s.status} />` },
-    { id: "session", label: "Session", render: (s) => html`<div class="runcell"><a class="name" href=${at(s)}><${Text} text=${s.agent_name} /></a><span class="faint hide3"><${Id} id=${s.session_id} /></span></div>` },
+    { id: "status", label: "Status", width: "112px", class: "stat", render: (s) => html`<${Status} status=${s.status} />` },
+    { id: "session", label: "Session", class: "main", render: (s) => html`<div class="runcell"><a class="name" href=${at(s)}><${Text} text=${s.agent_name} /></a><span class="faint hide3"><${Id} id=${s.session_id} /></span></div>` },
     { id: "runs", label: "Runs", width: "64px", end: true, render: (s) => count(s.runs) },
     { id: "parent", label: "Below", width: "160px", hide: 2, render: (s) => (s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + encodeURIComponent(s.parent_session_id)} copy=${false} />` : html`<span class="none">–</span>`) },
     { id: "tree", label: html`<span class="offscreen">Tree</span>`, width: "72px", hide: 3, render: (s) => html`<a href=${at(s) + "/tree"} aria-label=${"Tree of " + s.agent_name}>Tree</a>` },

@@ -22,7 +22,7 @@ function Me() {
   const known = { none: "Nobody is asked for a token here", token: "An API token", cookie: "A login in this browser", session: "A session's token" };
   return html`<div class="grid">
     <${Card} title="Who I am"><${Facts} of=${[
-      ["Known by", known[who.kind] ?? who.kind], ["Name", who.name && html`<${Hostile} text=${who.name} />`], ["Scope", html`<${Badge}>${who.scope}<//>`],
+      ["Known by", known[who.kind] ?? who.kind], ["Name", who.name ? html`<${Hostile} text=${who.name} />` : null], ["Scope", html`<${Badge}>${who.scope}<//>`],
       ["Ends", who.expires_at && html`<${Time} at=${who.expires_at} as="exact" />`], ["Coordinator", html`<code><${Hostile} text=${who.version} /></code>`],
       ["Deployment", html`<${Id} id=${who.deployment} full=${true} />`]]} />
       ${who.kind === "none" && html`<p class="faint">It listens on this machine alone. Every program here may do everything; other local servers see this browser's cookies, since cookies know no ports.</p>`}<//>
@@ -90,9 +90,9 @@ const actorOf = (a) => a?.name || a?.credential || a?.session_id || a?.kind || "
 const target = (e) => Object.entries(e).filter(([k, v]) => !["time", "action", "actor", "outcome", "id", "sequence", "level", "msg", "status", "position"].includes(k) && v !== null && v !== "" && typeof v !== "object");
 
 const auditColumns = [
-  { id: "time", label: "When", width: "150px", render: (e) => html`<${Time} at=${e.time} focus=${true} />` },
+  { id: "time", label: "When", width: "150px", class: "slim", render: (e) => html`<${Time} at=${e.time} focus=${true} />` },
   { id: "actor", label: "Who", width: "18%", render: (e) => html`<span class="cut"><${Hostile} text=${typeof e.actor === "string" ? e.actor : actorOf(e.actor)} /></span>` },
-  { id: "action", label: "Did", width: "20%", render: (e) => html`<code><${Hostile} text=${e.action} /></code>` },
+  { id: "action", label: "Did", width: "20%", class: "main", render: (e) => html`<code class="clamp"><${Hostile} text=${e.action} /></code>` },
   { id: "outcome", label: "Outcome", width: "130px", hide: 1, render: (e) => html`<span class="row"><${Dot} status=${/^(ok|2\d\d|allowed|done)/.test(String(e.outcome ?? e.status ?? "ok")) ? "ok" : "fail"} /><${Text} text=${e.outcome ?? e.status ?? ""} /></span>` },
   { id: "about", label: "About", hide: 2, render: (e) => html`<span class="cut">${target(e).map(([k, v], i) => html`${i > 0 && " · "}<span class="faint">${k}</span> ${k === "run_id" || k === "run" ? html`<a href=${"/ui/runs/" + seg(v)}><${Hostile} text=${v} /></a>` : html`<${Hostile} text=${v} />`}`)}</span>` },
 ];

@@ -79,7 +79,12 @@ export function Tabs({ tabs, selected, onSelect, label, children }) {
     onSelect(tabs[to].id);
     document.getElementById(`${base}-${tabs[to].id}`)?.focus();
   };
-  return html`<div class="tabs" role="tablist" aria-label=${label} onKeyDown=${key}>
+  const list = useRef();
+  useEffect(() => { // a narrow page may not show it
+    const l = list.current, t = l.querySelector("[aria-selected=true]");
+    if (t && (t.offsetLeft < l.scrollLeft || t.offsetLeft + t.offsetWidth > l.scrollLeft + l.clientWidth)) l.scrollLeft = t.offsetLeft - (l.clientWidth - t.offsetWidth) / 2;
+  }, [selected]);
+  return html`<div class="tabs" role="tablist" aria-label=${label} onKeyDown=${key} ref=${list}>
       ${tabs.map((t) => html`<button type="button" role="tab" id=${`${base}-${t.id}`} aria-selected=${t.id === selected} aria-controls=${base + "-panel"} tabindex=${t.id === selected ? 0 : -1}
         onClick=${() => onSelect(t.id)}>${t.label}${t.badge !== undefined && t.badge !== null && html` <span class="badge">${t.badge}</span>`}</button>`)}
     </div>

@@ -38,7 +38,8 @@ export function Table({ label, columns, rows, rowKey, rowHeight = 36, total, onN
   }, []);
   const [first, last] = [Math.min(range[0], rows.length), Math.min(range[1], rows.length)];
   const shown = rows.slice(first, last);
-  const height = (n) => html`<tr class="spacer" aria-hidden="true" key=${"space" + (n === first ? "1" : "2")}><td colspan=${columns.length + (select ? 1 : 0)} style=${{ height: n * rowHeight + "px" }}></td></tr>`;
+  // A narrow page shows fewer columns: a cell across more than there are would make further ones.
+  const height = (n) => html`<tr class="spacer" aria-hidden="true" key=${"space" + (n === first ? "1" : "2")}><td style=${{ height: n * rowHeight + "px" }}></td></tr>`;
   return html`<table ref=${ref} class="table" aria-label=${label} aria-rowcount=${(total ?? rows.length) + 1} style=${{ "--row": rowHeight + "px" }} onKeyDown=${(e) => arrows(e, ref.current)}>
     <thead><tr aria-rowindex="1">
       ${select && html`<th scope="col" class="pick"><input type="checkbox" aria-label="Select all that are loaded" checked=${select.all} indeterminate=${!select.all && !select.none} onChange=${select.onAll} /></th>`}
@@ -51,8 +52,8 @@ export function Table({ label, columns, rows, rowKey, rowHeight = 36, total, onN
           ${select && html`<td class="pick"><input type="checkbox" aria-label=${"Select " + key} checked=${select.has(key)} onClick=${(e) => select.toggle(row, e.shiftKey)} /></td>`}
           ${columns.map((c) => html`<td key=${c.id} class=${cell(c)}>${c.render(row, first + i)}</td>`)}</tr>`;
       })}
-      ${rows.length - last > 0 && html`<tr class="spacer" aria-hidden="true" key="space2"><td colspan=${columns.length + (select ? 1 : 0)} style=${{ height: (rows.length - last) * rowHeight + "px" }}></td></tr>`}
-    </tbody>${more && html`<tfoot><tr><td colspan=${columns.length + (select ? 1 : 0)}>${more}</td></tr></tfoot>`}
+      ${rows.length - last > 0 && html`<tr class="spacer" aria-hidden="true" key="space2"><td style=${{ height: (rows.length - last) * rowHeight + "px" }}></td></tr>`}
+    </tbody>${more && html`<tfoot><tr><td colspan="2">${more}</td></tr></tfoot>`}
   </table>`;
 }
 
