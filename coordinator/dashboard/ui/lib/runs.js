@@ -123,7 +123,8 @@ export async function doMany(path, filter, expect, key, onProgress) {
   }
 }
 
-const mostExported = 20000;
+/** mostExported is how many runs are exported as JSON. */
+export const mostExported = 20000;
 
 /**
  * exportRuns offers the runs that a filter selects as a file: "json" is what the API answers, "csv" the table that the

@@ -22,15 +22,24 @@ const actions = () => [
   { label: theme.value === "dark" ? "Light colours" : "Dark colours", icon: theme.value === "dark" ? "sun" : "moon", run: () => setTheme(theme.value === "dark" ? "light" : "dark") },
 ];
 
+// What the page behind the palette does, by the controls of its heading: an action presses its control, which asks where it must.
+function ofPage() {
+  const controls = [...document.querySelectorAll(".page > header .actions :is(button, a.button)")];
+  return controls.filter((c) => c.getAttribute("aria-disabled") !== "true" && nameOf(c) !== "")
+    .map((c) => ({ label: `Here: ${nameOf(c)}`, icon: "chevron", needs: c.dataset.needs, run: () => setTimeout(() => c.isConnected && c.click()) }));
+}
+
+const nameOf = (control) => (control.getAttribute("aria-label") ?? control.textContent).trim();
+
 const ids = [[/^run_[0-9A-Za-z]+$/, "Run", "/ui/runs/", "runs"], [/^ses_[0-9A-Za-z_-]+$/, "Session", "/ui/sessions/", "sessions"], [/^rnr_[0-9A-Za-z]+$/, "Runs of runner", "/ui/runs?runner_id=", "runners"]];
 
 // What a text finds: an id first, then names, pages and actions, and a search of the runs last.
-function found(text, names) {
+function found(text, names, here) {
   const t = text.trim(), low = t.toLowerCase();
   const has = (label) => low === "" || label.toLowerCase().includes(low);
   const items = [];
   for (const [pattern, label, to, icon] of ids) if (pattern.test(t)) items.push({ label: `${label} ${t}`, icon, run: () => navigate(to + seg(t)) });
-  for (const a of actions()) if (has(a.label)) items.push(a);
+  for (const a of [...here, ...actions()]) if (has(a.label)) items.push(a);
   for (const [label, to, icon] of pages) if (has(label)) items.push({ label, icon, run: () => navigate(to) });
   if (low !== "") {
     for (const n of names.filter((n) => has(n.name)).slice(0, 12)) items.push({ label: `${n.kind} ${n.name}`, icon: n.icon, run: () => navigate(n.to) });
@@ -55,7 +64,8 @@ export default function Palette({ onClose }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const names = useResource(loadNames, []);
-  const items = useMemo(() => found(text, names.data ?? []), [text, names.data, zone.value, theme.value]);
+  const here = useMemo(ofPage, []);
+  const items = useMemo(() => found(text, names.data ?? [], here), [text, names.data, zone.value, theme.value]);
   const chosen = Math.min(at, items.length - 1);
   useEffect(() => {
     const before = document.activeElement;

@@ -5,7 +5,7 @@ import { query, setQuery } from "../lib/router.js";
 import { useLive } from "../lib/live.js";
 import { plural } from "../lib/format.js";
 import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Menu, Page, Search, Status, Table, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
-import { About, agentNames, ended, exportRuns, newer, selects, statuses } from "../lib/runs.js";
+import { About, agentNames, ended, exportRuns, mostExported, newer, selects, statuses } from "../lib/runs.js";
 import { BulkBar } from "./runs_bulk.js";
 
 const pageSize = 200;
@@ -68,7 +68,8 @@ function Export({ filters }) {
     setBusy(true);
     try {
       const n = await exportRuns(kind, filters);
-      toast(n === undefined ? "The runs that match are exported" : `${plural(n, "run")} exported`, { kind: "good" });
+      const all = n === undefined ? "The runs that match are exported" : `${plural(n, "run")} exported`;
+      toast(n >= mostExported ? `The newest ${plural(n, "run")} exported; CSV has more` : all, { kind: "good" });
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }

@@ -1,9 +1,10 @@
 // Settings: who am I and what may I, what the doctor finds, the settings in force, and who did what.
 import { html, useState } from "../base.js";
-import { get, seg } from "../lib/api.js";
+import { get, now, seg } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
+import { plural } from "../lib/format.js";
 import { may, me, refusal } from "../lib/rights.js";
-import { Badge, Button, Card, Dot, Empty, Facts, Failed, Hostile, Id, JsonLine, Loaded, Loading, NoPermission, Page, Search, Status, Table, Tabs, Text, Time, toast, useResource } from "../lib/components.js";
+import { Badge, Button, Card, Choice, Dot, Empty, Facts, Failed, Hostile, Icon, Id, JsonLine, Loaded, Loading, NoPermission, Page, Search, Status, Table, Tabs, Text, Time, toast, useResource } from "../lib/components.js";
 
 const tabs = [["me", "Me"], ["doctor", "Doctor", "GET /doctor"], ["settings", "In force", "GET /settings"], ["audit", "Audit", "GET /audit"]];
 const parts = { me: Me, doctor: Doctor, settings: Settings, audit: Audit };
@@ -60,28 +61,31 @@ function Settings() {
 
 function Audit() {
   const filters = Object.fromEntries(["actor", "action", "run"].map((n) => [n, query.value.get(n) ?? ""]));
+  const hours = Number(query.value.get("hours")) || 0;
+  if (hours > 0) filters.after = new Date(Math.floor((now() - hours * 3600000) / 60000) * 60000).toISOString();
   const field = (name, label) => html`<${Search} value=${filters[name]} placeholder=${label} label=${label} onChange=${(t) => setQuery({ [name]: t })} />`;
-  return html`<div class="stack"><div class="filters" role="search" aria-label="Filters of the audit log">${field("actor", "Actor")}${field("action", "Action")}${field("run", "Run")}</div>
+  return html`<div class="stack"><div class="filters" role="search" aria-label="Filters of the audit log">${field("actor", "Actor")}${field("action", "Action")}${field("run", "Run")}
+      <${Choice} label="Since" value=${String(hours || "")} onChange=${(v) => setQuery({ hours: v }, { push: true })} options=${[{ value: "", label: "Any time" }, { value: "1", label: "Last hour" }, { value: "24", label: "Last 24 hours" }, { value: "168", label: "Last 7 days" }]} /></div>
     <${Entries} key=${JSON.stringify(filters)} filters=${filters} /></div>`;
 }
 
 function Entries({ filters }) {
   const first = useResource((signal) => get("/audit", { ...filters, limit: 200 }, { signal }), []);
-  const [older, setOlder] = useState({ rows: [], cursor: undefined });
+  const [older, setOlder] = useState({ rows: [], gaps: [], cursor: undefined });
   if (first.data === undefined) return first.error ? html`<${Failed} error=${first.error} reload=${first.reload} what="The audit log" />` : html`<${Loading} lines=${10} />`;
   const rows = [...first.data.entries, ...older.rows];
   const cursor = older.cursor ?? first.data.next_cursor ?? "";
   const more = async () => {
     try {
       const next = await get("/audit", { ...filters, limit: 200, cursor });
-      setOlder({ rows: [...older.rows, ...next.entries], cursor: next.next_cursor ?? "" });
+      setOlder({ rows: [...older.rows, ...next.entries], gaps: [...older.gaps, ...(next.gaps ?? [])], cursor: next.next_cursor ?? "" });
     } catch (err) {
       toast(err.message, { kind: "bad" });
     }
   };
-  const gaps = first.data.gaps ?? [];
-  if (rows.length === 0) return html`<${Empty} icon="shield" title="Nobody did anything that matches" text="Writes, logins and refusals are kept for 30 days." />`;
-  return html`${gaps.length > 0 && html`<div class="banner warn" role="status"><span>Entries are missing here in ${gaps.length} ${gaps.length === 1 ? "place" : "places"}: the log was full, or records of it were lost.</span></div>`}
+  const gaps = [...(first.data.gaps ?? []), ...older.gaps];
+  if (rows.length === 0 && gaps.length === 0 && !cursor) return html`<${Empty} icon="shield" title="Nobody did anything that matches" text="Writes, logins and refusals are kept for 30 days." />`;
+  return html`${gaps.map((g) => html`<div class="banner warn" role="status"><${Icon} name="warn" /><span>${g.count ? plural(g.count, "entry is", "entries are") : "Entries are"} missing between <${Time} at=${g.after} /> and <${Time} at=${g.before} />: NATS was away for too long, or lost them.</span></div>`)}
     <${Card} class="flush"><${Table} label="Audit log" rows=${rows} rowKey=${(e, i) => e.id ?? `${e.time}-${e.action}-${e.request_id ?? ""}-${rows.indexOf(e)}`} rowHeight=${36} columns=${auditColumns}
       more=${cursor ? html`<${Button} small=${true} onClick=${more}>Load older<//>` : undefined} /><//>`;
 }

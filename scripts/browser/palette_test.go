@@ -1,0 +1,37 @@
+package browser
+
+import "testing"
+
+// TestActionsOfAPage: the palette has what the page behind it can do. What needs to be confirmed is asked for all the same.
+func TestActionsOfAPage(t *testing.T) {
+	s := up(t)
+	s.agent(t, "palette")
+	id, _ := s.run(t, `{"agent_name":"palette","prompt":"@sleep 600s"}`)
+	p := open(t, s, "/ui/runs/"+id)
+	p.has("running")
+	const options = `[...document.querySelectorAll("dialog.palette [role=option]")].map((o) => o.textContent)`
+	p.palette()
+	p.enter("here: stop")
+	p.until(options + `[0] === "Here: Stop"`)
+	p.press("\r")
+	p.until(`document.querySelector("dialog[open]:not(.palette)")?.innerText.includes("` + id[len(id)-6:] + `") || document.querySelector("dialog[open]:not(.palette)")?.innerText.includes("Stop")`)
+	p.press("\x1b")
+	p.until(`!document.querySelector("dialog[open]")`)
+	s.call(t, "POST", "/runs/"+id+"/stop", "", 200)
+	p.has("stopped")
+	p.palette()
+	p.enter("here: stop")
+	p.until(options + `.every((o) => o !== "Here: Stop")`)
+	p.press("\x1b")
+}
+
+// TestAuditSince: the audit log is narrowed to a span of time, and what it is narrowed by stands in the address.
+func TestAuditSince(t *testing.T) {
+	s := up(t)
+	s.agent(t, "audited")
+	p := open(t, s, "/ui/settings?tab=audit&action=agent.create")
+	p.has("audited")
+	p.choose("Since", "Last hour")
+	p.until(`new URLSearchParams(location.search).get("hours") === "1"`)
+	p.has("audited")
+}
