@@ -85,6 +85,30 @@ func TestLogIn(t *testing.T) {
 	}
 }
 
+// TestLateRefusal: the refusal of what was asked before a login asks for no other one when it comes after it.
+func TestLateRefusal(t *testing.T) {
+	t.Parallel()
+	s := guard(t)
+	p := tab(t, s.stack, "/ui/runs")
+	p.until(`document.querySelector("form.login")`)
+	eval[bool](p, `import(new URL("lib/api.js", document.querySelector("script[type=module]").src)).then((api) => {
+		const real = window.fetch;
+		window.fetch = (...asked) => real(...asked).then((answer) => new Promise((done) => (window.comes = () => done(answer))));
+		window.late = api.get("/status").catch((err) => err.status);
+		window.fetch = real;
+		return true;
+	})`)
+	p.until(`window.comes`)
+	p.logIn(s.tokens["read"])
+	p.shows("/ui/runs")
+	if got := eval[int](p, `(comes(), late)`); got != 401 {
+		t.Errorf("what was asked before the login is answered with %d, want 401", got)
+	}
+	if at := p.path(); at != "/ui/runs" {
+		t.Errorf("after it the page is %s", at)
+	}
+}
+
 // TestReturnTo: a login leads to the dashboard alone, wherever a link says.
 func TestReturnTo(t *testing.T) {
 	t.Parallel()

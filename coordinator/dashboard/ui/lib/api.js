@@ -70,7 +70,13 @@ export async function request(method, path, { body, headers, signal, patience = 
   }
 }
 
+let logins = 0; // how many there were in this page
+
+/** loggedIn is called after a login: a 401 to what was sent before it asks for no other one. */
+export const loggedIn = () => void logins++;
+
 async function once(method, path, { body, headers, signal, raw }) {
+  const before = logins;
   let res, text;
   try {
     res = await fetch(path, { method, body, headers: requestHeaders(method, body, headers), signal, cache: "no-store", credentials: "same-origin", redirect: "error" });
@@ -83,6 +89,7 @@ async function once(method, path, { body, headers, signal, raw }) {
   reachable.value = res.status !== 502 && res.status !== 503 && res.status !== 504;
   noteClock(res.headers.get("Date"));
   notePosition(res.headers.get("Ao-Position"));
+  if (res.status === 401 && before === logins) login();
   if (!res.ok) throw refuse(res, text);
   return { status: res.status, headers: res.headers, text, data: raw || text === "" ? undefined : read(text), response: res };
 }
@@ -109,7 +116,6 @@ function refuse(res, text) {
   const err = new ApiError(res.status, known ? body.error : "http_" + res.status,
     known && body.message ? String(body.message) : `The coordinator answered ${res.status}`, known ? body : {}, Number.isFinite(retryAfter) ? retryAfter : undefined);
   err.text = text;
-  if (res.status === 401) login();
   return err;
 }
 

@@ -1,6 +1,6 @@
 // Login: a token is pasted once; the answer sets a cookie that no script can read.
 import { html, useEffect, useRef, useState } from "../base.js";
-import { get, request, send } from "../lib/api.js";
+import { get, loggedIn, request, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
 import { navigate, query, returnTo } from "../lib/router.js";
 import { setMe } from "../lib/rights.js";
@@ -18,7 +18,9 @@ export default function Login() {
     setBusy(true);
     setError(null);
     try {
-      setMe(await send("POST", "/login", object([[name, quote(value)]])));
+      const who = await send("POST", "/login", object([[name, quote(value)]]));
+      loggedIn();
+      setMe(who);
       navigate(there, { replace: true });
     } catch (err) {
       setError(err);
