@@ -29,6 +29,7 @@ const (
 	SchemaCreate = "schema.create"
 	Register     = "runner.register"
 	Deregister   = "runner.deregister"
+	Login        = "login"
 	Heartbeat    = "runner.heartbeat" // only where it was refused
 	Removed      = "runner.removed"
 	Read         = "read"          // only where it was refused

@@ -17,7 +17,13 @@ const (
 // refusals bounds how much of the trail tells of what came to nothing.
 type refusals struct {
 	mu sync.Mutex
-	of map[string]*allowance // by kind of actor
+	of map[refusing]*allowance
+}
+
+// refusing is who is refused what: guesses at logins are told apart, so that no other flood hides them.
+type refusing struct {
+	kind  string // of actor
+	login bool
 }
 
 // allowance is what one kind of actor has left.
@@ -40,13 +46,14 @@ func (r *refusals) takes(e Entry) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.of[kind]
+	who := refusing{kind, e.Action == Login}
+	a := r.of[who]
 	if a == nil {
 		if r.of == nil {
-			r.of = map[string]*allowance{}
+			r.of = map[refusing]*allowance{}
 		}
 		a = &allowance{at: e.Time}
-		r.of[kind] = a
+		r.of[who] = a
 	}
 	if passed := e.Time.Sub(a.at); passed > 0 {
 		a.spent, a.at = max(0, a.spent-passed), e.Time
@@ -63,11 +70,11 @@ func (r *refusals) takes(e Entry) bool {
 func (r *refusals) omitted(now time.Time, all bool) (told []Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for kind, a := range r.of {
+	for who, a := range r.of {
 		if a.omitted == 0 || !all && now.Sub(a.told) < omittedEach {
 			continue
 		}
-		told = append(told, Entry{Time: a.last, Actor: &Actor{Kind: kind}, Action: Omitted, Count: a.omitted})
+		told = append(told, Entry{Time: a.last, Actor: &Actor{Kind: who.kind}, Action: Omitted, Count: a.omitted})
 		a.omitted, a.told = 0, now
 	}
 	return told

@@ -23,7 +23,7 @@ var actions = map[string]string{
 	"POST /callbacks/redeliver":     "callback.redeliver",
 	"POST /callbacks/:id/redeliver": "callback.redeliver",
 
-	"POST /login":       "login",
+	"POST /login":       audit.Login,
 	"POST /logout":      "logout",
 	"POST /login/codes": "login.code",
 

@@ -121,6 +121,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 	}
 	for range 3 {
 		s.post("/agents", `{"name":"x"}`, s.read).want(403) // another kind of actor
+		s.post("/login", `{"token":"aot_WRONG"}`).want(401)
 	}
 	told := func(action, by string) (entries, count int) {
 		for cursor := "start"; cursor != ""; {
@@ -142,6 +143,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 	}
 	natstest.Until(t, "refusals of a token are told", func() bool {
 		n, _ := told("agent.create", "the-read")
-		return n == 3
+		logins, _ := told("login", "unknown")
+		return n == 3 && logins == 3
 	})
 }
