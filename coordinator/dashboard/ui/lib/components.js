@@ -4,7 +4,7 @@ export { Badge, CodeLine, Copy, Dot, Hostile, Id, Num, Status, Text, Time, Took,
 export { Button, Choice, Confirm, Details, Dialog, Field, Menu, Problem, Search, Switch, Tabs } from "./ui/controls.js";
 export { Empty, Failed, Loaded, Loading, NoPermission } from "./ui/states.js";
 export { Card, Facts, Page } from "./ui/page.js";
-export { Table } from "./ui/table.js";
+export { Table, rowLink } from "./ui/table.js";
 export { JsonLine, JsonView } from "./ui/json.js";
 export { Markdown, safeLink } from "./markdown.js";
 export { Toasts, announce, toast } from "./ui/toast.js";

@@ -12,13 +12,14 @@ const mostBytes = 8 << 20; // of their text
 const calm = 800; // milliseconds between two renderings while much is read
 
 /**
- * useEvents reads the events of a session and keeps them live. onChange is called when a run or the session changed. It
- * returns {events, left, ready, error}: each event has n, its number within its run; left is how many older were left out.
+ * useEvents reads the events of a session and keeps them live. onChange is called when a run or the session changed, onOpen
+ * when the stream is open (again): what was loaded before may have changed meanwhile. It returns {events, left, ready, error}: each event has n, its number within its run; left is how many older were left out.
  */
-export function useEvents(session, onChange) {
+export function useEvents(session, onChange, onOpen) {
   const [state, setState] = useState({ events: [], left: 0, ready: false });
-  const changed = useRef(onChange);
+  const changed = useRef(onChange), opened = useRef(onOpen);
   changed.current = onChange;
+  opened.current = onOpen;
   useEffect(() => {
     if (!session) return;
     const gone = new AbortController();
@@ -40,7 +41,7 @@ export function useEvents(session, onChange) {
       if (reader.again && !gone.signal.aborted) read();
     };
     read();
-    let due = 0;
+    let due = 0, open = 0;
     const change = () => {
       clearTimeout(due);
       due = setTimeout(() => gone.signal.aborted || changed.current?.(), 120);
@@ -51,11 +52,16 @@ export function useEvents(session, onChange) {
         if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
       },
       onGap: () => (read(), change()),
+      onState: (live) => {
+        clearTimeout(open);
+        if (live === "live" || live === "polling") open = setTimeout(() => gone.signal.aborted || opened.current?.(), 120);
+      },
       onError: (error) => setState((s) => ({ ...s, error })),
     });
     return () => {
       gone.abort();
       clearTimeout(due);
+      clearTimeout(open);
       stop();
     };
   }, [session]);

@@ -73,9 +73,11 @@ const Name = ({ field: f }) => html`<${Hostile} text=${f.title ?? f.name ?? "ite
 
 // About is the description, the bounds, the default, and examples that can be taken.
 function About({ field: f, id, onChange }) {
+  const trailing = f.kind === "text" && /[\r\n]$/.test(stringOf(f.value) ?? "");
   const facts = [...f.hints, f.preset && `default ${write(f.preset)}`].filter(Boolean);
   return html`<p class="hint" id=${id}>${f.description && html`<${Hostile} text=${f.description} lines=${true} />`}
     ${facts.length > 0 && html`<span class="bounds">${f.description ? " · " : ""}<${Hostile} text=${facts.join(" · ")} /></span>`}
+    ${trailing && html`<span class="warn"> · The value ends with a line break</span>`}
     ${f.examples.slice(0, 3).map((e) => html` <button type="button" class="example" title="Take this example" onClick=${() => onChange(read(write(e)))}><${Hostile} text=${stringOf(e) ?? write(e)} /></button>`)}</p>`;
 }
 

@@ -57,10 +57,10 @@ function Live({ session }) {
   const end = Math.max(begin + 20000, ...all.map((r) => Date.parse(r.completed_at ?? "") || 0));
   const place = (t) => `${(100 * (Date.parse(t) - begin)) / (end - begin)}%`;
   const width = (r) => `max(4px, ${(100 * ((Date.parse(r.completed_at ?? "") || now()) - Date.parse(r.started_at ?? r.created_at))) / (end - begin)}%)`;
-  return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The failed child is told to the parent like the others." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
+  return html`<div class="stack" aria-live="off"><p class="row"><span class="grow soft">${done ? "Everything has ended. The parent got a callback of each child, the failed one too." : "Working…"}</span><a href=${`/ui/sessions/${seg(session)}/tree`}>Open the tree</a><a href=${`/ui/sessions/${seg(session)}`}>Open the conversation</a></p>
     ${tree.error && html`<${Problem} error=${tree.error} />`}
     <ul class="minitree">${sessions.flatMap((s) => s.runs.map((r, i) => html`<li key=${r.run_id} class=${"level" + Math.min(s.depth, 3)}>
-      <a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${s.agent_name} />${i > 0 && html` <span class="faint">${r.reports?.length ? `is told of ${plural(r.reports.length, "child", "children")}` : "goes on"}</span>`}</a>
+      <a class="cut" href=${"/ui/runs/" + seg(r.run_id)}><${Text} text=${s.agent_name} />${i > 0 && html` <span class="faint">${r.reports?.length ? `callback of ${plural(r.reports.length, "child", "children")}` : "goes on"}</span>`}</a>
       <${Status} status=${r.status} /><span class="lane" aria-hidden="true"><span class=${"piece look-" + r.status} style=${{ insetInlineStart: place(r.started_at ?? r.created_at), width: width(r) }}></span></span>
       <span class="faint"><${Took} from=${r.started_at} to=${r.completed_at} running=${Boolean(r.started_at)} /></span>
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
@@ -83,7 +83,7 @@ function Kill() {
       setError(err);
     }
   };
-  return html`<details class="kill"><summary>Kill a worker yourself</summary><div class="stack">
+  return html`<details class="kill"><summary><${Icon} name="chevron" />Kill a worker yourself</summary><div class="stack">
     <p class="soft">This starts a second worker in another terminal and kills it with -9 after 12 seconds. Start the runs meanwhile: what the dead worker had is begun again by the other one within a lease (15 s).</p>
     <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started ? "They are started" : undefined} onClick=${start}>Start 16 runs<//></div>
     ${error && html`<${Problem} error=${error} />`}${started && html`<${Takeover} ids=${started.ids} />`}</div></details>`;

@@ -66,7 +66,7 @@ function Now({ status: s, points }) {
       <${Figure} label="Running" value=${s.runs.running + s.runs.claimed} href="/ui/runs?status=claimed,running" note=${s.runs.stopping > 0 ? plural(s.runs.stopping, "is", "are") + " stopping" : html`<${Slots} slots=${s.slots} />`} />
       <${Figure} label="Accepted a second" value=${perSecond(rate(points, (p) => p.totals.accepted))} note=${html`<${Curve} values=${curves.accepted} />`} />
       <${Figure} label="Ended a second" value=${perSecond(rate(points, done))} note=${html`<${Curve} values=${curves.done} />`} />
-      <${Figure} label="Failed since start" value=${s.totals.failed} href="/ui/runs?status=failed" note=${html`of ${count(done(s))} ended since <${Time} at=${s.since} />`} />
+      <${Figure} label="Failed since start" value=${s.totals.failed} href="/ui/runs?status=failed" note=${html`of ${count(done(s))} · <${Time} at=${s.since} as="ago" />`} />
       <${Figure} label="Runners online" value=${online} href="/ui/runners" note=${others.length > 0 ? others.join(", ") : html`${plural(s.slots.all, "slot")}`} bad=${online === 0} />
     </div>
     <div class="grid two">

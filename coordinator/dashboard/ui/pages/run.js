@@ -26,7 +26,7 @@ async function loadResult(run, signal) {
 export default function Run({ id }) {
   const page = useResource((signal) => load(id, signal), [id]);
   const run = page.data?.run;
-  const events = useEvents(run?.session_id, page.reload);
+  const events = useEvents(run?.session_id, page.reload, () => ended(run) || page.reload());
   useEvery(10, page.reload, Boolean(run && !ended(run)));
   const own = useMemo(() => events.events.filter((e) => e.run_id === id), [events.events, id]);
   return html`<${Page} title=${run ? `${run.agent_name}: run` : "Run"} crumbs=${[{ label: "Runs", href: "/ui/runs" }]}
@@ -71,7 +71,7 @@ function Actions({ run, reload }) {
       { label: "Later tries of this run", icon: "retry", href: "/ui/runs?retry_of=" + seg(run.run_id) }]} />
     ${asking === "stop" && html`<${Confirm} title="Stop this run" verb="Stop it" kind="danger" run=${() => stop(false)} onClose=${close}><p>Its program is ended within five seconds. What it has done stays done. Runs that it started go on.</p><//>`}
     ${asking === "tree" && html`<${Confirm} title="Stop this run and all below" verb="Stop the tree" kind="danger" run=${() => stop(true)} onClose=${close}><p>The run is stopped, and so is every run below its session, however deep. Nobody below is called back.</p><//>`}
-    ${asking === "again" && html`<${Confirm} title="Run again" verb="Run 1 again" run=${again} onClose=${close}><p>A new run of <b><${Text} text=${run.agent_name} /></b> with the same input starts in a new session. It costs again, and what the agent does to the outside may happen twice.</p>
+    ${asking === "again" && html`<${Confirm} title="Run again" verb="Run again" run=${again} onClose=${close}><p>A new run of <b><${Text} text=${run.agent_name} /></b> with the same input starts in a new session. It costs again, and what the agent does to the outside may happen twice.</p>
       <p><a href=${`/ui/new?agent=${seg(run.agent_name)}&retry=${seg(run.run_id)}`}>Run again with changes</a></p><//>`}`;
 }
 

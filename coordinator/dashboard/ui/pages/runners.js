@@ -69,9 +69,10 @@ function Slots({ runner: r }) {
 function Drain({ runner: r, onClose, reload }) {
   const run = async () => {
     await send("DELETE", "/runners/" + seg(r.runner_id));
-    toast("The runner drains: it takes no more runs", { kind: "good" });
+    toast("The runner is being drained: it takes no more runs, and leaves this list", { kind: "good" });
     reload();
   };
   return html`<${Confirm} title="Drain this runner?" verb="Drain" kind="danger" needs="DELETE /runners/:id" run=${run} onClose=${onClose}>
-    <p><${Id} id=${r.runner_id} full=${true} /> on <${Hostile} text=${r.hostname} /> takes no more runs, finishes the ${plural(r.here.length, "run")} it has, and goes. Its worker has to be started again to come back.</p><//>`;
+    <p><${Id} id=${r.runner_id} full=${true} /> on <${Hostile} text=${r.hostname} /> takes no more runs${r.here.length > 0 && `, finishes the ${plural(r.here.length, "run")} it has,`} and leaves this list. Start its worker again to bring it back.</p>
+    <p class="soft">Runs that only this runner can take wait for another one; their pages say how long.</p><//>`;
 }

@@ -4,7 +4,7 @@ import { ApiError, get, now, position, withQuery } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { useLive } from "../lib/live.js";
 import { plural } from "../lib/format.js";
-import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Menu, Page, Search, Status, Table, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
+import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Menu, Page, Search, Status, Table, Text, Time, Took, rowLink, toast, useEvery, useResource } from "../lib/components.js";
 import { About, agentNames, ended, exportRuns, mostExported, newer, selects, statuses } from "../lib/runs.js";
 import { BulkBar } from "./runs_bulk.js";
 
@@ -188,7 +188,7 @@ function List({ filters, asked, folded, paused }) {
   const n = total.data?.count;
   return html`<div ref=${box} class="runs">
     <div class="listbar">
-      <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && " at the top"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
+      <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && ", children not counted"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
       <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
         ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Much has changed: load again<//>`}
         ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
@@ -196,7 +196,7 @@ function List({ filters, asked, folded, paused }) {
     </div>
     ${rows.length === 0 && runs.searching ? html`<${Loading} />` : rows.length === 0 ? html`<${Nothing} filters=${filters} />` : html`<${Table} label="Runs" rows=${rows} rowKey=${(r) => r.run_id} total=${n === undefined ? undefined : Math.max(n, rows.length)} onNear=${runs.loadMore}
       select=${selection(rows, picked, setPicked)} rowClass=${(r) => [picked.has(r.run_id) && "picked", !selects(filters.status, r) && "past"].filter(Boolean).join(" ") || undefined}
-      columns=${columns(folded, below)} more=${runs.more ? "Loading more…" : undefined} />`}
+      rowProps=${(r) => rowLink("/ui/runs/" + encodeURIComponent(r.run_id))} columns=${columns(folded, below)} more=${runs.more ? "Loading more…" : undefined} />`}
     <${BulkBar} picked=${picked} clear=${() => setPicked(new Map())} filters=${filters} total=${n} shown=${runs.rows.length} />
   </div>`;
 }

@@ -21,7 +21,7 @@ async function load(id, signal) {
 /** Session is one conversation. */
 export default function Session({ id }) {
   const page = useResource((signal) => load(id, signal), [id]);
-  const events = useEvents(id, page.reload);
+  const events = useEvents(id, page.reload, () => page.data?.runs.every(ended) || page.reload());
   const s = page.data?.session;
   return html`<${Page} title=${s ? `${s.agent_name}: session` : "Session"} crumbs=${[{ label: "Sessions", href: "/ui/sessions" }]}
     heading=${s ? html`<${Text} text=${s.agent_name} /><${Status} status=${s.status} />` : "Session"} actions=${s && html`<${Actions} session=${s} children=${page.data.children} reload=${page.reload} />`}>
@@ -45,7 +45,7 @@ function Actions({ session, children, reload }) {
     navigate("/ui/sessions");
   };
   return html`<${Button} icon="tree" href=${`/ui/sessions/${seg(id)}/tree`}>Tree<//>
-    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live ? undefined : "Nothing of it runs or waits"} onClick=${() => setAsking("stop")}>Stop<//>
+    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live || open > 0 ? undefined : "Nothing of it or directly below it runs or waits"} onClick=${() => setAsking(live ? "stop" : "tree")}>${live || open === 0 ? "Stop" : "Stop all below"}<//>
     <${Menu} label="More" items=${[
       { label: "Stop with all below", icon: "stop", needs: "POST /sessions/:id/stop", run: () => setAsking("tree") },
       { label: "Runs of this session", icon: "runs", href: "/ui/runs?session_id=" + seg(id) },

@@ -4,7 +4,7 @@ import { get, position } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { useLive } from "../lib/live.js";
 import { count } from "../lib/format.js";
-import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Page, Status, Table, Text, Time, useResource } from "../lib/components.js";
+import { Button, Choice, Dot, Empty, Failed, Hostile, Icon, Id, Loading, Page, Status, Table, Text, Time, rowLink, useResource } from "../lib/components.js";
 import { agentNames } from "../lib/runs.js";
 
 const statuses = ["pending", "running", "idle", "stopping", "finished", "stopped", "failed"];
@@ -83,11 +83,11 @@ function List({ filters }) {
     ? html`<${Empty} icon="filter" title="No session matches" text="Take a filter away." />`
     : html`<${Empty} icon="sessions" title="No session yet" text="A session is a conversation with an agent. It begins with a run."><${Button} kind="primary" icon="plus" href="/ui/new" needs="POST /runs">New run<//><//>`;
   const at = (s) => "/ui/sessions/" + encodeURIComponent(s.session_id);
-  return html`<${Table} label="Sessions" rows=${list.rows} rowKey=${(s) => s.session_id} onNear=${list.loadMore} more=${list.more ? "Loading more…" : undefined} columns=${[
+  return html`<${Table} label="Sessions" rows=${list.rows} rowKey=${(s) => s.session_id} onNear=${list.loadMore} rowProps=${(s) => rowLink(at(s))} more=${list.more ? "Loading more…" : undefined} columns=${[
     { id: "status", label: "Status", width: "112px", class: "stat", render: (s) => html`<${Status} status=${s.status} />` },
     { id: "session", label: "Session", class: "main", render: (s) => html`<div class="runcell"><a class="name" href=${at(s)}><${Text} text=${s.agent_name} /></a><span class="faint hide3"><${Id} id=${s.session_id} /></span></div>` },
     { id: "runs", label: "Runs", width: "64px", end: true, render: (s) => count(s.runs) },
-    { id: "parent", label: "Below", width: "160px", hide: 2, render: (s) => (s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + encodeURIComponent(s.parent_session_id)} copy=${false} />` : html`<span class="none">–</span>`) },
+    { id: "parent", label: "Parent", width: "160px", hide: 2, render: (s) => (s.parent_session_id ? html`<${Id} id=${s.parent_session_id} href=${"/ui/sessions/" + encodeURIComponent(s.parent_session_id)} copy=${false} />` : html`<span class="none">–</span>`) },
     { id: "tree", label: html`<span class="offscreen">Tree</span>`, width: "72px", hide: 3, render: (s) => html`<a href=${at(s) + "/tree"} aria-label=${"Tree of " + s.agent_name}>Tree</a>` },
     { id: "created", label: "Created", width: "96px", hide: 3, end: true, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
     { id: "changed", label: "Changed", width: "92px", end: true, render: (s) => html`<${Time} at=${s.modified_at} as="ago" />` },

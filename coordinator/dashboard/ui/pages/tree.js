@@ -1,9 +1,9 @@
 // Tree: a session and all below it, in time. One row a session, one bar a run: turns and retries have bars of their own.
 import { html, useMemo, useRef, useState } from "../base.js";
-import { now, seg } from "../lib/api.js";
+import { now, seg, send } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { duration, exact, ms, plural, tick } from "../lib/format.js";
-import { Badge, Button, Empty, Failed, Hostile, Icon, Loading, Page, Status, Dot, Switch, Table, Text, visible } from "../lib/components.js";
+import { Badge, Button, Confirm, Empty, Failed, Hostile, Icon, Loading, Page, Status, Dot, Switch, Table, Text, toast, visible } from "../lib/components.js";
 import { ended } from "../lib/runs.js";
 import { failed, layout, pieces, span, statusOf, ticks, useTree } from "../lib/tree.js";
 
@@ -15,9 +15,23 @@ export default function Tree({ id }) {
   const tree = useTree(id);
   const root = tree.root;
   return html`<${Page} title=${root ? `${root.agent_name}: tree` : "Tree"} crumbs=${[{ label: "Sessions", href: "/ui/sessions" }, { label: root?.agent_name ?? "session", href: "/ui/sessions/" + seg(id) }]}
-    heading=${root ? html`Tree<${Status} status=${statusOf(root)} />` : "Tree"} actions=${root?.parent_session_id && html`<${Button} icon="up" href=${`/ui/sessions/${seg(root.parent_session_id)}/tree`}>Above<//>`}>
+    heading=${root ? html`Tree<${Status} status=${statusOf(root)} />` : "Tree"} actions=${root && html`<${Actions} tree=${tree} />`}>
     ${root ? html`<${Gantt} tree=${tree} />` : tree.error && !tree.loading ? html`<${Failed} error=${tree.error} reload=${tree.reload} what="The tree" />` : html`<${Loading} lines=${10} />`}
   <//>`;
+}
+
+// Actions are the way up, and the stop of all that the page shows.
+function Actions({ tree: { root, nodes, reload } }) {
+  const [asking, setAsking] = useState(false);
+  const { live } = count(nodes);
+  const stop = async () => {
+    await send("POST", `/sessions/${seg(root.session_id)}/stop`, '{"tree":true}');
+    toast("The tree is being stopped");
+    reload();
+  };
+  return html`${root.parent_session_id && html`<${Button} icon="up" href=${`/ui/sessions/${seg(root.parent_session_id)}/tree`}>Above<//>`}
+    <${Button} icon="stop" kind="danger" needs="POST /sessions/:id/stop" why=${live > 0 ? undefined : "Nothing of it runs or waits"} onClick=${() => setAsking(true)}>Stop all<//>
+    ${asking && html`<${Confirm} title="Stop the session and all below" verb="Stop the tree" kind="danger" run=${stop} onClose=${() => setAsking(false)}><p>All that runs or waits in <b><${Text} text=${root.agent_name} /></b> and below it is stopped: ${plural(live, "run")}. Nobody below is called back.</p><//>`}`;
 }
 
 function Gantt({ tree }) {

@@ -1,5 +1,6 @@
 // A table of any length: only the rows near what is seen are in the document.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../base.js";
+import { navigate } from "../router.js";
 
 const overscan = 12;
 
@@ -56,6 +57,15 @@ export function Table({ label, columns, rows, rowKey, rowHeight = 36, total, onN
     </tbody>${more && html`<tfoot><tr><td colspan="2">${more}</td></tr></tfoot>`}
   </table>`;
 }
+
+/** rowLink has a press anywhere in a row open href, as the link in the row does; text that is being selected does not. */
+export const rowLink = (href) => ({
+  "data-opens": "",
+  onClick: (e) => {
+    const plain = e.button === 0 && !e.ctrlKey && !e.metaKey && !e.shiftKey && !e.altKey && !e.defaultPrevented;
+    if (plain && !e.target.closest("a, button, input, label, .pick") && getSelection().isCollapsed) navigate(href);
+  },
+});
 
 const cell = (c) => [c.hide && "hide" + c.hide, c.end && "end", c.class].filter(Boolean).join(" ") || undefined;
 

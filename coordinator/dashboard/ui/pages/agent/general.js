@@ -41,7 +41,7 @@ function Words({ label, hint, value, onChange, fixed }) {
 }
 
 const demanded = [
-  ["executor_type", "Executor type", "autonomous or procedural"], ["executor_profile", "Executor profile", "Only on runners with this profile"],
+  ["executor_type", "Executor type", "autonomous or procedural"], ["executor_profile", "Runner profile", "Only on runners with this executor profile"],
   ["hostname", "Host", "Only on runners of this host"], ["project_dir", "Project folder", "An absolute path"],
 ];
 
@@ -69,7 +69,7 @@ export function General({ definition, agent }) {
       ${!procedural && html`<${Line} definition=${definition} name="model" label="Model" hint="Where the profile allows it. None: the profile's." />
         <${Digits} definition=${definition} name="max_turns" label="Model turns in one run" hint="At most what the profile says." />`}
       <${Digits} definition=${definition} name="timeout_seconds" label="Time limit" unit="seconds" hint=${`The upper bound of every run. None: ${procedural ? 300 : 3600}.`} />
-      <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How often a run may be begun when attempts fail or are lost. None: once." /></div><//>
+      <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How often a run may be tried when attempts fail or are lost. None: once." /></div><//>
     <${Card} title="Where it runs"><div class="stack"><${Line} definition=${definition} name="executor_profile" label="Executor profile" hint="The configuration that works for it." />
       <${Demands} value=${definition.value("demands")} fixed=${definition.fixed} onChange=${(t) => definition.set("demands", t)} /></div><//>
   </div>`;

@@ -22,7 +22,7 @@ function Side({ side, fixed, label, off }) {
     return html`<p class="row wrap"><span class="faint">${off}</span>${side.text.trim() !== "" && html`<${Badge} kind="warn">draft<//><span class="faint">The text is kept as a draft: it is there when you turn it on.</span>`}<${Saved} kept=${side.kept} /></p>`;
   }
   return html`<${Others} side=${side} /><${SchemaEditor} label=${label} value=${side.text} onChange=${side.set} readOnly=${Boolean(fixed)} tools=${html`<${Saved} kept=${side.kept} />`} />
-    ${side.empty && html`<p class="warn"><${Icon} name="warn" /> The editor is empty: no schema is active.</p>`}
+    ${side.empty && html`<p class="row warn"><${Icon} name="warn" /> The editor is empty: no schema is active.</p>`}
     ${!fixed && side.drafted && html`<p class="row wrap faint">${side.was ? "This text is a draft; the active schema is another." : "This text is a draft until it is saved."}
       ${side.was && html`<${Button} small=${true} kind="plain" onClick=${side.reset}>Go back to the active schema<//>`}</p>`}`;
 }
@@ -78,7 +78,7 @@ const modes = [
 export function Output({ definition }) {
   const { output, fixed } = definition;
   return html`<${Card} title="Output"><div class="stack">
-    <p class="soft">What an answer must match. The agent is told the schema, its answer is checked, and it is asked again where that fails. A caller's schema counts before it.</p>
+    <p class="soft">What an answer must match. The agent is told the schema, its answer is checked, and it is asked again where that fails. A schema that a caller gives replaces it.</p>
     <fieldset class="modes"><legend class="offscreen">Output schema</legend>${modes.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name="output-mode" value=${id} checked=${output.mode === id} disabled=${Boolean(fixed)} onChange=${() => output.setMode(id)} />
       <span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>
     ${output.mode === "name" && html`<${Named} value=${output.name} onChange=${output.setName} fixed=${fixed} />`}

@@ -55,7 +55,7 @@ function JsonParameters({ order, set, schema, errors, why }) {
 export function OutputCard({ order, set, known, run }) {
   const o = order.output;
   const put = (change) => set({ output: { ...o, ...change } });
-  const own = known?.output_schema_name ? `Schema ${known.output_schema_name}, as the agent says.` : known?.output_schema ? "The agent has a schema of its own." : "The agent has none: the answer is text.";
+  const own = !known ? "What the agent says." : known.output_schema_name ? `Schema ${known.output_schema_name}, as the agent says.` : known.output_schema ? "The agent has a schema of its own." : "The agent has none: the answer is text.";
   const first = run ? ["agent", "As before", "What was asked for then."] : ["agent", "The agent's", order.session === "resume" ? "What the session's agent says." : own];
   return html`<${Card} title="Output schema"><div class="stack">
     <${Radios} name="output" legend="Output schema" value=${o.kind} onChange=${(kind) => put({ kind, options: kind === "agent" ? "null" : o.options })} options=${[first, ["name", "By name", "One of the registry."], ["inline", "Inline", "For this run alone."]]} />
@@ -74,7 +74,7 @@ export function Placement({ order, set, run }) {
   const before = run ? "As before, where nothing is given." : undefined;
   return html`<${Card} title="How and where"><div class="stack">${before && html`<p class="faint">${before}</p>`}
     <div class="grid tight"><${Line} label="Time limit" hint="Seconds; at most what the agent says" value=${order.timeout} error=${number(order.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
-      <${Line} label="Attempts" hint="How often it may be begun; 1 to 100" value=${order.attempts} error=${number(order.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
+      <${Line} label="Attempts" hint="How often it may be tried; 1 to 100" value=${order.attempts} error=${number(order.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
     <${Details} summary="Which runner">${html`<div class="stack"><${Line} label="Project folder of the run" hint="An absolute path on the runner" value=${order.projectDir} onInput=${(projectDir) => set({ projectDir })} /><${Demands} value=${order.demands === "null" ? undefined : order.demands} onChange=${(demands) => set({ demands })} /></div>`}<//>
     <${Details} summary="Mode, parent and callbacks">${html`<div class="stack"><${Radios} name="mode" legend="Mode" value=${order.mode} onChange=${(mode) => set({ mode })} options=${modes} />
       <${Line} label="Parent session" hint="ses_… that this run belongs to" value=${order.parent} onInput=${(parent) => set({ parent })} />
