@@ -135,7 +135,7 @@ const Times = ({ run, why }) => html`<${Card} title="Timeline" class="timeline">
 function About({ run, events }) {
   const usage = useMemo(() => usageOf(events), [events]);
   const d = run.demands ?? {};
-  const demands = [d.executor_type, d.executor_profile, d.hostname, d.project_dir, ...(d.tags ?? []).map((t) => "#" + t)].filter(Boolean);
+  const demands = [["type", d.executor_type], ["profile", d.executor_profile], ["hostname", d.hostname], ["project_dir", d.project_dir], ...(d.tags ?? []).map((t) => ["tag", t])].filter(([, v]) => v).map((pair) => pair.join("="));
   const left = run.timeout_at && !ended(run) ? Date.parse(run.timeout_at) - now() : 0;
   return html`<${Card} title="Run"><${Facts} of=${[
     ["Id", html`<${Id} id=${run.run_id} />`], ["Session", html`<${Id} id=${run.session_id} href=${"/ui/sessions/" + seg(run.session_id)} />`],

@@ -32,7 +32,7 @@ function Waits({ waits: w, run }) {
 /** Mismatches is what keeps each runner from taking a run. */
 export const Mismatches = ({ runners }) => html`<div class="scrollx"><table class="plain"><thead><tr><th scope="col">Runner</th><th scope="col">Host</th><th scope="col">What does not fit</th><th scope="col">Asked for</th><th scope="col">There is</th></tr></thead><tbody>${runners.map((r) => {
   const list = r.mismatches?.length > 0 ? r.mismatches : [{ field: "–" }];
-  return list.map((m, i) => html`<tr key=${r.runner_id + i}>${i === 0 && html`<td rowspan=${list.length}><${Status} status=${r.status} label=${html`<${Id} id=${r.runner_id} />`} /></td><td rowspan=${list.length}><${Hostile} text=${r.hostname} /></td>`}
+  return list.map((m, i) => html`<tr key=${r.runner_id + i}>${i === 0 && html`<td rowspan=${list.length}><${Status} status=${r.status} label=${html`<${Id} id=${r.runner_id} href="/ui/runners" />`} /></td><td rowspan=${list.length}><${Hostile} text=${r.hostname} /></td>`}
     <td><${Text} text=${m.message ?? m.field} /></td><td><code><${Hostile} text=${show(m.wanted)} /></code></td><td><code><${Hostile} text=${show(m.has)} /></code></td></tr>`);
 })}</tbody></table></div>`;
 
