@@ -18,6 +18,10 @@ type lookup struct {
 	Next    string `json:"next_by_subj,omitempty"`
 }
 
+// anything is the filter of a lookup that takes every message of a stream. Any other one has nats-server go through all subjects where
+// the lookup begins at the stream's first message, and nothing is written meanwhile.
+const anything = ">"
+
 // leaders asks a stream's leader, who never lags behind as the other replicas may: what was written a moment ago is there.
 func (b *Conn) leaders(ctx context.Context, stream string, what lookup) (m Message, header nats.Header, err error) {
 	ctx, done := b.within(ctx, b.brief())

@@ -132,7 +132,7 @@ func (b *Reader) Records(ctx context.Context, filter string, after uint64, limit
 // Follows tells whether RUNS holds any record with a sequence greater than after and at most as great as last. In a cluster its leader
 // says that there is none: a replica that lags, or cannot write any more, says so of what it has yet to get.
 func (b *Reader) Follows(ctx context.Context, after, last uint64) (bool, error) {
-	m, err := b.next(ctx, subject.Runs, subject.AllRuns, after)
+	m, err := b.next(ctx, subject.Runs, anything, after)
 	if errors.Is(err, ErrNone) {
 		return false, nil
 	}

@@ -230,7 +230,7 @@ func (s *sink) question(ctx context.Context) *nats.Msg {
 
 // first is the oldest message of RUNS.
 func (s *sink) first(ctx context.Context) (m Message, err error) {
-	ask, err := json.Marshal(lookup{Seq: 1, Next: subject.AllRuns})
+	ask, err := json.Marshal(lookup{Seq: 1, Next: anything})
 	if err != nil {
 		return m, err
 	}
