@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -133,29 +132,12 @@ func (l *limiter) expect(w http.ResponseWriter, r *http.Request, one *line) (aft
 	}
 	c := http.NewResponseController(w)
 	_ = c.SetReadDeadline(time.Now().Add(bodyPatience))
-	body := &reading{ReadCloser: r.Body}
-	r.Body = body
 	return func() {
-		if body.ended { // nobody waits for it any more
-			return
-		}
 		_ = c.SetReadDeadline(time.Now().Add(bodyPatience))
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.yield(one)
 	}
-}
-
-// reading is a body, and whether it was read to its end.
-type reading struct {
-	io.ReadCloser
-	ended bool
-}
-
-func (b *reading) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err == io.EOF
-	return n, err
 }
 
 // ServeHTTP refuses a request while too many are under way. One whose connection was closed meanwhile is not begun: its
