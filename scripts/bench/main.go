@@ -6,6 +6,7 @@
 //	go run ./scripts/bench -only sync,spawn -seconds 5 -rounds 3
 //	go run ./scripts/bench -only apart -rounds 7 # one caller beside 99,000 waiting runs and webhooks that hang
 //	go run ./scripts/bench -only watch -rounds 7 # callers beside ten readers of a live list
+//	go run ./scripts/bench -only ui -fsync 2m # what the dashboard costs a browser; needs Chromium
 //	scripts/bench/against 073a48e -only sync,async -rounds 7 # beside the programs of another commit as well
 //
 // All traffic stays on 127.0.0.1; data lies in a temporary folder that is removed.
@@ -15,11 +16,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -50,7 +53,10 @@ func main() {
 	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC settings to measure, a comma list")
 	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
 	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
+	prompt := flag.Int("prompt", 0, "bytes of prose in the parameters of each run of the heap figure, another prose in each; 0: the same 600 bytes in all")
 	history := flag.Int("history", 300_000, "ended runs in the history of part replay, which is run only where it is named")
+	uiRuns := flag.Int("ui-runs", 100_000, "runs behind the list of part ui")
+	uiEvents := flag.Int("ui-events", 100_000, "events of a run of part ui")
 	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
 	before := flag.String("before", "", "this program, built from another commit: sync and async measure its coordinator and worker as well (scripts/bench/against builds it)")
@@ -59,7 +65,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, history: *history, profile: *profile, before: *before, servers: *servers, one: *one}
+	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept, prompt: *prompt, uiRuns: *uiRuns, uiEvents: *uiEvents, history: *history, profile: *profile, before: *before, servers: *servers, one: *one}
 	for _, c := range strings.Split(*clients, ",") {
 		n, err := strconv.Atoi(c)
 		if err != nil || n < 1 {
@@ -82,23 +88,25 @@ func main() {
 }
 
 type bench struct {
-	length  time.Duration
-	rounds  int
-	burst   int
-	kept    int
-	history int
-	profile string
-	before  string
-	servers int
-	one     bool
-	clients []int
+	length           time.Duration
+	rounds           int
+	burst            int
+	kept             int
+	prompt           int
+	uiRuns, uiEvents int
+	history          int
+	profile          string
+	before           string
+	servers          int
+	one              bool
+	clients          []int
 }
 
 func (b bench) part(ctx context.Context, part, fsync string) error {
-	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.apart, "watch": b.watch}
+	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn, "heap": b.heap, "replay": b.replay, "apart": b.apart, "watch": b.watch, "ui": b.ui}
 	f, ok := parts[part]
 	if !ok {
-		return fmt.Errorf("no part %q; there are sync, async, spawn, heap, replay, apart, watch", part)
+		return fmt.Errorf("no part %q; there are sync, async, spawn, heap, replay, apart, watch, ui", part)
 	}
 	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
 	return f(ctx, fsync)
@@ -265,7 +273,9 @@ func (b bench) heap(ctx context.Context, fsync string) error {
 	if err != nil {
 		return err
 	}
-	burst(ctx, ours.url, body["async"], 64, b.kept)
+	if l := b.keep(ctx, ours.url); l.errors > 0 {
+		return fmt.Errorf("%d runs were refused", l.errors)
+	}
 	if err := ours.drained(ctx); err != nil {
 		return err
 	}
@@ -275,6 +285,32 @@ func (b bench) heap(ctx context.Context, fsync string) error {
 	}
 	fmt.Printf("heap of the coordinator: %d bytes per ended run kept (%d runs, %.1f MiB more)\n", (after-before)/int64(b.kept), b.kept, float64(after-before)/(1<<20))
 	return nil
+}
+
+// keep starts the runs that are kept.
+func (b bench) keep(ctx context.Context, url string) load {
+	if b.prompt == 0 {
+		return burst(ctx, url, body["async"], 64, b.kept)
+	}
+	var left atomic.Int64
+	left.Store(int64(b.kept))
+	c := client(64)
+	defer c.CloseIdleConnections()
+	return crowd(ctx, 64, func() bool { return left.Add(-1) >= 0 }, func() error {
+		return post(c, url, []byte(`{"agent_name":"noop","parameters":{"prompt":"`+prose(b.prompt)+`"}}`))
+	})
+}
+
+const vocabulary = "the report must list every open finding of last week with its owner and a date please check the sources first then compare prices for three vendors summarise what changed since the review and say which tests fail why they fail what would mend them"
+
+// prose is words and numbers by chance, so many bytes of them. It is harder to pack than what people write.
+func prose(size int) string {
+	words := strings.Fields(vocabulary)
+	var b strings.Builder
+	for b.Len() < size {
+		fmt.Fprintf(&b, "%s %x ", words[rand.IntN(len(words))], rand.IntN(1<<12))
+	}
+	return b.String()[:size]
 }
 
 func median(all []load) load {

@@ -174,6 +174,9 @@ func work(ctx context.Context, b *bus.Bus) error {
 		if report != nil {
 			cfg.Executor = telling{report, os.Getenv("AO_BENCH_HOLD") != ""}
 		}
+		if os.Getenv("AO_BENCH_KIND") == "ui" {
+			cfg.Executor = talker{}
+		}
 		cfg.Agents = []agent.Blueprint{{Name: "noop", Type: run.Procedural, Command: "noop", Status: agent.Active}}
 	}
 	w, err := worker.New(cfg)
