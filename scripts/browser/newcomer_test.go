@@ -3,6 +3,8 @@ package browser
 import (
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // about presses the text of a row that is no link.
@@ -82,4 +84,15 @@ func TestALineBreakAtTheEnd(t *testing.T) {
 	p.has("It would be accepted")
 	eval[bool](p, `(`+at("$.prompt")+`.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter", ctrlKey: true, bubbles: true, cancelable: true})), true)`)
 	p.until(`location.pathname.startsWith("/ui/runs/run_")`)
+}
+
+// TestStartInSight: on a narrow page the button that starts a run is seen while the form above it is filled in.
+func TestStartInSight(t *testing.T) {
+	s := up(t)
+	s.agent(t, "startsnarrow")
+	p := open(t, s, "/ui/new?agent=startsnarrow")
+	p.do(chromedp.EmulateViewport(390, 844))
+	p.until(at("$.prompt"))
+	p.until(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Start run").getBoundingClientRect(); return b.top > 400 && b.bottom < innerHeight; })()`)
+	p.until(`document.querySelector("#main").scrollHeight > innerHeight`) // or it would be seen anyway
 }

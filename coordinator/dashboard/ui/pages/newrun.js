@@ -70,7 +70,7 @@ function Order({ agents, run, first }) {
   };
   const errors = errorsOf(error, verdict, tried);
   const keys = (e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented && (e.preventDefault(), start());
-  return html`<div class="editing" ref=${box} onKeyDown=${keys}><div class="stack">
+  return html`<div class="editing neworder" ref=${box} onKeyDown=${keys}><div class="stack">
       ${run ? html`<${Again} run=${run} known=${known} order=${order} set=${set} />` : html`<${SessionCard} order=${order} set=${set} />`}
       ${order.session === "new" && !run && html`<${AgentCard} agents=${agents} known=${known} order=${order} set=${set} />`}
       <${Parameters} order=${order} set=${set} schema=${schema} errors=${errors} run=${run} />
@@ -106,7 +106,7 @@ function Start({ run, busy, start, wrong, verdict, error, tried, order }) {
   return html`<${Card} title=${run ? "Do it again" : "Start"}><div class="stack">
     <${Button} kind="primary" icon=${run ? "retry" : "play"} needs=${route} busy=${busy} onClick=${start}>${run ? "Run again" : order.session === "resume" ? "Send" : "Start run"}<//>
     ${wrong.length > 0 ? html`<ul class=${tried ? "bad" : "faint"}>${wrong.map((w) => html`<li>${w}</li>`)}</ul>` : html`<${Verdict} verdict=${verdict} tried=${tried} />`}
-    <p class="faint">Ctrl + Enter starts it, too.</p>
+    <p class="faint bykey">Ctrl + Enter starts it, too.</p>
     ${error && html`<${Problem} error=${error} />`}</div><//>`;
 }
 

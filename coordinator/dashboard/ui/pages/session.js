@@ -188,7 +188,7 @@ function Side({ data, events }) {
       ["Folder", s.project_dir ? html`<code><${Hostile} text=${s.project_dir} /></code>` : null],
       ["Created", html`<${Time} at=${s.created_at} focus=${true} />`], ["Changed", html`<${Time} at=${s.modified_at} as="ago" focus=${true} />`]]} /><//>
     <${Card} title=${`Below it: ${plural(new Set(children.map((c) => c.session_id)).size, "session")}`} actions=${children.length > 0 && html`<a href=${`/ui/sessions/${seg(s.session_id)}/tree`}>Tree</a>`}>
-      ${children.length === 0 ? html`<p class="faint">It started no other agent.</p>` : html`<ul class="links">${children.slice(0, 50).map((c) => html`<li key=${c.run_id}><a href=${"/ui/sessions/" + seg(c.session_id)}><${Status} status=${c.status} label=${html`<${Text} text=${c.agent_name} />`} /></a>${c.callback && html`<span class="faint">${c.callback.status}</span>`}</li>`)}</ul>`}<//>
+      ${children.length === 0 ? html`<p class="faint">It started no other agent.</p>` : html`<ul class="links">${children.slice(0, 50).map((c) => html`<li key=${c.run_id}><a href=${"/ui/sessions/" + seg(c.session_id)}><${Status} status=${c.status} label=${html`<${Text} text=${c.agent_name} />`} /></a>${c.callback && html`<span class="faint">callback ${c.callback.status}</span>`}</li>`)}</ul>`}<//>
     <${Card} title="Turns"><ul class="links">${runs.slice(-50).map((r) => html`<li key=${r.run_id}><a href=${"/ui/runs/" + seg(r.run_id)}><${Status} status=${r.status} label=${r.run_id.slice(-8)} /></a><span class="faint"><${Time} at=${r.created_at} as="ago" /></span></li>`)}</ul><//>
   </aside>`;
 }
