@@ -57,7 +57,7 @@ func main() {
 	history := flag.Int("history", 300_000, "ended runs in the history of part replay, which is run only where it is named")
 	uiRuns := flag.Int("ui-runs", 100_000, "runs behind the list of part ui")
 	uiEvents := flag.Int("ui-events", 100_000, "events of a run of part ui")
-	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync")
+	profile := flag.String("profile", "", "folder for CPU profiles of our three processes at the last concurrency of part sync, and in the last round of part async")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, a comma list")
 	before := flag.String("before", "", "this program, built from another commit: sync and async measure its coordinator and worker as well (scripts/bench/against builds it)")
 	servers := flag.Int("servers", 1, "NATS servers of floor and ours: 1, or 3 for a cluster with as many replicas")
@@ -209,6 +209,9 @@ func (b bench) async(ctx context.Context, fsync string) error {
 		for _, e := range all {
 			begin, n := time.Now(), b.burst
 			var err error
+			if round == b.rounds && e == all[0] {
+				e.profile(b.profile, b.length)
+			}
 			l, used := e.measure(func() load {
 				l := burst(ctx, e.url, body["async"], 64, n)
 				err = e.drained(ctx)
