@@ -72,7 +72,7 @@ func fileLength(h *House) []string {
 
 var topNames = []string{
 	"coordinator", "worker", "shared", "nats", "scripts", "docker-compose*.yml", "go.work", "go.work.sum",
-	"README.md", ".ci", ".gitignore", ".dockerignore", "CHANGELOG.md", "LICENSE",
+	"README.md", ".ci", ".gitignore", ".dockerignore", ".editorconfig", ".github", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md",
 }
 
 func topLevel(h *House) []string {
