@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	bin = dir
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./scripts/allinone", "./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/ao-procedural-exec", "./worker/cmd/ao-test-exec")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./scripts/allinone", "./coordinator/cmd/coordinator", "./coordinator/cmd/ao", "./worker/cmd/worker", "./worker/cmd/ao-procedural-exec", "./worker/cmd/ao-test-exec")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
