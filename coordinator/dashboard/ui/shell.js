@@ -18,10 +18,10 @@ const here = (href, path) => (href === "/ui/" ? path === "/ui/" || path === "/ui
 function Connection() {
   const state = !reachable.value ? "away" : liveState.value;
   const say = {
-    away: ["bad", "Reconnecting"], retrying: ["bad", "Reconnecting"], connecting: ["soft", "Connecting"], live: ["good", "Live"],
-    polling: ["soft", "Every few seconds"], off: ["off", "Connected"],
+    away: ["bad", "Reconnecting"], retrying: ["bad", "Reconnecting"], connecting: ["soft", "Connecting"], live: ["good", "Live", "Changes arrive as they happen"],
+    polling: ["soft", "Every few seconds", "This page asks for changes every few seconds"], off: ["off", "Connected", "This page is not live: reload it to see changes"],
   }[state];
-  return html`<p class=${"connection " + say[0]} role="status"><span class="lamp" aria-hidden="true"></span>${say[1]}</p>`;
+  return html`<p class=${"connection " + say[0]} role="status" title=${say[2]}><span class="lamp" aria-hidden="true"></span>${say[1]}</p>`;
 }
 
 const next = { auto: "light", light: "dark", dark: "auto" };

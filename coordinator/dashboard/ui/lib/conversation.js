@@ -84,7 +84,7 @@ function Whole({ result }) {
   return html`<p class="none">No result</p>`;
 }
 
-const Result = ({ event, at }) => html`<header><${Icon} name="check" /><b>Result</b><${Verdict} check=${event.schema_validation} />${event.truncated && html`<${Cut} event=${event} />`}<span class="grow"></span>${at}</header><${Outcome} result=${event} />`;
+const Result = ({ event, at }) => html`<header><${Icon} name="schemas" /><b>Result</b><${Verdict} check=${event.schema_validation} />${event.truncated && html`<${Cut} event=${event} />`}<span class="grow"></span>${at}</header><${Outcome} result=${event} />`;
 
 /** Usage is what an executor told of tokens and cost; a dash where it told nothing. */
 export function Usage({ usage }) {

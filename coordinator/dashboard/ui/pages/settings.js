@@ -6,7 +6,7 @@ import { plural } from "../lib/format.js";
 import { may, me, refusal } from "../lib/rights.js";
 import { Badge, Button, Card, Choice, Dot, Empty, Facts, Failed, Hostile, Icon, Id, JsonLine, Loaded, Loading, NoPermission, Page, Search, Status, Table, Tabs, Text, Time, toast, useResource } from "../lib/components.js";
 
-const tabs = [["me", "Me"], ["doctor", "Doctor", "GET /doctor"], ["settings", "In force", "GET /settings"], ["audit", "Audit", "GET /audit"]];
+const tabs = [["me", "Me"], ["doctor", "Doctor", "GET /doctor"], ["settings", "Settings in force", "GET /settings"], ["audit", "Audit", "GET /audit"]];
 const parts = { me: Me, doctor: Doctor, settings: Settings, audit: Audit };
 
 /** SettingsPage shows the deployment itself. */
