@@ -27,9 +27,6 @@ export class ApiError extends Error {
 // behind does not answer with an older state.
 let seen = 0;
 
-/** position is the newest position that was seen, as text; empty before the first. */
-export const position = () => (seen ? String(seen) : "");
-
 /** notePosition keeps the newer of two positions: the number of a record. */
 export function notePosition(next) {
   const n = Number(next);
@@ -144,6 +141,12 @@ export const now = () => Date.now() + serverOffset.value;
 /** get reads a path; values are the query, without those that are empty. It returns the decoded document. */
 export async function get(path, values, options) {
   return (await request("GET", withQuery(path, values), options)).data;
+}
+
+/** getAt is get with the position of this very answer: what comes after it is missing there, though another answer may have it. */
+export async function getAt(path, values, options) {
+  const { data, headers } = await request("GET", withQuery(path, values), options);
+  return { data, at: headers.get("Ao-Position") ?? "" };
 }
 
 export function withQuery(path, values = {}) {

@@ -1,6 +1,6 @@
 // A tree of sessions: what the API tells of it, kept live, and the rows that are shown of it.
 import { useEffect, useRef, useState } from "../base.js";
-import { backoff, get, position, seg } from "./api.js";
+import { backoff, getAt, seg } from "./api.js";
 import { useLive } from "./live.js";
 import { ended, newer } from "./runs.js";
 import { ms } from "./format.js";
@@ -20,8 +20,7 @@ export function useTree(id) {
     s.busy = true;
     for (let tries = 0; ; tries++) {
       try {
-        const cut = await read(id, s, show);
-        show({ loading: false, error: undefined, cut, from: position() });
+        show({ loading: false, error: undefined, ...(await read(id, s, show)) });
         break;
       } catch (error) {
         if (s.gone.signal.aborted) break;
@@ -62,16 +61,17 @@ export function useTree(id) {
 }
 
 async function read(id, s, show) {
+  let from;
   for (let cursor = ""; ;) {
-    const { sessions, next_cursor } = await get(`/sessions/${seg(id)}/tree`, { limit: pageSize, cursor }, { signal: s.gone.signal });
-    for (const t of sessions) {
+    const { data, at } = await getAt(`/sessions/${seg(id)}/tree`, { limit: pageSize, cursor }, { signal: s.gone.signal });
+    from ??= at; // of the first page: what the others lack of it comes again
+    for (const t of data.sessions) {
       const node = s.nodes.get(t.session_id) ?? { runs: [] };
       s.nodes.set(t.session_id, { ...node, ...t, runs: node.runs });
       for (const r of t.runs ?? []) put(s, t.session_id, r);
     }
-    cursor = next_cursor;
-    if (!cursor) return false;
-    if (s.nodes.size >= most) return true;
+    cursor = data.next_cursor;
+    if (!cursor || s.nodes.size >= most) return { cut: Boolean(cursor), from };
     show({ loading: false });
   }
 }

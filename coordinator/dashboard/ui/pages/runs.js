@@ -1,6 +1,6 @@
 // Runs: filters in the address, roots with what is below them folded, live, actions on many.
 import { html, useEffect, useRef, useState } from "../base.js";
-import { ApiError, get, now, position, withQuery } from "../lib/api.js";
+import { ApiError, get, getAt, now, withQuery } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { useLive } from "../lib/live.js";
 import { plural } from "../lib/format.js";
@@ -88,18 +88,17 @@ function useRuns(asked, paused) {
     store.loading = true;
     try {
       const first = again || !store.started;
-      const next = (cursor) => get("/runs", { ...asked, limit: pageSize, cursor }, { signal: store.gone.signal });
-      let data = await next(first ? "" : store.cursor);
+      const next = (cursor) => getAt("/runs", { ...asked, limit: pageSize, cursor }, { signal: store.gone.signal });
+      let { data, at } = await next(first ? "" : store.cursor);
       if (first) Object.assign(store, { started: true, order: [], listed: new Set(), fresh: new Map() });
-      const from = first ? position() : undefined;
       // A search takes a request for each part of the history; what was found is shown meanwhile.
       for (let found = data.runs.length; ; found += data.runs.length) {
         for (const r of data.runs) take(r);
         store.cursor = data.next_cursor ?? "";
         const searching = Boolean(data.partial && store.cursor && found < enough);
-        show({ loading: false, searching, error: undefined, more: Boolean(store.cursor), ...(first && { missed: false, from }) });
+        show({ loading: false, searching, error: undefined, more: Boolean(store.cursor), ...(first && { missed: false, from: at }) });
         if (!searching) break;
-        data = await next(store.cursor);
+        ({ data } = await next(store.cursor));
       }
     } catch (error) {
       if (!store.gone.signal.aborted) show({ loading: false, error });

@@ -1,6 +1,6 @@
 // Sessions: conversations, the newest first.
 import { html, useEffect, useRef, useState } from "../base.js";
-import { get, position } from "../lib/api.js";
+import { getAt } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { useLive } from "../lib/live.js";
 import { count } from "../lib/format.js";
@@ -39,14 +39,14 @@ function useSessions(filters) {
     if (store.busy) return void (store.again ||= again);
     store.busy = true;
     try {
-      const data = await get("/sessions", { ...filters, limit: 200, cursor: again ? "" : store.cursor }, { signal: store.gone.signal });
+      const { data, at } = await getAt("/sessions", { ...filters, limit: 200, cursor: again ? "" : store.cursor }, { signal: store.gone.signal });
       if (again) store.order = [];
       for (const s of data.sessions) {
         if (!store.order.includes(s.session_id)) store.order.push(s.session_id);
         store.byId.set(s.session_id, s);
       }
       store.cursor = data.next_cursor ?? "";
-      show({ loading: false, error: undefined, more: Boolean(store.cursor), from: position() });
+      show({ loading: false, error: undefined, more: Boolean(store.cursor), ...(again && { from: at }) });
     } catch (error) {
       if (!store.gone.signal.aborted) show({ loading: false, error });
     }
