@@ -1,18 +1,32 @@
 package browser
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 )
 
-// axe is axe-core, unchanged (MPL-2.0). It is for tests alone; scripts/bundles fetches it.
+// packed is axe-core, unchanged and compressed (MPL-2.0). It is for tests alone; scripts/bundles fetches it.
 //
-//go:embed axe/axe.min.js
-var axe string
+//go:embed axe/axe.min.js.gz
+var packed []byte
+
+// axe is its text.
+var axe = sync.OnceValues(func() (string, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(r)
+	return string(text), err
+})
 
 // view is a page to look at, and what is opened in it.
 type view struct {
@@ -50,7 +64,11 @@ func (p *page) settled() {
 func (p *page) axe(theme, rules string) []string {
 	p.t.Helper()
 	eval[bool](p, `(document.documentElement.dataset.theme = "`+theme+`", document.getAnimations().filter((a) => a instanceof CSSTransition).forEach((a) => a.finish()), true)`)
-	eval[bool](p, `(globalThis.axe || (() => {`+axe+`})(), true)`)
+	text, err := axe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	eval[bool](p, `(globalThis.axe || (() => {`+text+`})(), true)`)
 	return eval[[]string](p, `axe.run(document, {resultTypes: ["violations"]`+rules+`}).then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical")
 		.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.impact + ") at " + n.target.join(" ") + ": " + n.any.concat(n.all, n.none).map((c) => c.message).join("; ") + "\n" + n.html.slice(0, 300))))`)
 }

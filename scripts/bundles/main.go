@@ -1,5 +1,5 @@
 // Bundles makes the vendored modules in coordinator/dashboard/ui/vendor from npm packages, byte for byte the same each
-// time, and copies axe-core, unchanged, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs esbuild:
+// time, and keeps axe-core, unchanged and compressed, for the tests of scripts/browser. It is a module of its own, outside go.work, since only this needs esbuild:
 //
 //	cd scripts/bundles
 //	GOWORK=off go run . make    # makes the bundles, from the packages in lock.json
@@ -9,8 +9,10 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -83,11 +85,36 @@ func compare(made files, got, want []Bundle) error {
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(b, made[name]) {
+		same, err := equal(name, b, made[name])
+		if err != nil {
+			return err
+		}
+		if !same {
 			return fmt.Errorf("%s is not what scripts/bundles makes", name)
 		}
 	}
 	return nil
+}
+
+// equal compares two files, compressed ones by what is in them: another Go may compress in another way.
+func equal(name string, a, b []byte) (bool, error) {
+	if filepath.Ext(name) != ".gz" {
+		return bytes.Equal(a, b), nil
+	}
+	x, err := unpacked(a)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", name, err)
+	}
+	y, err := unpacked(b)
+	return bytes.Equal(x, y), err
+}
+
+func unpacked(b []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
 }
 
 // write replaces the folders vendor and axe.
