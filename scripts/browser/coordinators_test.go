@@ -58,8 +58,8 @@ func TestTwoCoordinatorsByTurns(t *testing.T) {
 		s := []*stack{a, b}[n%2]
 		s.run(t, fmt.Sprintf(`{"agent_name":"turns","prompt":"@say other %d."}`, n))
 	}
-	p.until(fmt.Sprintf(`(() => { [...document.querySelectorAll("button")].find((b) => b.textContent.includes("new run"))?.click();
-		return [...document.querySelectorAll("tbody tr")].filter((r) => r.innerText.includes("completed")).length === 10; })()`))
+	p.until(`(() => { [...document.querySelectorAll("button")].find((b) => b.textContent.includes("new run"))?.click();
+		return [...document.querySelectorAll("tbody tr")].filter((r) => r.innerText.includes("completed")).length === 10; })()`)
 	if n := eval[int](p, `new Set([...document.querySelectorAll("tbody a.name")].map((a) => a.pathname)).size`); n != started+6+10 {
 		t.Errorf("%d runs are shown, want %d, each once", n, started+6+10)
 	}
