@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/trace"
 )
 
@@ -117,13 +117,13 @@ func (s *attempts) done(a *attempt) {
 }
 
 // alive lists the attempts begun here and not forgotten, for a beat.
-func (s *attempts) alive() []fleet.Attempt {
+func (s *attempts) alive() []runnerapi.Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]fleet.Attempt, 0, len(s.all))
+	all := make([]runnerapi.Attempt, 0, len(s.all))
 	for key, a := range s.all {
 		if a.guarded.begun {
-			all = append(all, fleet.Attempt{RunID: a.ID, SessionID: a.SessionID, Key: key, StartedAt: a.guarded.started})
+			all = append(all, runnerapi.Attempt{RunID: a.ID, SessionID: a.SessionID, Key: key, StartedAt: a.guarded.started})
 		}
 	}
 	return all
@@ -173,7 +173,7 @@ func (s *attempts) giveUp(key string) *attempt {
 
 // heard notes that a coordinator knows of these attempts. sent is when it was told of them, which cannot be later than when
 // it heard.
-func (s *attempts) heard(named []fleet.Attempt, sent time.Time) {
+func (s *attempts) heard(named []runnerapi.Attempt, sent time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range named {

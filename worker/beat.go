@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"ao/shared/fleet"
 	"ao/shared/metric"
+	"ao/shared/runnerapi"
 )
 
 // pulse says in its rhythm that the worker is alive, and with which attempts.
@@ -17,7 +17,7 @@ type pulse struct {
 	attempts *attempts
 	sessions *kept
 	end      *ending
-	obey     func(fleet.BeatReply)
+	obey     func(runnerapi.BeatReply)
 	log      *slog.Logger
 
 	poke chan struct{} // beat at once
@@ -66,7 +66,7 @@ func (p *pulse) once(ctx context.Context) error {
 	if len(all) == 0 {
 		return p.of(ctx, nil)
 	}
-	for some := range slices.Chunk(all, fleet.MaxBeatAttempts) {
+	for some := range slices.Chunk(all, runnerapi.MaxBeatAttempts) {
 		if err := p.of(ctx, some); err != nil {
 			return err
 		}
@@ -75,11 +75,11 @@ func (p *pulse) once(ctx context.Context) error {
 }
 
 // of names these attempts.
-func (p *pulse) of(ctx context.Context, attempts []fleet.Attempt) error {
+func (p *pulse) of(ctx context.Context, attempts []runnerapi.Attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, max(p.terms.beat(), time.Second))
 	defer cancel()
 	sent := time.Now()
-	r, err := p.me.beat(ctx, fleet.Beat{Attempts: attempts, Idle: firstOf(p.sessions.idle(), fleet.MaxBeatIdle), Draining: p.end.leaving.Load()})
+	r, err := p.me.beat(ctx, runnerapi.Beat{Attempts: attempts, Idle: firstOf(p.sessions.idle(), runnerapi.MaxBeatIdle), Draining: p.end.leaving.Load()})
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *pulse) of(ctx context.Context, attempts []fleet.Attempt) error {
 func firstOf(all []string, most int) []string { return all[:min(len(all), most)] }
 
 // obey does what the answer to a beat says.
-func (w *Worker) obey(r fleet.BeatReply) {
+func (w *Worker) obey(r runnerapi.BeatReply) {
 	leaving := w.end.leaving.Load() // then a successor may be there already, and what is to be killed is named
 	for _, key := range r.GivenUp {
 		w.giveUp(key)

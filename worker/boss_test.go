@@ -18,8 +18,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/worker/profile"
 )
 
@@ -32,10 +32,10 @@ type boss struct {
 
 	mu      sync.Mutex
 	refuse  error // registrations
-	joins   []fleet.Registration
-	byes    []fleet.Farewell
-	beats   []fleet.Beat
-	answer  func(fleet.Beat) fleet.BeatReply
+	joins   []runnerapi.Registration
+	byes    []runnerapi.Farewell
+	beats   []runnerapi.Beat
+	answer  func(runnerapi.Beat) runnerapi.BeatReply
 	parts   map[string][]byte
 	noParts error
 	onPart  func(name string) error // before a part is stored; where it is refused, it is not
@@ -69,26 +69,28 @@ func newBoss(t testing.TB, b *bus.Bus) *boss {
 	return s
 }
 
-func known(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true, Lanes: []string{lane}} }
+func known(runnerapi.Beat) runnerapi.BeatReply {
+	return runnerapi.BeatReply{Known: true, Lanes: []string{lane}}
+}
 
 func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	part := func() (p fleet.PartRequest, name string) {
+	part := func() (p runnerapi.PartRequest, name string) {
 		json.Unmarshal(body, &p)
 		return p, fmt.Sprint(p.Name, "/", p.Part)
 	}
 	switch subj {
-	case subject.Fleet(fleet.OpRegister):
-		var r fleet.Registration
+	case subject.Fleet(runnerapi.OpRegister):
+		var r runnerapi.Registration
 		json.Unmarshal(body, &r)
 		s.joins = append(s.joins, r)
 		if s.refuse != nil {
 			return nil, s.refuse
 		}
-		return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}, APIURL: s.api, RecordVersion: s.allows, EventVersion: s.forms})
-	case subject.Fleet(fleet.OpDeregister):
-		var f fleet.Farewell
+		return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), BeatEvery: 20 * time.Millisecond, Lease: cmp.Or(s.lease, 10*time.Second), Lanes: []string{lane}, APIURL: s.api, RecordVersion: s.allows, EventVersion: s.forms})
+	case subject.Fleet(runnerapi.OpDeregister):
+		var f runnerapi.Farewell
 		json.Unmarshal(body, &f)
 		if !slices.Contains(s.byes, f) { // it is said again where the answer is late
 			s.byes = append(s.byes, f)
@@ -106,7 +108,7 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 			return nil, err
 		}
 		return json.Marshal(bus.Record{Seq: m.Seq, Body: m.Body, At: m.Time})
-	case subject.Fleet(fleet.OpGetPart):
+	case subject.Fleet(runnerapi.OpGetPart):
 		_, name := part()
 		if s.noParts != nil {
 			return nil, s.noParts
@@ -116,17 +118,17 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 			return nil, fault.New(fault.NotFound, "", "It is not kept any more, or it is damaged")
 		}
 		return body, nil
-	case subject.Fleet(fleet.OpDropState):
+	case subject.Fleet(runnerapi.OpDropState):
 		p, _ := part()
 		for name := range s.parts {
-			if at, ok := fleet.StateOf(strings.Split(name, "/")[0]); ok && fleet.StatePointer(p.RunID, p.Attempt) != at {
-				if want, _ := fleet.StateOf(p.Name); want == at {
+			if at, ok := runnerapi.StateOf(strings.Split(name, "/")[0]); ok && runnerapi.StatePointer(p.RunID, p.Attempt) != at {
+				if want, _ := runnerapi.StateOf(p.Name); want == at {
 					delete(s.parts, name)
 				}
 			}
 		}
 		return nil, nil
-	case subject.Fleet(fleet.OpPutPart):
+	case subject.Fleet(runnerapi.OpPutPart):
 		p, name := part()
 		if s.onPart != nil {
 			if err := s.onPart(name); err != nil {
@@ -136,7 +138,7 @@ func (s *boss) hear(ctx context.Context, subj string, body []byte) ([]byte, erro
 		s.parts[name] = p.Body
 		return nil, s.noParts
 	}
-	var b fleet.Beat
+	var b runnerapi.Beat
 	json.Unmarshal(body, &b)
 	s.beats = append(s.beats, b)
 	return json.Marshal(s.answer(b))
@@ -197,7 +199,7 @@ func (s *boss) record(subj string, into any) bool {
 }
 
 // tell gives a worker a command.
-func (s *boss) tell(w *Worker, c fleet.Command) (r fleet.CommandReply) {
+func (s *boss) tell(w *Worker, c runnerapi.Command) (r runnerapi.CommandReply) {
 	s.t.Helper()
 	c.Instance = w.me.Instance
 	body, _ := json.Marshal(c)

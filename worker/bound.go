@@ -10,7 +10,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // maxModel is the longest session id of a model side, in bytes.
@@ -66,13 +66,13 @@ func (b *bond) takes(model string) error {
 	if len(model) > maxModel {
 		return fault.Newf(fault.Invalid, "executor_session_id may have %d bytes, not %d", maxModel, len(model)).With("field", "executor_session_id")
 	}
-	if fleet.IsStatePointer(model) {
+	if runnerapi.IsStatePointer(model) {
 		return fault.New(fault.Invalid, "", "executor_session_id must not begin with state:, which stands for what runs keep").With("field", "executor_session_id")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case fleet.IsStatePointer(b.model):
+	case runnerapi.IsStatePointer(b.model):
 		return fault.New(fault.Conflict, "", "This run keeps its conversation here, and goes on by that; it cannot bind a session of a model side beside").With("field", "executor_session_id")
 	case b.model != "" && b.model != model:
 		return fault.New(fault.Conflict, "", "This run has bound another session before, and the first one counts").With("field", "executor_session_id")

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ao/nats/bus"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 	"ao/shared/trace"
 )
 
@@ -49,7 +49,7 @@ func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	if time.Since(since) > w.terms.lease()/2 {
 		w.askWhether(a)
 	}
-	w.attempts.heard([]fleet.Attempt{{Key: a.Key}}, since)
+	w.attempts.heard([]runnerapi.Attempt{{Key: a.Key}}, since)
 	return true
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/prompt"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/trace"
 	"ao/worker/enforce"
 	"ao/worker/procedural"
@@ -181,7 +181,7 @@ func (h *hosting) invocation(a *attempt) (executor.Invocation, error) {
 
 // modelOf is what an executor is told that an earlier run bound: a kept state is none of its sessions, and read by another way.
 func modelOf(bound string) string {
-	if fleet.IsStatePointer(bound) {
+	if runnerapi.IsStatePointer(bound) {
 		return ""
 	}
 	return bound

@@ -10,8 +10,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/executor"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/worker/process"
 )
 
@@ -123,11 +123,11 @@ func TestKilledAtOnce(t *testing.T) {
 			q := s.queue(attemptOf(1, 2))
 			<-running
 			s.with(func() {
-				s.answer = func(fleet.Beat) fleet.BeatReply {
+				s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
 					if why == "superseded" {
-						return fleet.BeatReply{Superseded: true}
+						return runnerapi.BeatReply{Superseded: true}
 					}
-					return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+					return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
 				}
 			})
 			natstest.Until(t, "its executor is gone", func() bool { return !w.attempts.has(q.Key) })

@@ -18,8 +18,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/worker/gateway"
 )
 
@@ -196,7 +196,7 @@ func TestExecutorsHoldNoCredential(t *testing.T) {
 		t.Fatalf("got %s", answer(e))
 	}
 	all := *e.Result.Text
-	token := fleet.SessionToken(q.ID, 1, q.Key)
+	token := runnerapi.SessionToken(q.ID, 1, q.Key)
 	for _, secret := range []string{"nats-secret", "api-tokens", "AO_", q.Key, token, strings.SplitN(token, ".", 3)[2]} {
 		if strings.Contains(all, secret) {
 			t.Errorf("the executor knows %s:\n%s", secret, all)

@@ -9,8 +9,8 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/trace"
 	"ao/worker/gateway"
 	"ao/worker/profile"
@@ -26,7 +26,7 @@ func (h *hosting) host(ctx context.Context, inv executor.Invocation, ev *events)
 	}
 	of := trace.Of(ctx)
 	r := gateway.Run{
-		Invocation: inv, Trace: of, Tell: t.take, LeftOut: func(bytes int) { ev.leftOut(ctx, bytes) }, State: host.State, Keep: host.Keep, API: h.api, Token: func() string { return fleet.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key) },
+		Invocation: inv, Trace: of, Tell: t.take, LeftOut: func(bytes int) { ev.leftOut(ctx, bytes) }, State: host.State, Keep: host.Keep, API: h.api, Token: func() string { return runnerapi.SessionToken(inv.RunID, ev.a.Attempt, ev.a.Key) },
 	}
 	if h.profile.Lifecycle == "persistent" { // its program finds the URL in its environment, and lives on through further runs
 		r.Same = inv.SessionID

@@ -9,8 +9,8 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/shared/trace"
-	"ao/shared/wire"
 	"ao/worker/process"
 )
 
@@ -74,7 +74,7 @@ func evidence(r *run.Result) string {
 	if r == nil {
 		return ""
 	}
-	raw, err := wire.Encode(r)
+	raw, err := strictjson.Encode(r)
 	if err != nil {
 		return "not readable: " + err.Error()
 	}

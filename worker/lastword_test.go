@@ -14,8 +14,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/executor"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // journal keeps a log's lines.
@@ -128,8 +128,8 @@ func TestGivenUpKeepsEvidence(t *testing.T) {
 	q := s.queue()
 	<-began
 	s.with(func() {
-		s.answer = func(fleet.Beat) fleet.BeatReply {
-			return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
+			return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
 		}
 	})
 	natstest.Until(t, "it is gone", func() bool { return w.Counts().GivenUp == 1 && !w.attempts.has(q.Key) })

@@ -13,8 +13,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestSlots: never more runs at once than slots, over several lanes, and the surplus goes to others.
@@ -70,8 +70,8 @@ func TestBeats(t *testing.T) {
 		return ok
 	})
 	s.with(func() {
-		s.answer = func(fleet.Beat) fleet.BeatReply {
-			return fleet.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
+		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
+			return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, GivenUp: []string{q.Key}}
 		}
 	})
 	natstest.Until(t, "the attempt is killed", func() bool { return !w.attempts.has(q.Key) })
@@ -88,7 +88,7 @@ func TestLanesAreAdjusted(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newBoss(t, b)
-	s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true} }
+	s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{Known: true} }
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return done("1")
 	})
@@ -110,7 +110,9 @@ func TestLanesAreAdjusted(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	s.with(func() {
-		s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Known: true, Lanes: []string{lane, "x.y.z"}} }
+		s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
+			return runnerapi.BeatReply{Known: true, Lanes: []string{lane, "x.y.z"}}
+		}
 	})
 	natstest.Until(t, "a lane more", func() bool { return len(open()) == 2 })
 	w.end(t)
@@ -126,7 +128,7 @@ func TestRejoins(t *testing.T) {
 	})
 	s.with(func() {
 		s.refuse = fault.New(fault.Conflict, "agent_name_collision", "taken")
-		s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{} }
+		s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{} }
 	})
 	natstest.Until(t, "it has tried again, and takes nothing", func() (ok bool) {
 		s.with(func() { ok = len(s.joins) > 2 })
@@ -161,7 +163,7 @@ func TestRegistrationRefused(t *testing.T) {
 		t.Fatal("it goes on with a registration that can never succeed")
 	}
 	s.with(func() {
-		if slices.ContainsFunc(s.byes, func(f fleet.Farewell) bool { return f.Instance == w.me.Instance }) {
+		if slices.ContainsFunc(s.byes, func(f runnerapi.Farewell) bool { return f.Instance == w.me.Instance }) {
 			t.Error("it said goodbye without having been there")
 		}
 	})
@@ -195,7 +197,9 @@ func TestSuperseded(t *testing.T) {
 	})
 	s.queue()
 	<-began
-	s.with(func() { s.answer = func(fleet.Beat) fleet.BeatReply { return fleet.BeatReply{Superseded: true} } })
+	s.with(func() {
+		s.answer = func(runnerapi.Beat) runnerapi.BeatReply { return runnerapi.BeatReply{Superseded: true} }
+	})
 	w.wait(t, errSuperseded)
 	if !cut.Load() {
 		t.Error("its executor goes on")
@@ -222,11 +226,11 @@ func TestDrain(t *testing.T) {
 			q := s.queue()
 			natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
 			if by == "command" {
-				s.tell(w.Worker, fleet.Command{Type: fleet.CommandDrain})
+				s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandDrain})
 			} else {
 				s.with(func() {
-					s.answer = func(fleet.Beat) fleet.BeatReply {
-						return fleet.BeatReply{Known: true, Drain: true, Lanes: []string{lane}}
+					s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
+						return runnerapi.BeatReply{Known: true, Drain: true, Lanes: []string{lane}}
 					}
 				})
 			}
@@ -324,7 +328,7 @@ func TestReadyIsHeard(t *testing.T) {
 	s := newBoss(t, b)
 	for range 20 {
 		w := start(t, b, untilCut)
-		if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandPing}); r.Instance != w.me.Instance {
+		if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandPing}); r.Instance != w.me.Instance {
 			t.Errorf("got %+v", r)
 		}
 		w.end(t)
@@ -360,7 +364,7 @@ func TestToldToEndWhileDraining(t *testing.T) {
 	w := start(t, b, untilCut)
 	q := s.queue()
 	natstest.Until(t, "claimed", func() bool { _, ok := s.claim(q); return ok })
-	s.tell(w.Worker, fleet.Command{Type: fleet.CommandDrain})
+	s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandDrain})
 	natstest.Until(t, "it drains", func() bool { return w.Worker.end.leaving.Load() })
 	w.end(t)
 	if e := s.ended(q); code(e) != "runner_disconnected" {

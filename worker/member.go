@@ -10,12 +10,12 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // member is this runner as coordinators know it, and what it says to them.
 type member struct {
-	fleet.Runner
+	runnerapi.Runner
 	id     string
 	secret string // of this process: coordinators know it, and nobody else
 	bus    *bus.Bus
@@ -25,14 +25,14 @@ type member struct {
 }
 
 // register asks once. It does not stop in the middle: an answer that nobody waits for would leave a runner behind.
-func (m *member) register() (r fleet.Registered, err error) {
-	ask, err := json.Marshal(fleet.Registration{Runner: m.Runner, Secret: m.secret})
+func (m *member) register() (r runnerapi.Registered, err error) {
+	ask, err := json.Marshal(runnerapi.Registration{Runner: m.Runner, Secret: m.secret})
 	if err != nil {
 		return r, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	at := subject.Fleet(fleet.OpRegister)
+	at := subject.Fleet(runnerapi.OpRegister)
 	if m.bus.Door() != "" { // who may register as what is a question of permissions
 		at = subject.Register(m.ExecutorType, m.ExecutorProfile)
 	}
@@ -65,7 +65,7 @@ func (m *member) sayWhy(err error) {
 }
 
 // beat says that the runner is alive, and gives the answer.
-func (m *member) beat(ctx context.Context, b fleet.Beat) (r fleet.BeatReply, err error) {
+func (m *member) beat(ctx context.Context, b runnerapi.Beat) (r runnerapi.BeatReply, err error) {
 	b.RunnerID, b.Instance, b.Secret, b.At = m.id, m.Instance, m.secret, time.Now().UTC()
 	ask, err := json.Marshal(b)
 	if err != nil {
@@ -81,13 +81,13 @@ func (m *member) beat(ctx context.Context, b fleet.Beat) (r fleet.BeatReply, err
 // farewell says that the worker finishes what it has and another process may be this runner, or that it goes. Nothing registers
 // any more.
 func (m *member) farewell(dead context.Context, finishing bool) {
-	ask, err := json.Marshal(fleet.Farewell{RunnerID: m.id, Instance: m.Instance, Secret: m.secret, Finishing: finishing})
+	ask, err := json.Marshal(runnerapi.Farewell{RunnerID: m.id, Instance: m.Instance, Secret: m.secret, Finishing: finishing})
 	if err != nil {
 		return
 	}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(dead, 2*time.Second)
-		_, err = m.bus.Request(ctx, subject.Fleet(fleet.OpDeregister), ask)
+		_, err = m.bus.Request(ctx, subject.Fleet(runnerapi.OpDeregister), ask)
 		cancel()
 		if err == nil || dead.Err() != nil || errors.Is(err, bus.ErrNobody) || fault.KindOf(err) == fault.Forbidden {
 			break
@@ -100,9 +100,9 @@ func (m *member) farewell(dead context.Context, finishing bool) {
 }
 
 // serve answers coordinators' commands until ctx ends.
-func (m *member) serve(ctx context.Context, do func(fleet.Command) (fleet.CommandReply, error)) {
+func (m *member) serve(ctx context.Context, do func(runnerapi.Command) (runnerapi.CommandReply, error)) {
 	m.commands.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
-		var c fleet.Command
+		var c runnerapi.Command
 		if err := json.Unmarshal(body, &c); err != nil {
 			return nil, fault.Wrap(fault.Invalid, "", "The command is not readable", err)
 		}

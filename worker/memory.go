@@ -9,10 +9,10 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/metric"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // codeLost is the code of the error that a session's history is gone.
@@ -35,7 +35,7 @@ type memory struct {
 }
 
 // own is what the attempt is bound to once it has kept something.
-func (m *memory) own() string { return fleet.StatePointer(m.ev.a.ID, m.ev.a.Attempt) }
+func (m *memory) own() string { return runnerapi.StatePointer(m.ev.a.ID, m.ev.a.Attempt) }
 
 // state gives what this run kept, else what the session's earlier run did; nil: nothing. See executor.Host.
 func (m *memory) state(ctx context.Context) ([]byte, error) {
@@ -45,7 +45,7 @@ func (m *memory) state(ctx context.Context) ([]byte, error) {
 	if m.kept {
 		pointer = m.own()
 	}
-	name, ok := fleet.StateName(pointer)
+	name, ok := runnerapi.StateName(pointer)
 	if !ok {
 		return nil, nil
 	}
@@ -72,7 +72,7 @@ func (m *memory) state(ctx context.Context) ([]byte, error) {
 func (m *memory) fetch(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	raw, err := m.bodies.part(ctx, m.ev.a, fleet.OpGetPart, name, 0, nil)
+	raw, err := m.bodies.part(ctx, m.ev.a, runnerapi.OpGetPart, name, 0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,17 +104,17 @@ func (m *memory) keep(ctx context.Context, state []byte) error {
 	defer free()
 	ctx, cancel := m.wanted(ctx)
 	defer cancel()
-	name, _ := fleet.StateName(m.own())
+	name, _ := runnerapi.StateName(m.own())
 	if m.open != nil { // before a body is written anew, it must be surely the other one that counts
 		if err := m.named(ctx, name); err != nil {
 			return err
 		}
 	}
-	p, err := m.bodies.storeAs(ctx, m.ev.a, fleet.StateBody(name, m.next), state)
+	p, err := m.bodies.storeAs(ctx, m.ev.a, runnerapi.StateBody(name, m.next), state)
 	if err != nil {
 		return err
 	}
-	if m.open, err = wire.Encode(p); err != nil {
+	if m.open, err = strictjson.Encode(p); err != nil {
 		return err
 	}
 	if err := m.named(ctx, name); err != nil {
@@ -159,18 +159,18 @@ func (m *memory) tidy() {
 	}
 	old := []string{a.Model}
 	for n := 1; n < a.Attempt; n++ {
-		old = append(old, fleet.StatePointer(a.ID, n))
+		old = append(old, runnerapi.StatePointer(a.ID, n))
 	}
 	ctx, cancel := context.WithTimeout(a.wanted, 10*time.Second)
 	defer cancel()
 	for _, pointer := range old {
-		name, ok := fleet.StateName(pointer)
+		name, ok := runnerapi.StateName(pointer)
 		if !ok || pointer == m.own() {
 			continue
 		}
-		ask, err := json.Marshal(fleet.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name})
+		ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name})
 		if err == nil {
-			_, err = m.bodies.bus.Request(ctx, subject.Fleet(fleet.OpDropState), ask)
+			_, err = m.bodies.bus.Request(ctx, subject.Fleet(runnerapi.OpDropState), ask)
 		}
 		if err != nil {
 			m.bodies.log.Debug("an older state of the session is not removed yet", "run", a, "err", err)

@@ -12,8 +12,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // adding makes a run of an autonomous agent that adds this to what its session keeps.
@@ -65,7 +65,7 @@ func TestMemory(t *testing.T) {
 				}
 				return start(t, s.b, remember, func(c *Config) { c.Host = run.NewID() })
 			}
-			large, shown := strings.Repeat("x", fleet.PartSize), strings.Repeat("[64 KiB]", fleet.PartSize>>16)
+			large, shown := strings.Repeat("x", runnerapi.PartSize), strings.Repeat("[64 KiB]", runnerapi.PartSize>>16)
 			w := begin()
 			q := s.queue(adding("one", large, "two"))
 			e := s.ended(q)

@@ -14,9 +14,9 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/executor"
-	"ao/shared/fleet"
 	"ao/shared/prompt"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 const wanted = `{"type":"object","required":["summary"],"properties":{"summary":{"type":"string"}}}`
@@ -104,7 +104,7 @@ func TestABadEndIsSaid(t *testing.T) {
 	}
 	stopped := s.queue(held(2), func(q *run.Queued) { q.Agent = "waits" })
 	<-began
-	s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: stopped.Key})
+	s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: stopped.Key})
 	if e := s.ended(stopped); e.Status != run.Stopped {
 		t.Errorf("got %s", e.Status)
 	}

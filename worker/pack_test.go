@@ -10,8 +10,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/executor"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // toldOf are the events of a run as the stream has them, in order, and in how many messages, of which so many are
@@ -71,7 +71,7 @@ func TestEventsArePackedWhereAllCanReadThat(t *testing.T) {
 			tell := func(form int) (told func() bool) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				s.answer = func(beat fleet.Beat) fleet.BeatReply {
+				s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
 					r := known(beat)
 					r.EventVersion = form
 					return r
@@ -134,7 +134,7 @@ func TestEventsOfSeveralProgramsArePacked(t *testing.T) {
 	s := newBoss(t, b)
 	s.with(func() {
 		s.forms = run.EventVersion
-		s.answer = func(beat fleet.Beat) fleet.BeatReply {
+		s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
 			r := known(beat)
 			r.EventVersion = run.EventVersion
 			return r

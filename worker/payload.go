@@ -12,8 +12,8 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // hugest is the largest input that is fetched, whatever a record says, in bytes.
@@ -65,12 +65,12 @@ func (b *bodies) fetch(ctx context.Context, a *attempt) error {
 
 // whole reads all parts of a payload.
 func (b *bodies) whole(ctx context.Context, a *attempt, p run.Payload) ([]byte, error) {
-	if p.Size < 0 || p.Size > hugest || int64(p.Parts) > p.Size/fleet.PartSize+1 {
+	if p.Size < 0 || p.Size > hugest || int64(p.Parts) > p.Size/runnerapi.PartSize+1 {
 		return nil, fault.Newf(fault.Invalid, "%d parts with %d bytes are no payload", p.Parts, p.Size)
 	}
 	whole := make([]byte, 0, p.Size)
 	for n := range p.Parts {
-		body, err := b.part(ctx, a, fleet.OpGetPart, p.Name, n, nil)
+		body, err := b.part(ctx, a, runnerapi.OpGetPart, p.Name, n, nil)
 		if err != nil {
 			return nil, fmt.Errorf("part %d of %d: %w", n, p.Parts, err)
 		}
@@ -93,7 +93,7 @@ func (b *bodies) storeAs(ctx context.Context, a *attempt, name string, raw []byt
 	sum := sha256.Sum256(raw)
 	p := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; p.Parts++ {
-		n := min(len(rest), fleet.PartSize)
+		n := min(len(rest), runnerapi.PartSize)
 		if err := b.storePart(ctx, a, p.Name, p.Parts, rest[:n]); err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (b *bodies) storePart(wanted context.Context, a *attempt, name string, n in
 	final := 0
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		ctx, cancel := context.WithTimeout(wanted, 10*time.Second)
-		_, err := b.part(ctx, a, fleet.OpPutPart, name, n, body)
+		_, err := b.part(ctx, a, runnerapi.OpPutPart, name, n, body)
 		cancel()
 		if err == nil {
 			return nil
@@ -123,7 +123,7 @@ func (b *bodies) storePart(wanted context.Context, a *attempt, name string, n in
 
 // part asks a coordinator for a part, or brings one.
 func (b *bodies) part(ctx context.Context, a *attempt, op, name string, n int, body []byte) ([]byte, error) {
-	ask, err := json.Marshal(fleet.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name, Part: n, Body: body})
+	ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name, Part: n, Body: body})
 	if err != nil {
 		return nil, err
 	}

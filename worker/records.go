@@ -13,9 +13,9 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 	"ao/worker/profile"
 )
@@ -84,11 +84,11 @@ func (s *records) claimed(a *attempt, at time.Time) (e bus.Entry, nonce string, 
 // bound makes the record of what an attempt's executor bound.
 func (s *records) bound(a *attempt, model string) (bus.Entry, error) {
 	r := run.Bound{V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Attempt: a.Attempt, Model: model, At: time.Now().UTC()}
-	r.Profile = s.profile.Name                                     // another executor would not know what that is
-	if !fleet.IsStatePointer(model) && !s.profile.ResumeAnywhere { // the model side has it, here
+	r.Profile = s.profile.Name                                         // another executor would not know what that is
+	if !runnerapi.IsStatePointer(model) && !s.profile.ResumeAnywhere { // the model side has it, here
 		r.Hostname = s.host
 	}
-	body, err := wire.Encode(r)
+	body, err := strictjson.Encode(r)
 	return bus.Entry{Subject: subject.Bound(a.partition, a.ID, a.Key), Body: body}, err
 }
 
@@ -140,7 +140,7 @@ func size(r *run.Result) int {
 // outsource puts a reference in the place of a result that is too large for a record. One that nobody takes is
 // refused: a run fails by that, one that failed anyhow says it beside its own error.
 func (s *records) outsource(a *attempt, r *run.Ended) {
-	raw, err := wire.Encode(r.Result)
+	raw, err := strictjson.Encode(r.Result)
 	if err != nil || len(raw) <= maxInline {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // register tries until it succeeds, ctx ends, or it is clear that it never will.
@@ -53,7 +53,7 @@ func (w *Worker) registerOnce() error {
 	default:
 		close(w.ready)
 	}
-	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots.most, "agents", fleet.Names(fleet.AgentSet(w.me.Agents)))
+	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots.most, "agents", runnerapi.Names(runnerapi.AgentSet(w.me.Agents)))
 	return nil
 }
 

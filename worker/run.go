@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"ao/nats/bus"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 	"ao/worker/gateway"
 	"ao/worker/process"
 )
@@ -22,8 +22,8 @@ func New(cfg Config) (*Worker, error) {
 	log := cfg.Log.With("runner", me.ID())
 	exposure(cfg, &me, log)
 	w := &Worker{
-		Config: cfg, bus: cfg.Bus, log: log, serves: fleet.AgentSet(cfg.Agents), ready: make(chan struct{}),
-		me:       member{Runner: me, id: me.ID(), secret: fleet.NewSecret(), bus: cfg.Bus, log: log},
+		Config: cfg, bus: cfg.Bus, log: log, serves: runnerapi.AgentSet(cfg.Agents), ready: make(chan struct{}),
+		me:       member{Runner: me, id: me.ID(), secret: runnerapi.NewSecret(), bus: cfg.Bus, log: log},
 		attempts: attempts{all: map[string]*attempt{}},
 		spans:    spans{cfg.Trace, me.ID(), cfg.Profile.Name},
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"ao/nats/natstest"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // TestAProcessProvesItself: registration, heartbeats, replies and farewell carry a secret that no other process has.
@@ -16,7 +16,7 @@ func TestAProcessProvesItself(t *testing.T) {
 	for range 2 {
 		s.with(func() { s.joins, s.beats, s.byes = nil, nil, nil })
 		w := start(t, b, untilCut)
-		reply := s.tell(w.Worker, fleet.Command{Type: fleet.CommandPing})
+		reply := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandPing})
 		natstest.Until(t, "it is heard", func() (ok bool) { s.with(func() { ok = len(s.beats) > 0 }); return ok })
 		w.end(t)
 		s.with(func() {

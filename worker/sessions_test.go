@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"ao/nats/natstest"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/worker/profile"
 )
 
@@ -93,7 +93,7 @@ func TestAProcessStaysForItsSession(t *testing.T) {
 		t.Errorf("after a turn elsewhere: %+v after %+v", second, first)
 	}
 	s.with(func() {
-		s.answer = func(b fleet.Beat) fleet.BeatReply {
+		s.answer = func(b runnerapi.Beat) runnerapi.BeatReply {
 			r := known(b)
 			r.Forget = b.Idle
 			return r

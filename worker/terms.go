@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // terms are what coordinators said last. The zero value has not heard any yet.
@@ -26,7 +26,7 @@ const (
 )
 
 // registered takes what a registration is answered with.
-func (t *terms) registered(r fleet.Registered) {
+func (t *terms) registered(r runnerapi.Registered) {
 	if r.BeatEvery > 0 {
 		t.every.Store(int64(r.BeatEvery))
 	}
@@ -37,7 +37,7 @@ func (t *terms) registered(r fleet.Registered) {
 }
 
 // answered takes what a beat is answered with.
-func (t *terms) answered(r fleet.BeatReply) {
+func (t *terms) answered(r runnerapi.BeatReply) {
 	if r.Known && !r.Superseded {
 		t.at.Store(time.Now().UnixNano())
 	}

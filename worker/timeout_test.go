@@ -9,8 +9,8 @@ import (
 
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestLimit: which limit holds, who set it, and how it is said.
@@ -89,7 +89,7 @@ func TestRepeatedStops(t *testing.T) {
 		return err == nil && len(all) == 1
 	})
 	for range 5 {
-		s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: q.Key})
+		s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key})
 	}
 	e := s.ended(q)
 	if e.Status != run.Stopped || code(e) != "stopped" || e.Result == nil || *e.Result.Text != "cleaned up" {
@@ -99,7 +99,7 @@ func TestRepeatedStops(t *testing.T) {
 		t.Errorf("it was asked to end like this: %q, %v", asked, err)
 	}
 	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
-	if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: q.Key}); r.Has {
+	if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key}); r.Has {
 		t.Error("it still has the attempt")
 	}
 	if c := w.Counts(); c.Ended != 1 || c.Refused != 0 {

@@ -10,7 +10,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/profile"
 )
 
@@ -27,8 +27,8 @@ func filled(p profile.Profile, inv executor.Invocation, env []string) (json.RawM
 	if !bytes.Contains(inv.Blueprint, []byte("${")) { // nearly all, and every run comes by here
 		return inv.Blueprint, nil
 	}
-	members, err := wire.Members(inv.Blueprint)
-	i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == "mcp_servers" })
+	members, err := strictjson.Members(inv.Blueprint)
+	i := slices.IndexFunc(members, func(m strictjson.Member) bool { return m.Key == "mcp_servers" })
 	if err != nil || i < 0 || !bytes.Contains(members[i].Value, []byte("${")) {
 		return inv.Blueprint, nil
 	}
@@ -36,7 +36,7 @@ func filled(p profile.Profile, inv executor.Invocation, env []string) (json.RawM
 	if err != nil {
 		return nil, err
 	}
-	return wire.Object(members), nil
+	return strictjson.Object(members), nil
 }
 
 // filling is a blueprint's mcp_servers while variables are put in.
@@ -50,11 +50,11 @@ type filling struct {
 func (f *filling) fill(path string, raw json.RawMessage) (json.RawMessage, error) {
 	switch raw = bytes.TrimSpace(raw); raw[0] {
 	case '{':
-		members, err := wire.Members(raw)
+		members, err := strictjson.Members(raw)
 		for i := 0; err == nil && i < len(members); i++ {
 			members[i].Value, err = f.fill(path+"."+members[i].Key, members[i].Value)
 		}
-		return wire.Object(members), err
+		return strictjson.Object(members), err
 	case '[':
 		var items []json.RawMessage
 		err := json.Unmarshal(raw, &items)
@@ -64,7 +64,7 @@ func (f *filling) fill(path string, raw json.RawMessage) (json.RawMessage, error
 		if err != nil {
 			return nil, err
 		}
-		return wire.Encode(items)
+		return strictjson.Encode(items)
 	case '"':
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
@@ -81,7 +81,7 @@ func (f *filling) fill(path string, raw json.RawMessage) (json.RawMessage, error
 		if unknown != nil {
 			return nil, unknown
 		}
-		return wire.Encode(s)
+		return strictjson.Encode(s)
 	}
 	return raw, nil
 }

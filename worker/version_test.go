@@ -6,8 +6,8 @@ import (
 
 	"ao/nats/natstest"
 	"ao/shared/executor"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // A worker writes records of the newest version that it knows, that all coordinators read by the last answer, and that the attempt allows.
@@ -26,7 +26,7 @@ func TestAWorkerWritesWhatIsAllowed(t *testing.T) {
 		s := newBoss(t, b)
 		s.with(func() {
 			s.allows = tt.told
-			s.answer = func(beat fleet.Beat) fleet.BeatReply {
+			s.answer = func(beat runnerapi.Beat) runnerapi.BeatReply {
 				r := known(beat)
 				r.RecordVersion = tt.beat
 				return r

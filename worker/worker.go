@@ -20,9 +20,9 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/agent"
-	"ao/shared/fleet"
 	"ao/shared/metric"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/trace"
 	"ao/shared/version"
 	"ao/worker/gateway"
@@ -123,17 +123,17 @@ func (c *Config) box() *process.Confinement {
 }
 
 // exposure has the runner tell which secret its programs can read, however they are confined.
-func exposure(cfg Config, me *fleet.Runner, log *slog.Logger) {
+func exposure(cfg Config, me *runnerapi.Runner, log *slog.Logger) {
 	if exposes := cfg.box().Exposes(); exposes != "" && cfg.Profile.StartsPrograms() {
 		me.Exposes = exposes
 		log.Warn("programs of this profile can read a secret of the worker's; hide it from them (AO_HIDE), or give the profile a sandbox", "profile", cfg.Profile.Name, "file", exposes)
 	}
 }
 
-func runnerOf(cfg Config) fleet.Runner {
+func runnerOf(cfg Config) runnerapi.Runner {
 	p := cfg.Profile
-	return fleet.Runner{
-		Identity: fleet.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
+	return runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: cfg.Host, ProjectDir: cfg.ProjectDir, ExecutorProfile: p.Name, ExecutorType: p.Type},
 		Version:  version.Of(), Instance: rand.Text(), Door: cfg.Bus.Door(), Tags: append([]string{}, cfg.Tags...), RequireMatchingTags: cfg.RequireMatchingTags,
 		MaxConcurrentRuns: cmp.Or(p.MaxConcurrentRuns, defaultSlots()), TimeoutSeconds: p.TimeoutSeconds, Models: p.AllowedModels(), Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
 	}

@@ -18,8 +18,8 @@ import (
 	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 func TestARunsWay(t *testing.T) {
@@ -79,8 +79,8 @@ func TestBegunOnce(t *testing.T) {
 	if err := b.EnsureLane(t.Context(), "procedural.p._", 1); err != nil {
 		t.Fatal(err)
 	}
-	s.answer = func(fleet.Beat) fleet.BeatReply {
-		return fleet.BeatReply{Known: true, Lanes: []string{lane, "procedural.p._"}}
+	s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
+		return runnerapi.BeatReply{Known: true, Lanes: []string{lane, "procedural.p._"}}
 	}
 	do := func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
 		begun[v.RunID].Add(1)
@@ -294,16 +294,16 @@ func TestEnds(t *testing.T) {
 			<-begun
 			switch tt.stop {
 			case "command":
-				if !s.tell(w.Worker, fleet.Command{Type: fleet.CommandProbe, Key: q.Key}).Has {
+				if !s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandProbe, Key: q.Key}).Has {
 					t.Error("it does not have the attempt")
 				}
-				if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: q.Key}); !r.Has || r.Instance != w.me.Instance {
+				if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key}); !r.Has || r.Instance != w.me.Instance {
 					t.Errorf("got %+v", r)
 				}
 			case "beat":
 				s.with(func() {
-					s.answer = func(fleet.Beat) fleet.BeatReply {
-						return fleet.BeatReply{Known: true, Lanes: []string{lane}, Stop: []string{q.Key}}
+					s.answer = func(runnerapi.Beat) runnerapi.BeatReply {
+						return runnerapi.BeatReply{Known: true, Lanes: []string{lane}, Stop: []string{q.Key}}
 					}
 				})
 				defer s.with(func() { s.answer = known })
@@ -325,7 +325,7 @@ func TestEnds(t *testing.T) {
 		})
 	}
 	s.t = t
-	if r := s.tell(w.Worker, fleet.Command{Type: fleet.CommandStop, Key: "unknown"}); r.Has {
+	if r := s.tell(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: "unknown"}); r.Has {
 		t.Error("it has an attempt that nobody gave it")
 	}
 }
@@ -348,7 +348,7 @@ func TestLargeBodies(t *testing.T) {
 		sum := sha256.Sum256(raw)
 		p := &run.Payload{Name: id + ".in", Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 		for rest := raw; len(rest) > 0; p.Parts++ {
-			n := min(len(rest), fleet.PartSize)
+			n := min(len(rest), runnerapi.PartSize)
 			s.with(func() { s.parts[fmt.Sprint(p.Name, "/", p.Parts)] = rest[:n] })
 			rest = rest[n:]
 		}

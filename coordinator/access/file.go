@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// tokenPrefix is how every API token begins; those of sessions begin otherwise (fleet.SessionToken).
+// tokenPrefix is how every API token begins; those of sessions begin otherwise (runnerapi.SessionToken).
 const tokenPrefix = "aot_"
 
 // NewToken makes an API token, of 130 random bits.

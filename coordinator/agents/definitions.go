@@ -11,7 +11,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Definitions of agents that come over the API: stored, changed and deleted in the bucket `agents`.
@@ -31,7 +31,7 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	}
 	now := time.Now().UTC()
 	v.CreatedAt, v.ModifiedAt = &now, &now
-	value, err := wire.Encode(v.Blueprint)
+	value, err := strictjson.Encode(v.Blueprint)
 	if err != nil {
 		return v, err
 	}
@@ -61,10 +61,10 @@ func readOwn(raw []byte) (agent.Blueprint, error) {
 // ChangeAgent replaces the members that patch names; null takes a member away (RFC 7396, top level). A definition whose tag does not
 // match is not changed. The file counts where there is one.
 func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, match Match) (View, error) {
-	if err := wire.Check(patch); err != nil {
+	if err := strictjson.Check(patch); err != nil {
 		return View{}, err
 	}
-	changes, err := wire.Members(patch)
+	changes, err := strictjson.Members(patch)
 	if err != nil {
 		return View{}, fault.New(fault.Invalid, "", "The body must be a JSON object with the members to change")
 	}
@@ -96,7 +96,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 }
 
 // changed is a stored definition with changes.
-func (a *Catalog) changed(ctx context.Context, old []byte, changes []wire.Member, match Match) (after View, value []byte, err error) {
+func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.Member, match Match) (after View, value []byte, err error) {
 	var before agent.Blueprint
 	if err := json.Unmarshal(old, &before); err != nil {
 		return after, nil, err
@@ -106,7 +106,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []wire.Member
 	}
 	created, name := before.CreatedAt, before.Name
 	before.CreatedAt, before.ModifiedAt = nil, nil
-	base, err := wire.Encode(before)
+	base, err := strictjson.Encode(before)
 	if err != nil {
 		return after, nil, err
 	}
@@ -126,7 +126,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []wire.Member
 	}
 	now := time.Now().UTC()
 	b.CreatedAt, b.ModifiedAt = created, &now
-	value, err = wire.Encode(b)
+	value, err = strictjson.Encode(b)
 	return (&Resolved{Blueprint: b}).view(nil), value, err
 }
 
@@ -138,20 +138,20 @@ func unrenamed(name string, b agent.Blueprint) error {
 	return fault.New(fault.Invalid, "", "an agent's name cannot be changed; create another one").With("field", "name")
 }
 
-func merge(base []byte, changes []wire.Member) ([]byte, error) {
-	members, err := wire.Members(base)
+func merge(base []byte, changes []strictjson.Member) ([]byte, error) {
+	members, err := strictjson.Members(base)
 	if err != nil {
 		return nil, err
 	}
 	for _, ch := range changes {
-		i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == ch.Key })
+		i := slices.IndexFunc(members, func(m strictjson.Member) bool { return m.Key == ch.Key })
 		if i < 0 {
 			members = append(members, ch)
 		} else {
 			members[i] = ch
 		}
 	}
-	return wire.Object(members), nil
+	return strictjson.Object(members), nil
 }
 
 // DeleteAgent takes a definition away; runs that were accepted keep their copy of it.

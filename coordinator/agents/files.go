@@ -18,7 +18,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // ownFile is a definition of a file.
@@ -207,7 +207,7 @@ func (a *folders) locked(dir, path string) string {
 }
 
 // change replaces members of an agent's file.
-func (a *folders) change(ctx context.Context, f ownFile, patch []wire.Member, check agentfile.Check) error {
+func (a *folders) change(ctx context.Context, f ownFile, patch []strictjson.Member, check agentfile.Check) error {
 	if !a.write {
 		return f.notWritable()
 	}
@@ -242,7 +242,7 @@ func (f ownFile) notWritable() error {
 }
 
 // changeFile is ChangeAgent of an agent that a file defines.
-func (a *Catalog) changeFile(ctx context.Context, f ownFile, patch []wire.Member, match Match) (View, error) {
+func (a *Catalog) changeFile(ctx context.Context, f ownFile, patch []strictjson.Member, match Match) (View, error) {
 	err := a.folders.change(ctx, f, patch, agentfile.Check{Before: f.seen(match), After: func(b agent.Blueprint) error {
 		if err := unrenamed(f.Name, b); err != nil {
 			return err

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"ao/shared/agent"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Resolved is an agent with what its owner adds. Nobody changes one: all runs of the agent share it.
@@ -23,7 +23,7 @@ type Resolved struct {
 }
 
 // Announced is an agent that a runner announced.
-func Announced(b agent.Blueprint, by fleet.Runner, id string, online bool) *Resolved {
+func Announced(b agent.Blueprint, by runnerapi.Runner, id string, online bool) *Resolved {
 	b.RunnerID = id
 	return (&Resolved{Blueprint: b, Owners: by.Set, Profile: by.ExecutorProfile, ProfileTimeout: by.TimeoutSeconds, Online: online}).prepared()
 }
@@ -75,10 +75,10 @@ func (k *Resolved) Demanded(first run.Demands, also ...run.Demands) run.Demands 
 }
 
 // Want is what a run with these demands wants of a runner.
-func (k *Resolved) Want(d run.Demands) fleet.Want { return fleet.WantOf(k.Type, d, k.Owners) }
+func (k *Resolved) Want(d run.Demands) runnerapi.Want { return runnerapi.WantOf(k.Type, d, k.Owners) }
 
 // LaneOf is the lane of a run that wants this, which is the agent's own where the run asked for nothing.
-func (k *Resolved) LaneOf(w fleet.Want, asked ...run.Demands) string {
+func (k *Resolved) LaneOf(w runnerapi.Want, asked ...run.Demands) string {
 	if k.lane == "" || slices.ContainsFunc(asked, func(d run.Demands) bool { return !d.None() }) {
 		return w.Lane()
 	}

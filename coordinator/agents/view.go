@@ -8,7 +8,7 @@ import (
 
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // The origins of agents.
@@ -92,7 +92,7 @@ func (a *Catalog) Views(status string) ([]View, error) {
 func (v View) Tag() string {
 	b := v.Blueprint
 	b.RunnerID, b.Runners, b.CreatedAt, b.ModifiedAt = "", nil, nil, nil
-	raw, err := wire.Encode(b)
+	raw, err := strictjson.Encode(b)
 	if err != nil { // every member was read from JSON
 		panic(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says when.
@@ -81,9 +81,9 @@ func HoldAll(t *testing.T, c *parts.Coordinator, p *pool.Pool) (release func()) 
 }
 
 // Runner is a process with these agents.
-func Runner(instance string, agents ...agent.Blueprint) fleet.Runner {
-	return fleet.Runner{
-		Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+func Runner(instance string, agents ...agent.Blueprint) runnerapi.Runner {
+	return runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
 		Instance: instance, MaxConcurrentRuns: 8, Agents: agents,
 	}
 }
@@ -94,7 +94,7 @@ func Echo(name string) agent.Blueprint {
 }
 
 // Register tries again where a slow machine makes a process that is gone look alive, or another registration came between.
-func Register(t testing.TB, c *parts.Coordinator, r fleet.Runner) (reg fleet.Registered) {
+func Register(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) (reg runnerapi.Registered) {
 	t.Helper()
 	natstest.Until(t, r.ID()+" is registered", func() bool {
 		var err error
@@ -108,13 +108,13 @@ func Register(t testing.TB, c *parts.Coordinator, r fleet.Runner) (reg fleet.Reg
 }
 
 // Answers plays the process of a runner that is there: it answers commands until the test ends.
-func Answers(t testing.TB, b *bus.Bus, r fleet.Runner) {
+func Answers(t testing.TB, b *bus.Bus, r runnerapi.Runner) {
 	t.Helper()
-	Replies(t, b, r, fleet.CommandReply{Instance: r.Instance})
+	Replies(t, b, r, runnerapi.CommandReply{Instance: r.Instance})
 }
 
 // Replies is answers with a given answer to whatever is asked.
-func Replies(t testing.TB, b *bus.Bus, r fleet.Runner, reply fleet.CommandReply) {
+func Replies(t testing.TB, b *bus.Bus, r runnerapi.Runner, reply runnerapi.CommandReply) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -156,7 +156,7 @@ func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(project
 func IsQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
 
 // Claim begins a queued run, as a worker does.
-func Claim(t testing.TB, c *parts.Coordinator, id string, r fleet.Runner) projection.Active {
+func Claim(t testing.TB, c *parts.Coordinator, id string, r runnerapi.Runner) projection.Active {
 	t.Helper()
 	a := Active(t, c, id, "is queued", IsQueued)
 	Put(t, c.Bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),

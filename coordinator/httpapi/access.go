@@ -8,8 +8,8 @@ import (
 
 	"ao/coordinator/access"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 
 	"github.com/gin-gonic/gin"
 )
@@ -65,13 +65,13 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 		token, err = bearer(given)
 	}
 	switch {
-	case err == nil && strings.HasPrefix(token, fleet.TokenPrefix):
+	case err == nil && strings.HasPrefix(token, runnerapi.TokenPrefix):
 		session, err := a.sessions.SessionOf(r.Context(), token)
 		if err != nil {
 			return access.Caller{}, err
 		}
 		who := access.OfSession(session)
-		who.Run, _, _ = fleet.ReadSessionToken(token)
+		who.Run, _, _ = runnerapi.ReadSessionToken(token)
 		return who, nil
 	case a.tokens == nil:
 		return access.Anybody, nil

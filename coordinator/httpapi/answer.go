@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/gin-gonic/gin"
 )
@@ -132,7 +132,7 @@ func (a *answers) write(g *gin.Context, r reply) {
 // encode writes v as JSON on one line. Characters that only matter inside HTML stay as they are: nothing here is HTML. What is
 // answered most writes itself.
 func encode(b *bytes.Buffer, v any) error {
-	if v, ok := v.(wire.Appender); ok {
+	if v, ok := v.(strictjson.Appender); ok {
 		raw, err := v.AppendJSON(b.AvailableBuffer())
 		if err == nil {
 			b.Write(append(raw, '\n'))

@@ -15,8 +15,8 @@ import (
 	"ao/coordinator/schemas"
 	"ao/coordinator/sessions"
 	"ao/shared/agent"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Runs starts and stops runs, and tells of them.
@@ -91,7 +91,7 @@ type Schemas interface {
 // Runners tells who takes runs, registers runners and drains them.
 type Runners interface {
 	Runners() []runners.View
-	Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error)
+	Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error)
 	Drain(ctx context.Context, id string) error
 }
 

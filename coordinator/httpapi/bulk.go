@@ -12,7 +12,7 @@ import (
 	"ao/coordinator/audit"
 	"ao/coordinator/runs"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/gin-gonic/gin"
 )
@@ -128,12 +128,12 @@ func expected(q *query) *int {
 func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (query, error) {
 	raw, err := a.in.body(g)
 	if err == nil {
-		err = wire.Check(raw)
+		err = strictjson.Check(raw)
 	}
 	if err != nil {
 		return query{}, err
 	}
-	members, err := wire.Members(raw)
+	members, err := strictjson.Members(raw)
 	if err != nil {
 		return query{}, fault.New(fault.Invalid, "", "The body must be a JSON object with filters, as GET /runs has them")
 	}
@@ -159,7 +159,7 @@ func (a *bulkAPI) read(g *gin.Context, filters []string, others ...string) (quer
 }
 
 // plainText is a member's value as a query has it.
-func plainText(m wire.Member) (string, error) {
+func plainText(m strictjson.Member) (string, error) {
 	value := bytes.TrimSpace(m.Value)
 	switch value[0] {
 	case '{', '[':

@@ -15,8 +15,8 @@ import (
 	"ao/coordinator/budget"
 	"ao/coordinator/checkup"
 	"ao/coordinator/mcpapi"
+	"ao/shared/config"
 	"ao/shared/metric"
-	"ao/shared/setting"
 	"ao/shared/trace"
 
 	"github.com/gin-gonic/gin"
@@ -52,7 +52,7 @@ type Config struct {
 	Trace      *trace.Tracer  // makes spans; default none
 	Memory     *budget.Memory // for bodies, default budget.For
 	Trail      Trail
-	Settings   []setting.InForce
+	Settings   []config.InForce
 	Streams    int           // live streams at a time, default 256
 	Beat       time.Duration // rhythm of comments on a quiet stream, default 15 s
 	Log        *slog.Logger  // default slog.Default()

@@ -9,9 +9,9 @@ import (
 
 	"ao/coordinator/access"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 	"ao/shared/version"
-	"ao/shared/wire"
 
 	"github.com/gin-gonic/gin"
 )
@@ -132,7 +132,7 @@ func (a *loginAPI) login(g *gin.Context, _ query) (any, error) {
 // read reads what a browser shows. Its errors never repeat any of it.
 func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 	raw, err := a.in.body(g)
-	if err == nil && (!json.Valid(raw) || wire.Decode(raw, &given) != nil || (given.Token == "") == (given.Code == "")) {
+	if err == nil && (!json.Valid(raw) || strictjson.Decode(raw, &given) != nil || (given.Token == "") == (given.Code == "")) {
 		err = fault.New(fault.Invalid, "", `The body must be {"token":"…"} or {"code":"…"}`)
 	}
 	return given, err
@@ -141,7 +141,7 @@ func (a *loginAPI) read(g *gin.Context) (given credentials, err error) {
 // check tells who shows a token or a code. Who shows a code has its pass.
 func (a *loginAPI) check(given credentials) (access.Caller, error) {
 	switch {
-	case strings.HasPrefix(given.Token, fleet.TokenPrefix):
+	case strings.HasPrefix(given.Token, runnerapi.TokenPrefix):
 		return access.Caller{}, fault.New(fault.Unauthorized, "", "A session token cannot log in; use an API token (ao tokens create)")
 	case given.Token != "":
 		return a.guard.tokens.Check(given.Token)

@@ -18,9 +18,9 @@ import (
 	"ao/coordinator/schemas"
 	"ao/coordinator/sessions"
 	"ao/shared/agent"
+	"ao/shared/config"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/setting"
 )
 
 // body is what a route reads and answers, as values of the types.
@@ -185,7 +185,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[checkup.Report]():    "Checkup",
 	reflect.TypeFor[audit.Entry]():       "AuditEntry",
 	reflect.TypeFor[audit.Gap]():         "AuditGap",
-	reflect.TypeFor[setting.InForce]():   "Setting",
+	reflect.TypeFor[config.InForce]():    "Setting",
 	reflect.TypeFor[me]():                "Me",
 	reflect.TypeFor[webhook.Told]():      "WebhookBody",
 

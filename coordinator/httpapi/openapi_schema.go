@@ -136,7 +136,7 @@ func (s *typeSchemas) object(t reflect.Type) obj {
 }
 
 // request describes a body that is read: its type's members and aliases, all others refused, and those that must be there. No string
-// is empty, unless its field says that it may be (wire.DecodeFilled).
+// is empty, unless its field says that it may be (strictjson.DecodeFilled).
 func (s *typeSchemas) request(b body) obj {
 	t := reflect.TypeOf(b.in)
 	o := s.whole(t)

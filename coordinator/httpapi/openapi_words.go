@@ -3,8 +3,8 @@ package httpapi
 import (
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
+	"ao/shared/config"
 	"ao/shared/run"
-	"ao/shared/setting"
 )
 
 // obj is a JSON object of the document. Its keys come out sorted, so that two coordinators say the same bytes.
@@ -24,7 +24,7 @@ var words = map[string][]string{
 	"OutputOptions.validation_mode": {"lenient", "strict"},
 	"Output.schema_source":          {"request", "registry", "blueprint"},
 	"Runner.status":                 {"online", "stale", "draining"},
-	"Setting.source":                {setting.FromFlag, setting.FromEnvironment, setting.FromDefault},
+	"Setting.source":                {config.FromFlag, config.FromEnvironment, config.FromDefault},
 	"Actor.kind":                    {audit.Token, audit.Session, audit.Anonymous, audit.Unknown, audit.Publisher, audit.Runner, audit.Coordinator},
 	"Me.kind":                       {"none", "token", "cookie", "session"},
 }

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 
 	"ao/coordinator/audit"
-	"ao/coordinator/fleetapi"
 	"ao/coordinator/runners"
+	"ao/coordinator/workerapi"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
-	"ao/shared/wire"
+	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 
 	"github.com/gin-gonic/gin"
 )
@@ -30,7 +30,7 @@ func (a *runnersAPI) list(*gin.Context, query) (any, error) {
 
 func (a *runnersAPI) drain(g *gin.Context, _ query) (any, error) {
 	id := g.Param("id")
-	if err := fleet.CheckID(id); err != nil {
+	if err := runnerapi.CheckID(id); err != nil {
 		return nil, err
 	}
 	if err := a.in.noBody(g); err != nil {
@@ -39,7 +39,7 @@ func (a *runnersAPI) drain(g *gin.Context, _ query) (any, error) {
 	if err := a.runners.Drain(context.WithoutCancel(g.Request.Context()), id); err != nil {
 		return nil, err
 	}
-	return map[string]string{"runner_id": id, "status": fleet.Draining}, nil
+	return map[string]string{"runner_id": id, "status": runnerapi.Draining}, nil
 }
 
 // registration is the body of POST /runner/register.
@@ -65,10 +65,10 @@ type executor struct {
 
 // registered answers a registration.
 type registered struct {
-	RunnerID  string         `json:"runner_id"`
-	Heartbeat int            `json:"heartbeat_interval_seconds"`
-	NATS      fleetapi.Reach `json:"nats"`
-	APIURL    string         `json:"api_url"` // where this API is, as workers reach it
+	RunnerID  string          `json:"runner_id"`
+	Heartbeat int             `json:"heartbeat_interval_seconds"`
+	NATS      workerapi.Reach `json:"nats"`
+	APIURL    string          `json:"api_url"` // where this API is, as workers reach it
 
 	RecordVersion int `json:"record_version,omitempty"` // the newest version of records that the worker may write; 0: 1
 	EventVersion  int `json:"event_version,omitempty"`  // the newest form of events that it may write; 0: 1
@@ -88,22 +88,22 @@ func (a *runnersAPI) register(g *gin.Context, _ query) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registered{done.RunnerID, done.HeartbeatSeconds, fleetapi.ReachOf(a.nats, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
+	return registered{done.RunnerID, done.HeartbeatSeconds, workerapi.ReachOf(a.nats, done), done.APIURL, done.RecordVersion, done.EventVersion}, nil
 }
 
-func readRunner(raw []byte) (fleet.Runner, error) {
+func readRunner(raw []byte) (runnerapi.Runner, error) {
 	var r registration
-	if err := wire.DecodeFilled(raw, &r); err != nil {
-		return fleet.Runner{}, err
+	if err := strictjson.DecodeFilled(raw, &r); err != nil {
+		return runnerapi.Runner{}, err
 	}
 	kind := cmp.Or(r.ExecutorType, r.Executor.Type, r.DottedType)
 	for _, alias := range []string{r.Executor.Type, r.DottedType} {
 		if alias != "" && alias != kind {
-			return fleet.Runner{}, fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one of them").With("field", "executor_type")
+			return runnerapi.Runner{}, fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one of them").With("field", "executor_type")
 		}
 	}
-	runner, err := fleet.Registration{Secret: r.Secret, Runner: fleet.Runner{
-		Identity: fleet.Identity{Hostname: r.Hostname, ProjectDir: r.ProjectDir, ExecutorProfile: r.ExecutorProfile, ExecutorType: kind},
+	runner, err := runnerapi.Registration{Secret: r.Secret, Runner: runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: r.Hostname, ProjectDir: r.ProjectDir, ExecutorProfile: r.ExecutorProfile, ExecutorType: kind},
 		Instance: r.Instance, Tags: r.Tags, RequireMatchingTags: r.RequireMatchingTags, MaxConcurrentRuns: r.MaxConcurrentRuns, TimeoutSeconds: r.TimeoutSeconds,
 	}}.Admitted()
 	if err != nil {

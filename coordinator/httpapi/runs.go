@@ -14,8 +14,8 @@ import (
 	"ao/coordinator/runs"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 
 	"github.com/gin-gonic/gin"
 )
@@ -158,7 +158,7 @@ func listing(q query) (projection.Query, error) {
 // listingRuns reads the parameters of a list of runs.
 func listingRuns(q query) (projection.Query, error) {
 	f, err := listing(q)
-	f.Runner, f.Roots = q.check("runner_id", fleet.CheckID), q.flag("roots")
+	f.Runner, f.Roots = q.check("runner_id", runnerapi.CheckID), q.flag("roots")
 	f.RetryOf, f.Text = q.check("retry_of", run.CheckID), q.text("q")
 	return f, cmp.Or(err, q.err)
 }

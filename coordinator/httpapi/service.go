@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"ao/shared/config"
 	"ao/shared/fault"
 	"ao/shared/metric"
-	"ao/shared/setting"
 
 	"github.com/gin-gonic/gin"
 )
@@ -18,7 +18,7 @@ type serviceAPI struct {
 	document  []byte // openapi.json
 	readiness func() error
 	registry  *metric.Registry // nil: nothing is counted
-	inForce   []setting.InForce
+	inForce   []config.InForce
 }
 
 func (a *serviceAPI) index(*gin.Context, query) (any, error) {
@@ -53,7 +53,7 @@ func (a *serviceAPI) settings(*gin.Context, query) (any, error) {
 
 // settingList is the settings in force.
 type settingList struct {
-	Settings []setting.InForce `json:"settings"`
+	Settings []config.InForce `json:"settings"`
 }
 
 // metrics answers who monitors.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/gin-gonic/gin"
 )
@@ -71,19 +71,19 @@ func shorten(doc any, most int) (any, error) {
 	if len(raw) <= most {
 		return json.RawMessage(bytes.Clone(raw)), nil
 	}
-	members, err := wire.Members(wire.Cut(raw, most))
+	members, err := strictjson.Members(strictjson.Cut(raw, most))
 	if err != nil {
 		return nil, err
 	}
 	head := ""
-	if size := len(wire.Object(members)); size > structure*most+structureLeast {
+	if size := len(strictjson.Object(members)); size > structure*most+structureLeast {
 		head = without(members, most)
 	}
 	return cutOf(members, len(raw), head)
 }
 
 // without takes out the members that are too large to be shown even without their texts: they are null. The first of them begins in head.
-func without(members []wire.Member, most int) (head string) {
+func without(members []strictjson.Member, most int) (head string) {
 	for i, m := range members {
 		if len(m.Value) <= structureLeast {
 			continue
@@ -97,19 +97,19 @@ func without(members []wire.Member, most int) (head string) {
 }
 
 // cutOf is a document that says that it was cut, and from how many bytes.
-func cutOf(members []wire.Member, size int, head string) (any, error) {
+func cutOf(members []strictjson.Member, size int, head string) (any, error) {
 	say, err := json.Marshal(shortDoc{true, size, head})
 	if err != nil {
 		return nil, err
 	}
-	own, err := wire.Members(say)
+	own, err := strictjson.Members(say)
 	if err != nil {
 		return nil, err
 	}
-	members = slices.DeleteFunc(members, func(m wire.Member) bool {
-		return slices.ContainsFunc(own, func(o wire.Member) bool { return o.Key == m.Key })
+	members = slices.DeleteFunc(members, func(m strictjson.Member) bool {
+		return slices.ContainsFunc(own, func(o strictjson.Member) bool { return o.Key == m.Key })
 	})
-	return json.RawMessage(wire.Object(append(members, own...))), nil
+	return json.RawMessage(strictjson.Object(append(members, own...))), nil
 }
 
 // download is a document that is answered as a file.

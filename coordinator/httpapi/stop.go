@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"ao/coordinator/audit"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/gin-gonic/gin"
 )
@@ -21,7 +21,7 @@ func stopOf(g *gin.Context, in *intake, audited *recorder) (s stop, err error) {
 	}
 	raw, err := in.body(g)
 	if err == nil && len(bytes.TrimSpace(raw)) > 0 {
-		err = wire.Decode(raw, &s)
+		err = strictjson.Decode(raw, &s)
 	}
 	audited.changed(g, audit.Targets{Tree: s.Tree})
 	return s, err

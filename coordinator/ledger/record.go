@@ -10,7 +10,7 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // fields are what the book reads of a record, of whatever kind. Parameters, agents and results are stepped over.
@@ -32,36 +32,36 @@ func read(body []byte) (f fields, err error) {
 	if !json.Valid(body) { // to step over is not to check
 		return f, errNotJSON
 	}
-	err = wire.Scan(body, func(name, v []byte) {
+	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			f.v = int(wire.Number(v))
+			f.v = int(strictjson.Number(v))
 		case "attempt":
-			f.attempt = int(wire.Number(v))
+			f.attempt = int(strictjson.Number(v))
 		case "record_version":
-			f.bound = int(wire.Number(v))
+			f.bound = int(strictjson.Number(v))
 		case "max_attempts":
-			f.most = int(wire.Number(v))
+			f.most = int(strictjson.Number(v))
 		case "n":
-			f.n = int(wire.Number(v))
+			f.n = int(strictjson.Number(v))
 		case "run_id":
-			f.run = wire.Text(v)
+			f.run = strictjson.Text(v)
 		case "turn_id":
-			f.turn = wire.Text(v)
+			f.turn = strictjson.Text(v)
 		case "session_id":
-			f.session = wire.Text(v)
+			f.session = strictjson.Text(v)
 		case "parent_session_id":
-			f.parent = wire.Text(v)
+			f.parent = strictjson.Text(v)
 		case "runner_id":
-			f.runner = wire.Text(v)
+			f.runner = strictjson.Text(v)
 		case "key":
-			f.key = wire.Text(v)
+			f.key = strictjson.Text(v)
 		case "mode":
-			f.mode = shared(wire.Inside(v), run.AsyncPoll, run.Sync, run.AsyncCallback)
+			f.mode = shared(strictjson.Inside(v), run.AsyncPoll, run.Sync, run.AsyncCallback)
 		case "agent_type":
-			f.agentType = shared(wire.Inside(v), run.Autonomous, run.Procedural)
+			f.agentType = shared(strictjson.Inside(v), run.Autonomous, run.Procedural)
 		case "status":
-			f.status = wire.Text(v)
+			f.status = strictjson.Text(v)
 		case "contract":
 			f.contract = string(v) == "true"
 		case "callback_turn":
@@ -69,9 +69,9 @@ func read(body []byte) (f fields, err error) {
 		case "suppressed":
 			f.suppressed = string(v) == "true"
 		case "checked":
-			f.checked = wire.Text(v)
+			f.checked = strictjson.Text(v)
 		case "callback_url":
-			f.hooked = len(wire.Inside(v)) > 0
+			f.hooked = len(strictjson.Inside(v)) > 0
 		case "next":
 			f.next = true
 		case "children":

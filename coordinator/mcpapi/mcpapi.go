@@ -16,7 +16,7 @@ import (
 
 	"ao/coordinator/access"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -148,10 +148,10 @@ func (a *API) result(v any, err error) (res *mcp.CallToolResult, code string) {
 	if isError {
 		v = bad.doc
 	}
-	raw, err := wire.Encode(v)
+	raw, err := strictjson.Encode(v)
 	if err == nil && len(raw) > largest {
 		f := fault.Newf(fault.TooLarge, "The answer has %d bytes, more than fits here; read it over HTTP: GET /sessions/{id}/result", len(raw))
-		raw, err = wire.Encode(f)
+		raw, err = strictjson.Encode(f)
 		isError, code = true, f.Code
 	}
 	if err != nil {

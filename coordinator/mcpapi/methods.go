@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -112,7 +112,7 @@ func beside(body []byte) int {
 // unread says in words of ours why the SDK would not read a body, or is not to; empty: it reads it, or says so itself.
 func unread(body []byte) string {
 	if !json.Valid(body) {
-		return wire.Check(body).Error()
+		return strictjson.Check(body).Error()
 	}
 	if many(body) {
 		return fmt.Sprintf("The body has more than %d messages; send fewer at once", mostAtOnce)
@@ -149,7 +149,7 @@ func (m message) unfit() string {
 
 // refuse answers a message with an error of JSON-RPC.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int64, text string) {
-	raw, err := wire.Encode(struct {
+	raw, err := strictjson.Encode(struct {
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
 		Error   jsonrpc.Error   `json:"error"`

@@ -10,7 +10,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // one are the arguments of tools about one session.
@@ -21,7 +21,7 @@ type one struct {
 
 // session reads which one is meant, and refuses a session token another's. itself: the caller's own session is allowed.
 func (a *API) session(x *call, itself bool) (in one, err error) {
-	if err := wire.DecodeFilled(x.args, &in); err != nil {
+	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return in, err
 	}
 	return in, a.mayUse(x, in.SessionID, itself)
@@ -135,7 +135,7 @@ func (a *API) stop(x *call) (any, error) {
 		SessionID string `json:"session_id"`
 		Tree      bool   `json:"tree"`
 	}
-	if err := wire.Decode(x.args, &in); err != nil {
+	if err := strictjson.Decode(x.args, &in); err != nil {
 		return nil, err
 	}
 	if x.targets.Tree = in.Tree; run.CheckSessionID(in.SessionID) == nil {
@@ -158,7 +158,7 @@ type list struct {
 
 func (a *API) sessions(x *call) (any, error) {
 	var in list
-	if err := wire.DecodeFilled(x.args, &in); err != nil {
+	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
 	if in.Limit < 0 || in.Limit > 100 {
@@ -204,7 +204,7 @@ type blueprint struct {
 }
 
 func (a *API) agents(x *call) (any, error) {
-	if err := wire.Decode(x.args, &struct{}{}); err != nil {
+	if err := strictjson.Decode(x.args, &struct{}{}); err != nil {
 		return nil, err
 	}
 	all, err := a.cfg.Agents.Agents(agent.Active)
@@ -228,7 +228,7 @@ func (a *API) agents(x *call) (any, error) {
 }
 
 func (a *API) schemas(x *call) (any, error) {
-	if err := wire.Decode(x.args, &struct{}{}); err != nil {
+	if err := strictjson.Decode(x.args, &struct{}{}); err != nil {
 		return nil, err
 	}
 	all, err := a.cfg.Schemas.Schemas(x.ctx)

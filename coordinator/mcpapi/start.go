@@ -11,7 +11,7 @@ import (
 	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // How long a call waits for a run, in seconds. Several clients give a call up after a minute, whatever is said meanwhile, so the
@@ -68,7 +68,7 @@ type resume struct {
 
 func (a *API) start(x *call) (any, error) {
 	var in start
-	if err := wire.DecodeFilled(x.args, &in); err != nil {
+	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
 	if in.AgentName == "" {
@@ -79,7 +79,7 @@ func (a *API) start(x *call) (any, error) {
 
 func (a *API) resume(x *call) (any, error) {
 	var in resume
-	if err := wire.DecodeFilled(x.args, &in); err != nil {
+	if err := strictjson.DecodeFilled(x.args, &in); err != nil {
 		return nil, err
 	}
 	if in.SessionID == "" {
@@ -136,14 +136,14 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 
 // request is the body of POST /runs for the arguments of a tool: their members as they were sent, but for those that are ours.
 func request(args json.RawMessage, kind, mode, parent string) ([]byte, error) {
-	sent, err := wire.Members(args)
+	sent, err := strictjson.Members(args)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "The arguments must be a JSON object")
 	}
-	var members []wire.Member
+	var members []strictjson.Member
 	ours := func(key, value string) error {
-		raw, err := wire.Encode(value)
-		members = append(members, wire.Member{Key: key, Value: raw})
+		raw, err := strictjson.Encode(value)
+		members = append(members, strictjson.Member{Key: key, Value: raw})
 		return err
 	}
 	if err := ours("type", kind); err != nil {
@@ -163,7 +163,7 @@ func request(args json.RawMessage, kind, mode, parent string) ([]byte, error) {
 		}
 		members = append(members, m)
 	}
-	return wire.Object(members), nil
+	return strictjson.Object(members), nil
 }
 
 // begun answers a call that does not wait for the run's end.

@@ -18,8 +18,8 @@ import (
 	"ao/shared/fault"
 	"ao/shared/metric"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/shared/trace"
-	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -118,7 +118,7 @@ func readID(body []byte, in any, inID *string) (string, error) {
 		id := strings.Trim(string(body), `"`)
 		return id, run.CheckID(id)
 	}
-	if err := wire.DecodeFilled(body, in); err != nil {
+	if err := strictjson.DecodeFilled(body, in); err != nil {
 		return "", err
 	}
 	return *inID, run.CheckID(*inID)
@@ -129,7 +129,7 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 		Status string `json:"status"`
 	}
 	if len(bytes.TrimSpace(r.body)) > 0 {
-		if err := wire.DecodeFilled(r.body, &in); err != nil {
+		if err := strictjson.DecodeFilled(r.body, &in); err != nil {
 			return reply{}, err
 		}
 	}

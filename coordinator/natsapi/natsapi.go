@@ -18,8 +18,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/metric"
+	"ao/shared/strictjson"
 	"ao/shared/trace"
-	"ao/shared/wire"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -230,17 +230,17 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 		f = fault.Of(err)
 		v = reply{status[f.Kind], f}
 	}
-	raw, encErr := wire.Encode(v.body)
+	raw, encErr := strictjson.Encode(v.body)
 	if most := s.nc.MaxPayload() - 4096; encErr == nil && most > 0 && int64(len(raw)) > most {
 		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, more than a NATS message holds; read it over HTTP", len(raw))
 		v.status = status[f.Kind]
-		raw, encErr = wire.Encode(f)
+		raw, encErr = strictjson.Encode(f)
 	}
 	if encErr != nil {
 		s.log.Error("answer cannot be encoded", "err", encErr)
 		f = fault.Of(encErr)
 		v.status = status[f.Kind]
-		raw, _ = wire.Encode(f)
+		raw, _ = strictjson.Encode(f)
 	}
 	if !subject.Answerable(to) { // nobody waits, or somebody wants to borrow our rights
 		return f

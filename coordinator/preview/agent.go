@@ -11,12 +11,12 @@ import (
 	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/outputschema"
 	"ao/shared/prompt"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/schema"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Previewer shows what definitions would do. All of it is required.
@@ -24,7 +24,7 @@ type Previewer struct {
 	WholeOnly bool                                                             // only an answer that is JSON as a whole counts, where nobody says so
 	Named     func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
 	Agent     func(ctx context.Context, name string) (*agents.Resolved, error) // an agent that exists
-	Runners   func(w fleet.Want, model string) []explain.Candidate             // the closest first
+	Runners   func(w runnerapi.Want, model string) []explain.Candidate         // the closest first
 }
 
 // AgentRequest asks what a run of a definition would be given, and who would take it.
@@ -56,7 +56,7 @@ var added = []string{"runner_id", "runners", "created_at", "modified_at", "origi
 // Preview is what a run of a definition would be given. A definition that cannot be stored is refused as POST /agents refuses it.
 func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, error) {
 	var req AgentRequest
-	if err := wire.DecodeFilled(raw, &req); err != nil {
+	if err := strictjson.DecodeFilled(raw, &req); err != nil {
 		return AgentPreview{}, err
 	}
 	k, err := p.resolve(ctx, req)
@@ -102,12 +102,12 @@ func (p *Previewer) resolve(ctx context.Context, req AgentRequest) (*agents.Reso
 	case !given:
 		return nil, fault.New(fault.Invalid, "", "definition is required: what POST /agents takes").With("field", "definition")
 	}
-	members, err := wire.Members(req.Definition)
+	members, err := strictjson.Members(req.Definition)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "definition must be a JSON object").With("field", "definition")
 	}
-	members = slices.DeleteFunc(members, func(m wire.Member) bool { return slices.Contains(added, m.Key) })
-	b, err := agent.Read(wire.Object(members), run.Autonomous)
+	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return slices.Contains(added, m.Key) })
+	b, err := agent.Read(strictjson.Object(members), run.Autonomous)
 	return &agents.Resolved{Blueprint: b}, err
 }
 

@@ -11,7 +11,7 @@ import (
 	"ao/shared/outputschema"
 	"ao/shared/run"
 	"ao/shared/schema"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // SchemaRequest asks for the verdict on a schema, and on an answer to it.
@@ -64,7 +64,7 @@ const (
 // Schema is the verdict on a schema, and on an answer to it.
 func (p *Previewer) Schema(raw []byte) (SchemaVerdict, error) {
 	var req SchemaRequest
-	if err := wire.DecodeFilled(raw, &req); err != nil {
+	if err := strictjson.DecodeFilled(raw, &req); err != nil {
 		return SchemaVerdict{}, err
 	}
 	text, err := req.text()

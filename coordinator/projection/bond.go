@@ -1,8 +1,8 @@
 package projection
 
 import (
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // bond is what the session's executor bound last; none where it bound nothing.
@@ -16,7 +16,7 @@ func (s *session) bond() bond {
 // bondOf is what a queued record says of that: it is all that is left once the record that bound it is no longer kept. Such a run
 // was demanded to go where the session is; a state is on every host, whatever else was demanded of that one run.
 func bondOf(s *run.Spec) *bond {
-	if fleet.IsStatePointer(s.Model) {
+	if runnerapi.IsStatePointer(s.Model) {
 		return &bond{model: s.Model, profile: s.Demands.ExecutorProfile}
 	}
 	return &bond{s.Model, s.Demands.Hostname, s.Demands.ExecutorProfile}

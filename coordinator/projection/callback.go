@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 const (
@@ -201,7 +201,7 @@ func (f *fold) bind(ch *Change, r *row, rec subject.Record, b run.Bound) {
 	if r.live.snap.Claim == nil || r.session.bond() == (bond{b.Model, b.Hostname, b.Profile}) {
 		return
 	}
-	if fleet.IsStatePointer(b.Model) && b.Model != fleet.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
+	if runnerapi.IsStatePointer(b.Model) && b.Model != runnerapi.StatePointer(rec.Run, r.live.snap.Attempt) { // another's, which this session would be given to read
 		return
 	}
 	r.session.bound = &bond{b.Model, f.scan.name([]byte(b.Hostname)), f.scan.name([]byte(b.Profile))}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Index answers what is known of one run or one session, by its id.
@@ -190,7 +190,7 @@ func (x *Index) States() map[string]bool {
 	return read(x.p, func(f *fold) map[string]bool {
 		all := map[string]bool{}
 		for _, s := range f.sessions {
-			if fleet.IsStatePointer(s.bond().model) {
+			if runnerapi.IsStatePointer(s.bond().model) {
 				all[s.bond().model] = true
 			}
 		}

@@ -2,7 +2,7 @@ package projection
 
 import (
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // The fold needs a handful of a record's members and reads hundreds of thousands of records at a start, so it steps over
@@ -16,20 +16,20 @@ func (sc *scanner) spec(body []byte) (run.Queued, error) { return run.DecodeQueu
 
 // claim reads a claimed record. What it carries is a part of body.
 func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
-	err = wire.Scan(body, func(name, v []byte) {
+	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			c.V = int(wire.Number(v))
+			c.V = int(strictjson.Number(v))
 		case "session_id":
-			c.SessionID = wire.Text(v)
+			c.SessionID = strictjson.Text(v)
 		case "runner_id":
-			c.RunnerID = sc.name(wire.Inside(v))
+			c.RunnerID = sc.name(strictjson.Inside(v))
 		case "instance":
-			c.Instance = sc.name(wire.Inside(v))
+			c.Instance = sc.name(strictjson.Inside(v))
 		case "nonce":
-			c.Nonce = wire.Text(v)
+			c.Nonce = strictjson.Text(v)
 		case "attempt":
-			c.Attempt = int(wire.Number(v))
+			c.Attempt = int(strictjson.Number(v))
 		case "at":
 			c.At = run.Instant(v)
 		case "proves":
@@ -43,18 +43,18 @@ func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 
 // ended reads what the fold needs of an ended record: no error, no result.
 func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
-	err = wire.Scan(body, func(name, v []byte) {
+	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
 		case "v":
-			e.V = int(wire.Number(v))
+			e.V = int(strictjson.Number(v))
 		case "runner_id":
-			e.RunnerID = sc.name(wire.Inside(v))
+			e.RunnerID = sc.name(strictjson.Inside(v))
 		case "status":
-			e.Status = run.Status(sc.name(wire.Inside(v)))
+			e.Status = run.Status(sc.name(strictjson.Inside(v)))
 		case "events":
-			e.Events = wire.Number(v)
+			e.Events = strictjson.Number(v)
 		case "checked":
-			e.Checked = wire.Text(v)
+			e.Checked = strictjson.Text(v)
 		case "started_at":
 			if at := run.Instant(v); !at.IsZero() {
 				e.StartedAt = &at
@@ -68,9 +68,9 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 
 // scanVersion reads the version of any record.
 func scanVersion(body []byte) (v int, err error) {
-	err = wire.Scan(body, func(name, value []byte) {
+	err = strictjson.Scan(body, func(name, value []byte) {
 		if string(name) == "v" {
-			v = int(wire.Number(value))
+			v = int(strictjson.Number(value))
 		}
 	})
 	return v, err
@@ -78,12 +78,12 @@ func scanVersion(body []byte) (v int, err error) {
 
 // scanDeleted reads a deleted record; one of an older version names no parent.
 func scanDeleted(body []byte) (version int, parent string, err error) {
-	err = wire.Scan(body, func(name, value []byte) {
+	err = strictjson.Scan(body, func(name, value []byte) {
 		switch string(name) {
 		case "v":
-			version = int(wire.Number(value))
+			version = int(strictjson.Number(value))
 		case "parent_session_id":
-			parent = wire.Text(value)
+			parent = strictjson.Text(value)
 		}
 	})
 	return version, parent, err

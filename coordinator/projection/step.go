@@ -5,7 +5,7 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Step is how far a record has brought a run, for who measures.
@@ -92,11 +92,11 @@ func (s Step) of(m Record) Step {
 
 // reason is the code of the error in a last word.
 func reason(body []byte) (code string) {
-	_ = wire.Scan(body, func(name, v []byte) {
+	_ = strictjson.Scan(body, func(name, v []byte) {
 		if string(name) == "error" {
-			_ = wire.Scan(v, func(name, v []byte) {
+			_ = strictjson.Scan(v, func(name, v []byte) {
 				if string(name) == "error" {
-					code = wire.Text(v)
+					code = strictjson.Text(v)
 				}
 			})
 		}

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
@@ -268,17 +268,17 @@ func promptOf(s *run.Spec) string {
 
 // failureOf is the code and the message of the error in a last word.
 func failureOf(body []byte) (text string) {
-	_ = wire.Scan(body, func(name, v []byte) {
+	_ = strictjson.Scan(body, func(name, v []byte) {
 		if string(name) != "error" {
 			return
 		}
 		var code, message string
-		_ = wire.Scan(v, func(name, v []byte) {
+		_ = strictjson.Scan(v, func(name, v []byte) {
 			switch string(name) {
 			case "error":
-				code = wire.Text(v)
+				code = strictjson.Text(v)
 			case "message":
-				message = wire.Text(v)
+				message = strictjson.Text(v)
 			}
 		})
 		text = shortText(code + " " + message)

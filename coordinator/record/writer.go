@@ -14,8 +14,8 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // MaxInline is the largest body that a record carries itself; larger ones go through the object store.
@@ -170,7 +170,7 @@ func (w *Writer) PutPayload(ctx context.Context, name string, raw []byte) (*run.
 	sum := sha256.Sum256(raw)
 	ref := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; ref.Parts++ {
-		n := min(len(rest), fleet.PartSize)
+		n := min(len(rest), runnerapi.PartSize)
 		if err := w.stream.PutPart(ctx, name, ref.Parts, rest[:n]); err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/shared/agent"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Announced are the agents of runners.
@@ -37,9 +37,9 @@ func (a *Announced) Serving(name, hash string) int {
 	return serving(a.Runners.list(func(m *member) bool { return m.Set[name] == hash }), name, hash)
 }
 
-func serving(all []fleet.Member, name, hash string) (n int) {
+func serving(all []runnerapi.Member, name, hash string) (n int) {
 	for i := range all {
-		if all[i].Status == fleet.Online && all[i].Set[name] == hash {
+		if all[i].Status == runnerapi.Online && all[i].Set[name] == hash {
 			n++
 		}
 	}
@@ -70,14 +70,14 @@ func (a *Announced) Look(ctx context.Context, agent string) error {
 // runner owns neither is so.
 func (a *Announced) Parting(name string) (left, until time.Time, ok bool) {
 	all := a.Runners.list(func(m *member) bool { return m.Set[name] != "" })
-	if len(all) == 0 || all[0].Status != fleet.Left {
+	if len(all) == 0 || all[0].Status != runnerapi.Left {
 		return left, until, false
 	}
 	return all[0].Left, all[0].Until, !all[0].Over()
 }
 
 // ownedBy are the agents of these runners.
-func ownedBy(all []fleet.Member) map[string]*agents.Resolved {
+func ownedBy(all []runnerapi.Member) map[string]*agents.Resolved {
 	owned := map[string]*agents.Resolved{}
 	byAge(all)
 	for i := range all {
@@ -87,7 +87,7 @@ func ownedBy(all []fleet.Member) map[string]*agents.Resolved {
 		}
 		for _, a := range m.Agents {
 			if _, ok := owned[a.Name]; !ok {
-				owned[a.Name] = agents.Announced(a, m.Runner, m.ID, m.Status == fleet.Online)
+				owned[a.Name] = agents.Announced(a, m.Runner, m.ID, m.Status == runnerapi.Online)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // back is how long a process may be away whose connection was cut (bus.Options), or that has registered and does not listen yet.
@@ -28,11 +28,11 @@ type Commander struct {
 }
 
 // Command asks something of a runner; it answers within a second or counts as silent.
-func (c *Commander) Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
+func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	var reply fleet.CommandReply
-	if err := fleet.CheckID(runner); err != nil { // a claim may name anything
+	var reply runnerapi.CommandReply
+	if err := runnerapi.CheckID(runner); err != nil { // a claim may name anything
 		return reply, err
 	}
 	body, err := json.Marshal(cmd)
@@ -48,7 +48,7 @@ func (c *Commander) Command(ctx context.Context, runner string, cmd fleet.Comman
 
 // insistent is command to a process that may be on its way back: that nobody listens is believed when it is so a moment later too, where
 // connections were cut, or the runner registered, just now.
-func (c *Commander) insistent(ctx context.Context, runner string, registered time.Time, cmd fleet.Command) (fleet.CommandReply, error) {
+func (c *Commander) insistent(ctx context.Context, runner string, registered time.Time, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	reply, err := c.Command(ctx, runner, cmd)
 	if !errors.Is(err, bus.ErrNobody) || min(c.Listening(), time.Since(registered).Abs()) >= 2*back {
 		return reply, err
@@ -63,7 +63,7 @@ func (c *Commander) insistent(ctx context.Context, runner string, registered tim
 
 // TellStop tells the runner of an attempt to stop it. What it does not hear, the leases repeat.
 func (c *Commander) TellStop(ctx context.Context, a projection.Active) {
-	_, err := c.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandStop, RunID: a.Spec.ID, Key: a.Key})
+	_, err := c.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandStop, RunID: a.Spec.ID, Key: a.Key})
 	if err != nil {
 		c.Log.Debug("stop not told; again soon", "run", a.Spec.ID, "runner", a.Claim.RunnerID, "err", err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Departures is which runners left, for as long as a run may wait for one.
@@ -24,7 +24,7 @@ type Departures struct {
 }
 
 // note notes that a runner left, with its host and profile, and its agents.
-func (d *Departures) note(r fleet.Runner) {
+func (d *Departures) note(r runnerapi.Runner) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()

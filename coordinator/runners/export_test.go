@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Owner is an entry of the table of names.
@@ -28,7 +28,7 @@ func (r *Registry) Silence(id string, since time.Time) {
 }
 
 // Fill adds a member whose registration has that many bytes.
-func (r *Registry) Fill(m fleet.Runner, id string, size int) {
+func (r *Registry) Fill(m runnerapi.Runner, id string, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.members[id] = &member{Runner: m, id: id, heard: time.Now(), size: size}
@@ -41,11 +41,11 @@ func (d *Departures) Begin(began time.Time, agent string, left time.Time) {
 	d.Began, d.gone[agent] = began, left
 }
 
-func (g *Registrar) TakeOver(ctx context.Context, id string, r fleet.Runner) (uint64, string, error) {
+func (g *Registrar) TakeOver(ctx context.Context, id string, r runnerapi.Runner) (uint64, string, error) {
 	return g.takeOver(ctx, id, r)
 }
 
-func (g *Registrar) Admit(id string, who fleet.Identity, size int) error {
+func (g *Registrar) Admit(id string, who runnerapi.Identity, size int) error {
 	return g.admit(id, who, size)
 }
 

@@ -10,15 +10,15 @@ import (
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // The grace holds a name against other profiles, and ends: by itself, by the same host, folder and profile without the name, by a
 // deletion of the runner.
 func TestWhatEndsAGrace(t *testing.T) {
 	t.Parallel()
-	for name, ends := range map[string]func(*testing.T, *parts.Coordinator, fleet.Runner){
-		"time": func(t *testing.T, c *parts.Coordinator, one fleet.Runner) {
+	for name, ends := range map[string]func(*testing.T, *parts.Coordinator, runnerapi.Runner){
+		"time": func(t *testing.T, c *parts.Coordinator, one runnerapi.Runner) {
 			long := time.Now().Add(-c.NoMatch)
 			natstest.Until(t, "it is over", func() bool {
 				c.Registry.Silence(one.ID(), long)
@@ -27,10 +27,10 @@ func TestWhatEndsAGrace(t *testing.T) {
 				return err == nil && rev == 0
 			})
 		},
-		"the same without the name": func(t *testing.T, c *parts.Coordinator, _ fleet.Runner) {
+		"the same without the name": func(t *testing.T, c *parts.Coordinator, _ runnerapi.Runner) {
 			coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("b")))
 		},
-		"a deletion": func(t *testing.T, c *parts.Coordinator, one fleet.Runner) {
+		"a deletion": func(t *testing.T, c *parts.Coordinator, one runnerapi.Runner) {
 			if err := c.Drain(t.Context(), one.ID()); err != nil {
 				t.Fatal(err)
 			}
@@ -88,16 +88,16 @@ func numbered(name string) agent.Blueprint {
 }
 
 // stranger is another profile.
-func stranger(instance string, agents ...agent.Blueprint) fleet.Runner {
+func stranger(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	r := coordinatortest.Runner(instance, agents...)
 	r.ExecutorProfile = "other"
 	return r
 }
 
 // bye is a process that is gone.
-func bye(t testing.TB, c *parts.Coordinator, r fleet.Runner) {
+func bye(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) {
 	t.Helper()
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 }

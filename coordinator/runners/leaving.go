@@ -9,7 +9,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Where a runner stands that goes (decision 0032): it drains; its process is gone, and its registration stays for a grace, so that its
@@ -26,19 +26,19 @@ type Leaving struct {
 
 // Deregister takes a runner's process out, for that process alone. One that still finishes its runs drains; after one that is gone its agents' names are held
 // for a grace. Its running attempts keep their leases.
-func (l *Leaving) Deregister(ctx context.Context, f fleet.Farewell) error {
-	if err := fleet.CheckID(f.RunnerID); err != nil {
+func (l *Leaving) Deregister(ctx context.Context, f runnerapi.Farewell) error {
+	if err := runnerapi.CheckID(f.RunnerID); err != nil {
 		return err
 	}
-	return l.leave(ctx, f, func(r fleet.Runner) error { return mayLeave(ctx, r, f) })
+	return l.leave(ctx, f, func(r runnerapi.Runner) error { return mayLeave(ctx, r, f) })
 }
 
 // nobodyAsks is who may say a farewell where a coordinator has found that a process is gone.
-func nobodyAsks(fleet.Runner) error { return nil }
+func nobodyAsks(runnerapi.Runner) error { return nil }
 
 // leave notes a farewell of who may say it. One without agents, of which nothing is to be held, goes at once. A successor that has registered meanwhile
 // stays as it is.
-func (l *Leaving) leave(ctx context.Context, f fleet.Farewell, may func(fleet.Runner) error) error {
+func (l *Leaving) leave(ctx context.Context, f runnerapi.Farewell, may func(runnerapi.Runner) error) error {
 	for range 8 {
 		m, rev, err := l.Registered.Stored(ctx, f.RunnerID)
 		if err != nil || rev == 0 {
@@ -71,13 +71,13 @@ func (l *Leaving) leave(ctx context.Context, f fleet.Farewell, may func(fleet.Ru
 }
 
 // is matches the registration of one process; "" is any.
-func is(instance string) func(fleet.Runner) bool {
-	return func(r fleet.Runner) bool { return instance == "" || r.Instance == instance }
+func is(instance string) func(runnerapi.Runner) bool {
+	return func(r runnerapi.Runner) bool { return instance == "" || r.Instance == instance }
 }
 
 // remove forgets a runner and frees the names that no replica of it has. It must be the one that is stored: a successor may have registered
 // elsewhere a moment ago.
-func (l *Leaving) remove(ctx context.Context, id string, same func(fleet.Runner) bool) error {
+func (l *Leaving) remove(ctx context.Context, id string, same func(runnerapi.Runner) bool) error {
 	gone, rev, err := l.Registered.Stored(ctx, id)
 	if err != nil || rev == 0 || !same(gone) {
 		return err
@@ -123,7 +123,7 @@ func (l *Leaving) drainOnce(ctx context.Context, id string) (chances, error) {
 	case !r.LeftAt.IsZero():
 		return done, l.remove(ctx, id, is(r.Instance))
 	}
-	reply, err := l.Commands.insistent(ctx, id, r.RegisteredAt, fleet.Command{Type: fleet.CommandDrain, Instance: r.Instance})
+	reply, err := l.Commands.insistent(ctx, id, r.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandDrain, Instance: r.Instance})
 	switch {
 	case err == nil && r.Answered(reply):
 		return done, nil
@@ -137,7 +137,7 @@ func (l *Leaving) drainOnce(ctx context.Context, id string) (chances, error) {
 
 // drainNobody notes that a process is gone that was to be drained.
 func (l *Leaving) drainNobody(ctx context.Context, id, instance string) (chances, error) {
-	if err := l.leave(ctx, fleet.Farewell{RunnerID: id, Instance: instance}, nobodyAsks); err != nil {
+	if err := l.leave(ctx, runnerapi.Farewell{RunnerID: id, Instance: instance}, nobodyAsks); err != nil {
 		return done, err
 	}
 	if m, ok := l.Runners.Of(id); ok && m.LeftAt.IsZero() { // another process has begun meanwhile
@@ -147,8 +147,8 @@ func (l *Leaving) drainNobody(ctx context.Context, id, instance string) (chances
 }
 
 // markDraining notes that a runner is to go, and gives its registration. ErrTaken: it has changed meanwhile.
-func (l *Leaving) markDraining(ctx context.Context, id string) (r fleet.Runner, err error) {
-	if err := fleet.CheckID(id); err != nil {
+func (l *Leaving) markDraining(ctx context.Context, id string) (r runnerapi.Runner, err error) {
+	if err := runnerapi.CheckID(id); err != nil {
 		return r, err
 	}
 	r, rev, err := l.Registered.Stored(ctx, id)

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // now is how a member stands. The caller holds mu.
-func (m *member) now(r *Registry) fleet.Member {
-	at := fleet.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
+func (m *member) now(r *Registry) runnerapi.Member {
+	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), Heard: m.heard, Unnamed: m.unnamed, Ahead: m.ahead, Ticked: !m.ticked.IsZero(), Size: m.size}
 	if !m.LeftAt.IsZero() {
 		at.Left, at.Until = m.left, m.until(r.cfg.NoMatch)
 	}
@@ -18,10 +18,10 @@ func (m *member) now(r *Registry) fleet.Member {
 }
 
 // Members are all registered runners, in the order in which they speak for an agent.
-func (r *Registry) Members() []fleet.Member { return r.list(nil) }
+func (r *Registry) Members() []runnerapi.Member { return r.list(nil) }
 
 // list gives the members that want says yes to, in the order in which they speak for an agent; nil: all. want must ask for no lock.
-func (r *Registry) list(want func(*member) bool) []fleet.Member {
+func (r *Registry) list(want func(*member) bool) []runnerapi.Member {
 	r.mu.RLock()
 	all := r.listed(want)
 	r.mu.RUnlock()
@@ -30,7 +30,7 @@ func (r *Registry) list(want func(*member) bool) []fleet.Member {
 }
 
 // listed is list in no order. The caller holds mu.
-func (r *Registry) listed(want func(*member) bool) (all []fleet.Member) {
+func (r *Registry) listed(want func(*member) bool) (all []runnerapi.Member) {
 	for _, m := range r.members {
 		if want == nil || want(m) {
 			all = append(all, m.now(r))
@@ -40,28 +40,28 @@ func (r *Registry) listed(want func(*member) bool) (all []fleet.Member) {
 }
 
 // Of is a registered runner.
-func (r *Registry) Of(id string) (fleet.Member, bool) {
+func (r *Registry) Of(id string) (runnerapi.Member, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m, ok := r.members[id]
 	if !ok {
-		return fleet.Member{}, false
+		return runnerapi.Member{}, false
 	}
 	return m.now(r), true
 }
 
 // voice is the order of statuses in which runners speak for an agent.
-var voice = []string{fleet.Online, fleet.Draining, fleet.Left, fleet.Stale, fleet.Removed}
+var voice = []string{runnerapi.Online, runnerapi.Draining, runnerapi.Left, runnerapi.Stale, runnerapi.Removed}
 
 // byAge puts members into the order in which they speak for an agent: online ones first, the oldest of them first, then the others, the
 // youngest first.
-func byAge(all []fleet.Member) {
-	slices.SortFunc(all, func(a, b fleet.Member) int {
+func byAge(all []runnerapi.Member) {
+	slices.SortFunc(all, func(a, b runnerapi.Member) int {
 		if c := cmp.Compare(slices.Index(voice, a.Status), slices.Index(voice, b.Status)); c != 0 {
 			return c
 		}
 		age := a.RegisteredAt.Compare(b.RegisteredAt)
-		if a.Status != fleet.Online {
+		if a.Status != runnerapi.Online {
 			age = -age
 		}
 		return cmp.Or(age, cmp.Compare(a.ID, b.ID))
@@ -89,15 +89,15 @@ func (r *Registry) Own() map[string]bool {
 }
 
 // Base are the queues of type and profile alone that registered runners take from.
-func (r *Registry) Base() map[string]fleet.Want {
+func (r *Registry) Base() map[string]runnerapi.Want {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	all := map[string]fleet.Want{}
+	all := map[string]runnerapi.Want{}
 	for _, m := range r.members {
 		if m.RequireMatchingTags {
 			continue
 		}
-		for _, w := range []fleet.Want{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
+		for _, w := range []runnerapi.Want{{Type: m.ExecutorType}, {Type: m.ExecutorType, Profile: m.ExecutorProfile}} {
 			all[w.Lane()] = w
 		}
 	}
@@ -105,7 +105,7 @@ func (r *Registry) Base() map[string]fleet.Want {
 }
 
 // Satisfied tells whether any registered runner satisfies w, online or not.
-func (r *Registry) Satisfied(w fleet.Want) bool {
+func (r *Registry) Satisfied(w runnerapi.Want) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
@@ -117,11 +117,11 @@ func (r *Registry) Satisfied(w fleet.Want) bool {
 }
 
 // Takers are the online runners that satisfy w.
-func (r *Registry) Takers(w fleet.Want) (ids []string) {
+func (r *Registry) Takers(w runnerapi.Want) (ids []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
-		if m.status(r) == fleet.Online && m.Satisfies(w) {
+		if m.status(r) == runnerapi.Online && m.Satisfies(w) {
 			ids = append(ids, m.id)
 		}
 	}

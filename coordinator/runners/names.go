@@ -9,7 +9,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // owner is who a runner-owned agent's name belongs to, in the table that all registrations compare and set.
@@ -33,7 +33,7 @@ type Names struct {
 const ownersKey = "_owners"
 
 // claim makes the runner's agents' names its own, or a replica's; the first one wins.
-func (n *Names) claim(ctx context.Context, id string, r fleet.Runner) error {
+func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error {
 	for name := range r.Set {
 		if n.Taken(name) {
 			return collision(name, nil, "the coordinator itself")
@@ -127,7 +127,7 @@ func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool,
 }
 
 // free takes the names away that a runner had, where no replica of it has them.
-func (n *Names) free(ctx context.Context, gone fleet.Runner) error {
+func (n *Names) free(ctx context.Context, gone runnerapi.Runner) error {
 	return n.change(ctx, func(owners map[string]owner) (bool, error) {
 		changed := false
 		for name, hash := range gone.Set {
@@ -167,7 +167,7 @@ const vacant = time.Minute
 
 // give gives a runner names in the table of owners: a profile may have as many bytes of them as are free. Where there is no room,
 // names go that no other runner announces. Who needs no more than before is not refused.
-func (n *Names) give(owners map[string]owner, id string, m fleet.Runner, names []string) error {
+func (n *Names) give(owners map[string]owner, id string, m runnerapi.Runner, names []string) error {
 	sharer := func(o owner) string { return o.Type + "." + o.Profile }
 	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
 	count := func() (all, own int) {
@@ -198,7 +198,7 @@ func (n *Names) give(owners map[string]owner, id string, m fleet.Runner, names [
 }
 
 // vacate drops names that nobody announces: those that this runner announced before, and any other's that are not new.
-func (n *Names) vacate(owners map[string]owner, id string, m fleet.Runner) {
+func (n *Names) vacate(owners map[string]owner, id string, m runnerapi.Runner) {
 	announced := map[string]bool{}
 	for _, other := range n.Runners.list(func(at *member) bool { return at.id != id }) {
 		for name := range other.Set {

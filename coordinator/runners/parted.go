@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Silent are the runners that were not heard for longer than a runner is kept.
-func (l *Leaving) Silent() (all []fleet.Runner) {
-	for _, m := range l.Runners.list(func(m *member) bool { return m.status(l.Runners) == fleet.Removed }) {
+func (l *Leaving) Silent() (all []runnerapi.Runner) {
+	for _, m := range l.Runners.list(func(m *member) bool { return m.status(l.Runners) == runnerapi.Removed }) {
 		all = append(all, m.Runner)
 	}
 	return all
@@ -17,7 +17,7 @@ func (l *Leaving) Silent() (all []fleet.Runner) {
 
 // Parted are those runners whose end somebody is to note: those that were told to end and are silent for a lease, and those whose grace
 // is over. Who asks must have heard everything for a lease.
-func (l *Leaving) Parted(lease time.Duration) (ended, over []fleet.Runner) {
+func (l *Leaving) Parted(lease time.Duration) (ended, over []runnerapi.Runner) {
 	for _, m := range l.Runners.list(func(m *member) bool { return m.Leaving || !m.LeftAt.IsZero() }) {
 		switch {
 		case m.Over():
@@ -30,16 +30,16 @@ func (l *Leaving) Parted(lease time.Duration) (ended, over []fleet.Runner) {
 }
 
 // Ended notes that a runner's process is gone, as a coordinator has found.
-func (l *Leaving) Ended(ctx context.Context, r fleet.Runner) error {
-	return l.leave(ctx, fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance}, nobodyAsks)
+func (l *Leaving) Ended(ctx context.Context, r runnerapi.Runner) error {
+	return l.leave(ctx, runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance}, nobodyAsks)
 }
 
 // ForgetProcess removes a runner, unless it is another process now.
-func (l *Leaving) ForgetProcess(ctx context.Context, r fleet.Runner) error {
+func (l *Leaving) ForgetProcess(ctx context.Context, r runnerapi.Runner) error {
 	return l.remove(ctx, r.ID(), is(r.Instance))
 }
 
 // ForgetDeparted removes a runner that left, unless it has been back since.
-func (l *Leaving) ForgetDeparted(ctx context.Context, r fleet.Runner) error {
-	return l.remove(ctx, r.ID(), func(now fleet.Runner) bool { return now.Instance == r.Instance && now.LeftAt.Equal(r.LeftAt) })
+func (l *Leaving) ForgetDeparted(ctx context.Context, r runnerapi.Runner) error {
+	return l.remove(ctx, r.ID(), func(now runnerapi.Runner) bool { return now.Instance == r.Instance && now.LeftAt.Equal(r.LeftAt) })
 }

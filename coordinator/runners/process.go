@@ -6,20 +6,20 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // What a worker process may do to a registration: it proves to be the registered process by its secret, an older one by its
 // instance, and comes with the credential that registered, where the server says whose that is.
 
 // foreign reports whether a request came with another credential than the runner registered with, as the server says it.
-func foreign(ctx context.Context, r fleet.Runner) bool {
+func foreign(ctx context.Context, r runnerapi.Runner) bool {
 	by := bus.CallerOf(ctx).Credential
 	return by != "" && r.Door != "" && r.Door != by
 }
 
 // ownDoor refuses a registration that wants its commands sent to another credential, and fills in its own where it names none.
-func ownDoor(ctx context.Context, r *fleet.Runner) error {
+func ownDoor(ctx context.Context, r *runnerapi.Runner) error {
 	if foreign(ctx, *r) {
 		return fault.New(fault.Forbidden, "", "door: a runner is told its commands at its own NATS credential; leave door out, or name that").With("field", "door")
 	}
@@ -30,7 +30,7 @@ func ownDoor(ctx context.Context, r *fleet.Runner) error {
 }
 
 // mayLeave refuses who deregisters another's runner.
-func mayLeave(ctx context.Context, r fleet.Runner, f fleet.Farewell) error {
+func mayLeave(ctx context.Context, r runnerapi.Runner, f runnerapi.Farewell) error {
 	if f.Instance == "" || !r.IsProcess(f.Instance, f.Secret) || foreign(ctx, r) {
 		return fault.New(fault.Forbidden, "", "Only the process that registered this runner may deregister it: send its instance and secret, with its NATS credential. "+
 			"A runner whose process is gone is removed by itself, or by DELETE /runners/{id}").With("runner_id", f.RunnerID)
@@ -40,7 +40,7 @@ func mayLeave(ctx context.Context, r fleet.Runner, f fleet.Farewell) error {
 
 // Beat notes that a runner's process was heard. Superseded: another process is that runner. A request that says to be the registered
 // process, and does not prove it, is refused.
-func (r *Registry) Beat(ctx context.Context, b fleet.Beat) (m fleet.Runner, known, superseded bool, err error) {
+func (r *Registry) Beat(ctx context.Context, b runnerapi.Beat) (m runnerapi.Runner, known, superseded bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, ok := r.members[b.RunnerID]
@@ -55,14 +55,14 @@ func (r *Registry) Beat(ctx context.Context, b fleet.Beat) (m fleet.Runner, know
 }
 
 // Heard notes that a runner's process was heard. Superseded: another process is that runner.
-func (r *Registry) Heard(id, instance string) (m fleet.Runner, known, superseded bool) {
+func (r *Registry) Heard(id, instance string) (m runnerapi.Runner, known, superseded bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.heardNow(id, instance, false)
 }
 
 // heardNow is heard for who holds mu. A runner that left is known no more, also where it still finishes.
-func (r *Registry) heardNow(id, instance string, draining bool) (m fleet.Runner, known, superseded bool) {
+func (r *Registry) heardNow(id, instance string, draining bool) (m runnerapi.Runner, known, superseded bool) {
 	at, ok := r.members[id]
 	switch {
 	case !ok:
@@ -75,7 +75,7 @@ func (r *Registry) heardNow(id, instance string, draining bool) (m fleet.Runner,
 		}
 		return at.Runner, false, false
 	}
-	if at.status(r) != fleet.Online || draining != at.going {
+	if at.status(r) != runnerapi.Online || draining != at.going {
 		r.forget()
 	}
 	at.heard, at.going = time.Now(), draining
@@ -84,7 +84,7 @@ func (r *Registry) heardNow(id, instance string, draining bool) (m fleet.Runner,
 
 // Proven reports whether a reply that has the registered process's instance has its secret, too. What an earlier process of the runner
 // says cannot be proven any more.
-func (r *Registry) Proven(id string, reply fleet.CommandReply) bool {
+func (r *Registry) Proven(id string, reply runnerapi.CommandReply) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m := r.members[id]

@@ -13,7 +13,7 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
@@ -52,11 +52,11 @@ func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 
 // A registration says that the runner is there, like a beat.
 func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
-	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Patience: fleet.Patience{Stale: time.Hour}})
+	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Patience{Stale: time.Hour}})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	c.Registry.Silence(id, time.Now().Add(-2*time.Hour))
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
-	if got := c.Runners()[0].Status; got != fleet.Online {
+	if got := c.Runners()[0].Status; got != runnerapi.Online {
 		t.Errorf("it is %s", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Registrar takes runners in.
@@ -31,8 +31,8 @@ type Registrar struct {
 	Names      *Names
 	Commands   *Commander
 	Queues     interface {
-		Lane(ctx context.Context, w fleet.Want, caller string) (string, error) // makes it
-		Of(fleet.Runner) []string                                              // that a runner takes from
+		Lane(ctx context.Context, w runnerapi.Want, caller string) (string, error) // makes it
+		Of(runnerapi.Runner) []string                                              // that a runner takes from
 	}
 	Versions func() (records, events int)              // told to runners: in which versions they write
 	Attempts func(runner string) []projection.Active   // that it has begun, and not done its part of
@@ -41,50 +41,50 @@ type Registrar struct {
 }
 
 // Register takes a runner in, or says why not; nothing of a refused one is kept.
-func (g *Registrar) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
+func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error) {
 	if err := checkRunner(r); err != nil {
-		return fleet.Registered{}, err
+		return runnerapi.Registered{}, err
 	}
 	if err := ownDoor(ctx, &r); err != nil {
-		return fleet.Registered{}, err
+		return runnerapi.Registered{}, err
 	}
 	id := r.ID()
-	r.Set, r.RegisteredAt = fleet.AgentSet(r.Agents), time.Now().UTC()
+	r.Set, r.RegisteredAt = runnerapi.AgentSet(r.Agents), time.Now().UTC()
 	r.Draining, r.Leaving, r.LeftAt = false, false, time.Time{}
 	value, err := json.Marshal(r)
 	if err != nil {
-		return fleet.Registered{}, err
+		return runnerapi.Registered{}, err
 	}
 	if err := g.admit(id, r.Identity, len(value)); err != nil {
-		return fleet.Registered{}, err
+		return runnerapi.Registered{}, err
 	}
 	rev, dead, err := g.takeOver(ctx, id, r)
 	if err != nil {
-		return fleet.Registered{}, err
+		return runnerapi.Registered{}, err
 	}
 	if w, ok := r.OwnWant(); ok {
 		if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
-			return fleet.Registered{}, err
+			return runnerapi.Registered{}, err
 		}
 	}
 	if !r.RequireMatchingTags {
-		for _, w := range []fleet.Want{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
+		for _, w := range []runnerapi.Want{{Type: r.ExecutorType}, {Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
 			if _, err := g.Queues.Lane(ctx, w, ""); err != nil {
-				return fleet.Registered{}, err
+				return runnerapi.Registered{}, err
 			}
 		}
 	}
 	if err := g.Names.claim(ctx, id, r); err != nil { // after all else that may be refused
-		return fleet.Registered{}, err
+		return runnerapi.Registered{}, err
 	}
 	if err := g.Registered.write(ctx, id, value, rev); err != nil {
-		return fleet.Registered{}, err
+		return runnerapi.Registered{}, err
 	}
 	g.Registry.Heard(id, r.Instance) // it is there
 	g.endOld(ctx, r, dead)
-	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", fleet.Names(r.Set))
+	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents", runnerapi.Names(r.Set))
 	records, events := g.Versions()
-	return fleet.Registered{
+	return runnerapi.Registered{
 		RunnerID: id, BeatEvery: g.BeatEvery, Lease: g.Lease, HeartbeatSeconds: int(g.Heartbeat.Seconds()), Lanes: g.Queues.Of(r), APIURL: g.APIURL,
 		RecordVersion: records, EventVersion: events,
 	}, nil
@@ -93,7 +93,7 @@ func (g *Registrar) Register(ctx context.Context, r fleet.Runner) (fleet.Registe
 // MaxAgents is how many agents a runner may announce.
 const MaxAgents = 1000
 
-func checkRunner(r fleet.Runner) error {
+func checkRunner(r runnerapi.Runner) error {
 	for _, f := range []struct {
 		field string
 		bad   bool
@@ -125,7 +125,7 @@ func checkRunner(r fleet.Runner) error {
 }
 
 // checkAgents says which agent a runner cannot announce.
-func checkAgents(r fleet.Runner) error {
+func checkAgents(r runnerapi.Runner) error {
 	seen := map[string]bool{}
 	for _, a := range r.Agents {
 		switch err := a.Check(); {
@@ -144,7 +144,7 @@ func checkAgents(r fleet.Runner) error {
 // takeOver tells whether this identity is free: a live process that has it is asked. It gives the revision of what was registered, 0
 // where nothing was, and the instance of the process that was it and is dead. A reply that the registered process has not proved to be
 // its own counts as silence: neither does it keep an identity for ever, nor free it.
-func (g *Registrar) takeOver(ctx context.Context, id string, r fleet.Runner) (rev uint64, dead string, err error) {
+func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner) (rev uint64, dead string, err error) {
 	if rev, err = g.Registered.Refresh(ctx, id); err != nil {
 		return 0, "", bus.NotStored(err)
 	}
@@ -153,7 +153,7 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r fleet.Runner) (re
 	if !ok || there.Leaving || !there.LeftAt.IsZero() || there.Instance == r.Instance && (there.Proof == "" || there.Proof == r.Proof) && !foreign(ctx, there.Runner) {
 		return rev, "", nil
 	}
-	reply, err := g.Commands.insistent(ctx, id, there.RegisteredAt, fleet.Command{Type: fleet.CommandPing})
+	reply, err := g.Commands.insistent(ctx, id, there.RegisteredAt, runnerapi.Command{Type: runnerapi.CommandPing})
 	alive := err == nil && there.Answered(reply)
 	switch {
 	case errors.Is(err, bus.ErrNobody):
@@ -170,7 +170,7 @@ const registryBytes = 256 << 20
 
 // admit tells whether there is room for a runner with a registration of that size: in number and in bytes its profile may have as much as
 // is free. Who is registered already keeps its place.
-func (g *Registrar) admit(id string, who fleet.Identity, size int) error {
+func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	var all, mine, bytes, own int
 	there := false
 	for _, m := range g.Registry.list(nil) {
@@ -205,7 +205,7 @@ func (g *Registrar) admit(id string, who fleet.Identity, size int) error {
 // endOld ends the attempts of a runner's earlier process, which is dead, or, as it has deregistered, may be finishing what it has: where it
 // is there, or may be on its way back, the leases decide. The new process has its answer before that is done: it is not to be taken for
 // dead, since it does not listen yet.
-func (g *Registrar) endOld(ctx context.Context, r fleet.Runner, dead string) {
+func (g *Registrar) endOld(ctx context.Context, r runnerapi.Runner, dead string) {
 	id := r.ID()
 	old := slices.DeleteFunc(g.Attempts(id), func(a projection.Active) bool {
 		return a.Claim.Instance == r.Instance || r.Door != "" && a.Claim.Instance != dead // who has another door may listen there
@@ -214,7 +214,7 @@ func (g *Registrar) endOld(ctx context.Context, r fleet.Runner, dead string) {
 		return
 	}
 	if dead == "" {
-		_, err := g.Commands.Command(ctx, id, fleet.Command{Type: fleet.CommandPing})
+		_, err := g.Commands.Command(ctx, id, runnerapi.Command{Type: runnerapi.CommandPing})
 		if !errors.Is(err, bus.ErrNobody) || g.Commands.Listening() < 2*back {
 			return
 		}
@@ -225,7 +225,7 @@ func (g *Registrar) endOld(ctx context.Context, r fleet.Runner, dead string) {
 // View is a runner as readers see it.
 type View struct {
 	ID string `json:"runner_id"`
-	fleet.Identity
+	runnerapi.Identity
 	Tags                []string  `json:"tags"`
 	RequireMatchingTags bool      `json:"require_matching_tags"`
 	MaxConcurrentRuns   int       `json:"max_concurrent_runs"`
@@ -241,14 +241,14 @@ func (g *Registrar) Runners() []View {
 	running, all := g.Running(), g.Registry.list(nil)
 	list := make([]View, 0, len(all))
 	for _, m := range all {
-		if m.Status == fleet.Left {
+		if m.Status == runnerapi.Left {
 			continue
 		}
 		tags := m.Tags
 		if tags == nil {
 			tags = []string{}
 		}
-		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, fleet.Names(m.Set),
+		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, runnerapi.Names(m.Set),
 			m.Status, running[m.ID], m.RegisteredAt, m.Heard.UTC()})
 	}
 	return list

@@ -7,7 +7,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Registrations are those of runners, as bucket `runners` has them. What is read or written is noted at once, before the bucket says so.
@@ -46,7 +46,7 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 }
 
 // Stored reads a registration, and notes what it read. Revision 0: there is none.
-func (r *Registrations) Stored(ctx context.Context, id string) (is fleet.Runner, rev uint64, err error) {
+func (r *Registrations) Stored(ctx context.Context, id string) (is runnerapi.Runner, rev uint64, err error) {
 	raw, rev, err := r.Bucket.Get(ctx, id)
 	switch {
 	case errors.Is(err, bus.ErrNone):

@@ -12,8 +12,8 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/nats/bus"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Config is what a Registry is made of; all of it is required.
@@ -21,7 +21,7 @@ type Config struct {
 	Log      *slog.Logger
 	Lease    time.Duration
 	NoMatch  time.Duration // how long a run waits for a runner, and names are held
-	Patience fleet.Patience
+	Patience runnerapi.Patience
 	Bucket   *bus.Bucket
 	Insist   bus.Insist
 	Changed  func() // is called when a runner registered
@@ -55,7 +55,7 @@ func (r *Registry) Read() bool { return r.read.Load() }
 func (r *Registry) Changes() uint64 { return r.changes.Load() }
 
 type member struct {
-	fleet.Runner
+	runnerapi.Runner
 	id    string
 	heard time.Time
 	own   string // the queue of its agents; empty: it has none
@@ -76,7 +76,7 @@ func (r *Registry) Watch(ctx context.Context) error {
 
 // Put notes what the bucket has under a runner's id; nil: nothing.
 func (r *Registry) Put(id string, value []byte) {
-	if !fleet.IsID(id) { // the table of owners
+	if !runnerapi.IsID(id) { // the table of owners
 		return
 	}
 	r.mu.Lock()
@@ -122,22 +122,22 @@ func stale(forgot time.Time) bool { return time.Since(forgot) >= remembered }
 func (m *member) status(r *Registry) string {
 	if !m.LeftAt.IsZero() {
 		if time.Since(m.heard) < r.cfg.Lease {
-			return fleet.Draining
+			return runnerapi.Draining
 		}
-		return fleet.Left
+		return runnerapi.Left
 	}
 	s := r.cfg.Patience.Status(time.Since(m.heard))
-	if s == fleet.Online && (m.Draining || m.going) {
-		return fleet.Draining
+	if s == runnerapi.Online && (m.Draining || m.going) {
+		return runnerapi.Draining
 	}
 	return s
 }
 
 // Matches tells whether an online runner would take runs that want w.
-func (r *Registry) Matches(w fleet.Want) bool { return r.LaneMatches(w.Lane(), w) }
+func (r *Registry) Matches(w runnerapi.Want) bool { return r.LaneMatches(w.Lane(), w) }
 
 // LaneMatches is Matches for who knows the name of its queue.
-func (r *Registry) LaneMatches(lane string, w fleet.Want) bool {
+func (r *Registry) LaneMatches(lane string, w runnerapi.Want) bool {
 	r.mu.RLock()
 	ok, known := r.matched[lane]
 	known = known && !stale(r.forgot)
@@ -152,7 +152,7 @@ func (r *Registry) LaneMatches(lane string, w fleet.Want) bool {
 	}
 	ok = false
 	for _, m := range r.members {
-		if m.status(r) == fleet.Online && m.Satisfies(w) {
+		if m.status(r) == runnerapi.Online && m.Satisfies(w) {
 			ok = true
 			break
 		}

@@ -12,8 +12,8 @@ import (
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // A profile may have as many runners as places are free; who is registered keeps its place, and other profiles find one.
@@ -67,7 +67,7 @@ func TestAProfileHasItsShareOfBytes(t *testing.T) {
 func TestAProfileHasItsShareOfNames(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Begin(t, natstest.Bus(t), parts.Config{})
-	host := func(profile string, i int) fleet.Runner {
+	host := func(profile string, i int) runnerapi.Runner {
 		var agents []agent.Blueprint
 		for n := range runners.MaxAgents {
 			agents = append(agents, coordinatortest.Echo(fmt.Sprintf("%s-%d-%d%s", profile, i, n, strings.Repeat("x", 40))))

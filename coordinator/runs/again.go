@@ -10,7 +10,7 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Where a retry's run goes.
@@ -102,7 +102,7 @@ type changes struct {
 	In          string
 	Mode        string
 	WaitSeconds *int
-	members     []wire.Member // but In
+	members     []strictjson.Member // but In
 }
 
 // readChanges reads the body of a retry.
@@ -111,10 +111,10 @@ func readChanges(raw []byte) (c changes, err error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return c, nil
 	}
-	if err := wire.Check(raw); err != nil {
+	if err := strictjson.Check(raw); err != nil {
 		return c, err
 	}
-	all, err := wire.Members(raw)
+	all, err := strictjson.Members(raw)
 	if err != nil {
 		return c, fault.New(fault.Invalid, "", `The body must be a JSON object with what is to be another: {"parameters":{…}}, or be left out`)
 	}
@@ -135,7 +135,7 @@ func readChanges(raw []byte) (c changes, err error) {
 		}
 		c.members = append(c.members, m)
 	}
-	if c.In == InSameSession && slices.ContainsFunc(c.members, func(m wire.Member) bool { return m.Key == "session_id" }) {
+	if c.In == InSameSession && slices.ContainsFunc(c.members, func(m strictjson.Member) bool { return m.Key == "session_id" }) {
 		return c, fault.New(fault.Invalid, "", `session_id is that of the run with "in":"same_session"; leave one of them out`).With("field", "session_id")
 	}
 	return c, nil
@@ -168,15 +168,17 @@ func (a *Again) request(ctx context.Context, q Retry, c changes) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	members = slices.DeleteFunc(members, func(m wire.Member) bool {
-		return slices.ContainsFunc(c.members, func(other wire.Member) bool { return other.Key == m.Key || slices.Contains(instead[other.Key], m.Key) })
+	members = slices.DeleteFunc(members, func(m strictjson.Member) bool {
+		return slices.ContainsFunc(c.members, func(other strictjson.Member) bool {
+			return other.Key == m.Key || slices.Contains(instead[other.Key], m.Key)
+		})
 	})
 	for _, m := range c.members {
 		if string(m.Value) != "null" {
 			members = append(members, m)
 		}
 	}
-	body := wire.Object(members)
+	body := strictjson.Object(members)
 	if q.As != nil {
 		return q.As(ctx, body)
 	}
@@ -184,13 +186,13 @@ func (a *Again) request(ctx context.Context, q Retry, c changes) ([]byte, error)
 }
 
 // asRequest is what was asked for, member by member. Parameters and schemas stay as they were sent.
-func asRequest(s run.Spec, in, parent string) (all []wire.Member, err error) {
+func asRequest(s run.Spec, in, parent string) (all []strictjson.Member, err error) {
 	put := func(key string, v any) {
-		raw, wrong := wire.Encode(v)
+		raw, wrong := strictjson.Encode(v)
 		if err == nil {
 			err = wrong
 		}
-		all = append(all, wire.Member{Key: key, Value: raw})
+		all = append(all, strictjson.Member{Key: key, Value: raw})
 	}
 	text := func(key, v string) {
 		if v != "" {
@@ -205,7 +207,7 @@ func asRequest(s run.Spec, in, parent string) (all []wire.Member, err error) {
 		put("agent_name", s.Agent)
 	}
 	if s.Input != nil {
-		all = append(all, wire.Member{Key: "parameters", Value: s.Parameters})
+		all = append(all, strictjson.Member{Key: "parameters", Value: s.Parameters})
 	}
 	if s.Mode != run.Sync { // nobody waits for it
 		put("mode", s.Mode)
@@ -215,7 +217,7 @@ func asRequest(s run.Spec, in, parent string) (all []wire.Member, err error) {
 	if s.Input != nil && s.Output != nil {
 		switch s.Output.Source {
 		case run.SourceRequest:
-			all = append(all, wire.Member{Key: "output_schema", Value: s.Output.Schema})
+			all = append(all, strictjson.Member{Key: "output_schema", Value: s.Output.Schema})
 		case run.SourceRegistry:
 			put("output_schema_name", s.Output.Name)
 		}

@@ -8,12 +8,12 @@ import (
 	"ao/coordinator/projection"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // AppendJSON writes it behind b.
 func (o Outcome) AppendJSON(b []byte) ([]byte, error) {
-	w := wire.Build(b)
+	w := strictjson.Build(b)
 	o.Run.Write(&w)
 	if o.Result == nil {
 		w.Null("result")

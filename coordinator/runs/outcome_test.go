@@ -14,7 +14,7 @@ import (
 	"ao/nats/natstest"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // The answer that writes itself is the one that its struct says.
@@ -28,8 +28,8 @@ func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 		{run.Run{}, &run.Result{Type: run.Procedural, Data: json.RawMessage(`{"n":12345678901234567890}`)}},
 	} {
 		type plain runs.Outcome // without its methods
-		got, err := wire.Encode(o)
-		want, wrong := wire.Encode(plain(o))
+		got, err := strictjson.Encode(o)
+		want, wrong := strictjson.Encode(plain(o))
 		if err != nil || wrong != nil || !bytes.Equal(got, want) {
 			t.Errorf("written as\n%s (%v), want\n%s (%v)", got, err, want, wrong)
 		}

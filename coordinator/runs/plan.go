@@ -10,15 +10,15 @@ import (
 	"ao/coordinator/agents"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/schema"
 )
 
 // Plan is a request that passed every check: what will be stored, and what its run wants.
 type Plan struct {
 	Spec      run.Spec
-	want      fleet.Want
+	want      runnerapi.Want
 	lane      string // that of want
 	ownID     bool   // the caller chose the session's id
 	schemaRaw json.RawMessage

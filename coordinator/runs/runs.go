@@ -11,9 +11,9 @@ import (
 	"ao/coordinator/schemas"
 	"ao/nats/bus"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/metric"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/trace"
 )
 
@@ -101,14 +101,14 @@ type Agents interface {
 // Runners tells who could take a run.
 type Runners interface {
 	Seen(home run.Demands, within time.Duration) bool
-	Permit(w fleet.Want, model string) error
-	LaneMatches(lane string, w fleet.Want) bool
-	Matches(w fleet.Want) bool
+	Permit(w runnerapi.Want, model string) error
+	LaneMatches(lane string, w runnerapi.Want) bool
+	Matches(w runnerapi.Want) bool
 }
 
 // Queues has a lane's queue be there, and says where it is.
 type Queues interface {
-	Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
+	Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error)
 }
 
 // past waits until the fold has what was written.

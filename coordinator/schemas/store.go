@@ -15,7 +15,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/schema"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Schema is an output schema that has a name. It never changes: another one has another name. It lies in the
@@ -51,7 +51,7 @@ const maxDescription = 64 << 10
 // CreateSchema stores a schema under a name that nobody has; one that exists is a Conflict, with the same content too.
 func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	var s Schema
-	if err := wire.DecodeFilled(raw, &s); err != nil {
+	if err := strictjson.DecodeFilled(raw, &s); err != nil {
 		return s, err
 	}
 	switch {
@@ -72,7 +72,7 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	}
 	now := time.Now().UTC()
 	s.CreatedAt, s.ModifiedAt = &now, &now
-	value, err := wire.Encode(s)
+	value, err := strictjson.Encode(s)
 	if err != nil {
 		return s, err
 	}

@@ -18,8 +18,8 @@ import (
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // secured is a coordinator with a token of each scope.
@@ -221,9 +221,9 @@ func TestPublicURL(t *testing.T) {
 	s := start(t)
 	register := func(s *stack) (nats, http string) {
 		t.Helper()
-		raw, _ := json.Marshal(fleet.Registration{Runner: thinker("one")})
-		answer, err := s.bus.Request(t.Context(), "ao.fleet."+fleet.OpRegister, raw)
-		var over fleet.Registered
+		raw, _ := json.Marshal(runnerapi.Registration{Runner: thinker("one")})
+		answer, err := s.bus.Request(t.Context(), "ao.fleet."+runnerapi.OpRegister, raw)
+		var over runnerapi.Registered
 		if err != nil || json.Unmarshal(answer, &over) != nil {
 			t.Fatalf("%v: %s", err, answer)
 		}
@@ -305,7 +305,7 @@ func (m *minds) tokenOf(id string, attempt int) string {
 		q = m.had[id][attempt-1]
 		return true
 	})
-	return fleet.SessionToken(q.ID, q.Attempt, q.Key)
+	return runnerapi.SessionToken(q.ID, q.Attempt, q.Key)
 }
 
 // TestALiveStreamEndsWithItsToken: who reads on with a token that is over, or was revoked, is told so at the next sign of life.

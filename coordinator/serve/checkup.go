@@ -15,7 +15,7 @@ import (
 	"ao/nats/embed"
 	"ao/nats/subject"
 	"ao/nats/users"
-	"ao/shared/setting"
+	"ao/shared/config"
 	"ao/shared/version"
 )
 
@@ -116,7 +116,7 @@ func (p process) embedded(ctx context.Context) (all []checkup.Finding) {
 		room, _ := p.own.Room() // a file system that does not say has none
 		all = append(all, checkup.Store(s.Limits(), p.own.MaxStore(), room.All))
 	}
-	return append(all, synced(cmp.Or(n.Sync, setting.NATSSync.Default)), staged(p.own.Staging()))
+	return append(all, synced(cmp.Or(n.Sync, config.NATSSync.Default)), staged(p.own.Staging()))
 }
 
 // staged tells where batches are put aside. On disk is no mistake, only slower.
@@ -129,7 +129,7 @@ func staged(g embed.Staging) checkup.Finding {
 
 // synced judges when what was acknowledged is on disk.
 func synced(how string) checkup.Finding {
-	if how != setting.NATSSync.Default {
+	if how != config.NATSSync.Default {
 		return checkup.Odd("nats-sync", "set AO_NATS_SYNC=always, unless that is meant", "NATS writes to disk every %s: what was accepted since then is lost when the power fails", how)
 	}
 	return checkup.Good("nats-sync", "every record is on disk before it is acknowledged")
@@ -179,7 +179,7 @@ func way(s bus.Standing, private bool) checkup.Finding {
 
 // files judges who else can read our secrets, and how much room there is.
 func (p process) files() (all []checkup.Finding) {
-	dir := cmp.Or(p.cfg.NATS.DataDir, setting.DataDir.Default)
+	dir := cmp.Or(p.cfg.NATS.DataDir, config.DataDir.Default)
 	for _, s := range []struct{ setting, path string }{
 		{"AO_API_TOKENS", p.cfg.APITokens}, {"AO_TLS_KEY", p.cfg.TLSKey}, {"AO_NATS_CREDS", p.cfg.NATS.Login.Creds}, {"AO_NATS_KEY", p.cfg.NATS.Login.Key},
 	} {

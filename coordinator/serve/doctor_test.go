@@ -13,8 +13,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/version"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -154,15 +154,15 @@ func TestWhatTheFleetLacks(t *testing.T) {
 
 	r := thinker("late")
 	r.Identity.ExecutorType = run.Procedural // takes none of them
-	raw, err := json.Marshal(fleet.Registration{Runner: r})
+	raw, err := json.Marshal(runnerapi.Registration{Runner: r})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.bus.Request(t.Context(), subject.Fleet(fleet.OpRegister), raw); err != nil {
+	if _, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpRegister), raw); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "its clock is seen to be wrong", func() bool { // while it is heard
-		raw, err := json.Marshal(fleet.Beat{RunnerID: r.ID(), Instance: r.Instance, At: time.Now().Add(-210 * time.Second)})
+		raw, err := json.Marshal(runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance, At: time.Now().Add(-210 * time.Second)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // secrets are what may never be seen in an explanation: the keys of the attempts that a worker was handed.
@@ -232,7 +232,7 @@ func TestExplainTheWait(t *testing.T) {
 	if st.Runs.Pending != 4 || st.Runs.Running != 1 || st.Runs.Ended != 1 || st.Totals.Accepted != 6 || st.Totals.Stopped+st.Totals.Failed != 1 || st.Totals.Retried == 0 {
 		t.Errorf("status: %+v", st)
 	}
-	if st.Slots != (explain.Slots{All: 5, Taken: 1}) || st.Runners[fleet.Online] != 2 || st.Unqueued.Runs != 2 || st.Unqueued.Oldest == nil {
+	if st.Slots != (explain.Slots{All: 5, Taken: 1}) || st.Runners[runnerapi.Online] != 2 || st.Unqueued.Runs != 2 || st.Unqueued.Oldest == nil {
 		t.Errorf("status: %+v", st)
 	}
 	if l := st.Queues[0]; l.Queue != "autonomous._._" || l.Runs != 2 || !l.Served || l.Oldest == nil || len(st.Queues) < 2 || st.Queues[1].Runs != 0 {

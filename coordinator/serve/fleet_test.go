@@ -18,14 +18,14 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // thinker is an autonomous runner of a profile.
-func thinker(profile string, tags ...string) fleet.Runner {
-	return fleet.Runner{
-		Identity: fleet.Identity{Hostname: "brain", ProjectDir: "/srv", ExecutorProfile: profile, ExecutorType: run.Autonomous},
+func thinker(profile string, tags ...string) runnerapi.Runner {
+	return runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: "brain", ProjectDir: "/srv", ExecutorProfile: profile, ExecutorType: run.Autonomous},
 		Instance: "one", Tags: tags, MaxConcurrentRuns: 4,
 	}
 }
@@ -147,7 +147,7 @@ func TestDemands(t *testing.T) {
 	s := start(t)
 	var mu sync.Mutex
 	by := map[string]string{}
-	runner := func(r fleet.Runner) {
+	runner := func(r runnerapi.Runner) {
 		s.workAs(r, func(q run.Queued) run.Outcome {
 			mu.Lock()
 			defer mu.Unlock()
@@ -239,8 +239,8 @@ func TestLimitsOfTheExecution(t *testing.T) {
 	s := start(t)
 	short := echo("short")
 	short.TimeoutSeconds = 10
-	s.workAs(fleet.Runner{
-		Identity:       fleet.Identity{Hostname: "h", ProjectDir: "/", ExecutorProfile: "bounded", ExecutorType: run.Procedural},
+	s.workAs(runnerapi.Runner{
+		Identity:       runnerapi.Identity{Hostname: "h", ProjectDir: "/", ExecutorProfile: "bounded", ExecutorType: run.Procedural},
 		TimeoutSeconds: 20, MaxConcurrentRuns: 1, Agents: []agent.Blueprint{short, echo("long")},
 	}, parrot)
 	s.work(parrot, echo("free"))
@@ -274,13 +274,13 @@ func TestReplicas(t *testing.T) {
 	}
 	twin := first.runner
 	twin.Instance = "two"
-	raw, _ := json.Marshal(fleet.Registration{Runner: twin})
-	_, err := s.bus.Request(t.Context(), subject.Fleet(fleet.OpRegister), raw)
+	raw, _ := json.Marshal(runnerapi.Registration{Runner: twin})
+	_, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpRegister), raw)
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Code != "runner_already_online" || f.Kind != fault.Conflict {
 		t.Errorf("a twin: %v", err)
 	}
-	raw, _ = json.Marshal(fleet.Farewell{RunnerID: first.id, Instance: "one"})
-	if _, err := s.bus.Request(t.Context(), subject.Fleet(fleet.OpDeregister), raw); err != nil {
+	raw, _ = json.Marshal(runnerapi.Farewell{RunnerID: first.id, Instance: "one"})
+	if _, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpDeregister), raw); err != nil {
 		t.Fatal(err)
 	}
 	if a := s.get("/agents/tool").want(200); a["runner_id"] != second.ID() {

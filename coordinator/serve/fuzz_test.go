@@ -14,8 +14,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
-	"ao/shared/wire"
+	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 )
@@ -79,7 +79,7 @@ func FuzzHTTP(f *testing.F) {
 			t.Fatalf("%s %s: %v", d.method, at, err)
 		}
 		if res.StatusCode >= 400 && path != "/mcp" {
-			if members, err := wire.Members(raw); err != nil || len(members) < 2 || members[0].Key != "error" || members[1].Key != "message" {
+			if members, err := strictjson.Members(raw); err != nil || len(members) < 2 || members[0].Key != "error" || members[1].Key != "message" {
 				t.Errorf("%s %s answers %d %.300s (%v)", d.method, at, res.StatusCode, raw, err)
 			}
 		}
@@ -108,8 +108,8 @@ func quiet(c *serve.Config) {
 // is answered, no answer says internal, and the coordinator goes on.
 func FuzzNATS(f *testing.F) {
 	ops := []string{
-		subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList, subject.InboxRuns, subject.Beats("rnr_1"), subject.Fleet(fleet.OpRegister), subject.Fleet(fleet.OpDeregister),
-		subject.Fleet(fleet.OpGetPart), subject.Fleet(fleet.OpPutPart), subject.Fleet(fleet.OpDropState), subject.Fleet(subject.OpRecord), subject.Fleet("nothing"),
+		subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList, subject.InboxRuns, subject.Beats("rnr_1"), subject.Fleet(runnerapi.OpRegister), subject.Fleet(runnerapi.OpDeregister),
+		subject.Fleet(runnerapi.OpGetPart), subject.Fleet(runnerapi.OpPutPart), subject.Fleet(runnerapi.OpDropState), subject.Fleet(subject.OpRecord), subject.Fleet("nothing"),
 		"ao.runs.07.claimed.run_1.key", "ao.runs.07.ended.run_1.key", "ao.runs.07.offered.run_1.key", "ao.runs.07.bound.run_1.key", "ao.events.07.ses_1.run_1.message",
 	}
 	for i := range ops {

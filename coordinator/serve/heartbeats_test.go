@@ -11,8 +11,8 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // heap is how many bytes are in use after everything that can go has gone.
@@ -47,7 +47,7 @@ func TestHeartbeatsOfUnknownRunnersKeepNothing(t *testing.T) {
 				t.Errorf("a heartbeat that fits is answered: %v", err)
 				return
 			}
-			var r fleet.BeatReply
+			var r runnerapi.BeatReply
 			if err := json.Unmarshal(answer, &r); err != nil || r.Known {
 				t.Errorf("%s: %v", answer, err)
 			}
@@ -65,7 +65,7 @@ func TestAHeartbeatThatIsTooLargeIsRefused(t *testing.T) {
 	s := start(t)
 	for what, body := range map[string]string{
 		"elements": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{},`, 300_000) + `{}]}`,
-		"attempts": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{"run_id":"run_1"},`, fleet.MaxBeatAttempts) + `{}]}`,
+		"attempts": `{"runner_id":"rnr_x","instance":"x","attempts":[` + strings.Repeat(`{"run_id":"run_1"},`, runnerapi.MaxBeatAttempts) + `{}]}`,
 	} {
 		_, err := s.bus.Request(t.Context(), subject.Beats("rnr_x"), []byte(body))
 		if fault.KindOf(err) != fault.TooLarge || !strings.Contains(fault.Of(err).Message, "several heartbeats") {
@@ -83,10 +83,10 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 	w := s.work(do, echo("tool"))
 	acc := s.submit(`{"agent_name":"tool"}`)
 	s.until(acc.RunID, run.Running)
-	b := fleet.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: make([]fleet.Attempt, fleet.MaxBeatAttempts), Idle: make([]string, fleet.MaxBeatIdle)}
+	b := runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: make([]runnerapi.Attempt, runnerapi.MaxBeatAttempts), Idle: make([]string, runnerapi.MaxBeatIdle)}
 	long := strings.Repeat("x", 64)
 	for i := range b.Attempts {
-		b.Attempts[i] = fleet.Attempt{RunID: fmt.Sprintf("run_%032d", i), SessionID: "ses_" + long, Key: long[:32], StartedAt: new(time.Now().UTC())}
+		b.Attempts[i] = runnerapi.Attempt{RunID: fmt.Sprintf("run_%032d", i), SessionID: "ses_" + long, Key: long[:32], StartedAt: new(time.Now().UTC())}
 	}
 	for i := range b.Idle {
 		b.Idle[i] = "ses_" + long
@@ -99,7 +99,7 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%d bytes: %v", len(body), err)
 	}
-	var r fleet.BeatReply
+	var r runnerapi.BeatReply
 	if err := json.Unmarshal(answer, &r); err != nil || !r.Known {
 		t.Errorf("%s: %v", answer, err)
 	}

@@ -22,8 +22,8 @@ import (
 	"ao/nats/subject"
 	"ao/nats/users"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 
 	"github.com/nats-io/nats.go"
 )
@@ -87,10 +87,10 @@ func (a *admitted) ask(b *bus.Bus, subj, body string) (string, error) {
 	return string(raw), err
 }
 
-var text = fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "text", ExecutorType: run.Procedural}
+var text = runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "text", ExecutorType: run.Procedural}
 
 // registration is what a process of a runner announces, as JSON.
-func registration(id fleet.Identity, instance, secret, door string) string {
+func registration(id runnerapi.Identity, instance, secret, door string) string {
 	raw, _ := json.Marshal(map[string]any{
 		"hostname": id.Hostname, "project_dir": id.ProjectDir, "executor_profile": id.ExecutorProfile, "executor_type": id.ExecutorType,
 		"instance": instance, "secret": secret, "secret_hash": strings.Repeat("0", 64), "door": door, "max_concurrent_runs": 4,
@@ -160,7 +160,7 @@ func TestNobodyElseIsARunner(t *testing.T) {
 		t.Fatal(err)
 	}
 	victim, other := a.creds["victim"].Door(), a.creds["other"].Door()
-	leave, register := subject.Fleet(fleet.OpDeregister), subject.Fleet(fleet.OpRegister)
+	leave, register := subject.Fleet(runnerapi.OpDeregister), subject.Fleet(runnerapi.OpRegister)
 	own := text
 	own.ExecutorProfile = "other"
 	bad := "a guess of the secret"
@@ -199,7 +199,7 @@ func TestNobodyElseIsARunner(t *testing.T) {
 	if after, _, err := a.bus.Bucket(subject.Runners).Get(t.Context(), "_owners"); err != nil || string(after) != string(table) {
 		t.Errorf("owners are %s, %v\nthey were %s", after, err, table)
 	}
-	if list := into[struct{ Runners []runners.View }](a.get("/runners"), 200); len(list.Runners) != 1 || list.Runners[0].Status != fleet.Online {
+	if list := into[struct{ Runners []runners.View }](a.get("/runners"), 200); len(list.Runners) != 1 || list.Runners[0].Status != runnerapi.Online {
 		t.Errorf("%+v", list)
 	}
 	if agent := a.get("/agents/tool").want(200); agent["runner_id"] != id {
@@ -279,7 +279,7 @@ func TestWorkersFromBefore(t *testing.T) {
 	t.Parallel()
 	a := admit(t, func(conf string) string { return strings.ReplaceAll(conf, ", share: true", "") }) // and users.conf is as old
 	id, _ := a.join("victim", "one", "")
-	leave := subject.Fleet(fleet.OpDeregister)
+	leave := subject.Fleet(runnerapi.OpDeregister)
 	for _, body := range []string{`{"runner_id":"` + id + `"}`, `{"runner_id":"` + id + `","instance":"two"}`} {
 		if _, err := a.ask(a.login("other"), leave, body); fault.KindOf(err) != fault.Forbidden {
 			t.Errorf("%s: %v", body, err)

@@ -12,8 +12,8 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestTheLedger: after runs of every kind the audit agrees with what the callers counted; a forged record is told.
@@ -23,8 +23,8 @@ func TestTheLedger(t *testing.T) {
 	wait, free := hold()
 	defer free()
 	var key string // of the first run's attempt
-	w := s.workAs(fleet.Runner{
-		Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "talk", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8,
+	w := s.workAs(runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "talk", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8,
 	}, func(q run.Queued) run.Outcome {
 		if string(q.Parameters) == `{"prompt":"one"}` {
 			key = q.Key

@@ -13,8 +13,8 @@ import (
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/nats/users"
+	"ao/shared/config"
 	"ao/shared/metric"
-	"ao/shared/setting"
 
 	"github.com/nats-io/nats.go"
 )
@@ -42,15 +42,15 @@ type NATS struct {
 
 // OpenNATS starts the embedded server where one is wanted. It connects to nothing yet.
 func OpenNATS(cfg NATSConfig) (*NATS, error) {
-	address := cmp.Or(cfg.URL, setting.NATSURL.Default)
-	if address != setting.Embed {
+	address := cmp.Or(cfg.URL, config.NATSURL.Default)
+	if address != config.Embed {
 		login, err := cfg.Login.Options()
 		return &NATS{url: address, login: login}, err
 	}
 	if err := admit(cfg); err != nil {
 		return nil, err
 	}
-	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, setting.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Staging: cfg.Staging, Users: cfg.Users, Log: cfg.Log})
+	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, config.DataDir.Default), "nats"), Listen: cfg.Listen, Sync: cfg.Sync, Staging: cfg.Staging, Users: cfg.Users, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -387,7 +387,7 @@ func TestServingMeansOverNATSToo(t *testing.T) {
 		c.Server = s.nats
 		c.Serving = func(string) {
 			_, err := s.nc.Request(subject.APIAgentsList, nil, 10*time.Second)
-			_, other := s.nc.Request(subject.Fleet(fleet.OpGetPart), []byte("{}"), 10*time.Second)
+			_, other := s.nc.Request(subject.Fleet(runnerapi.OpGetPart), []byte("{}"), 10*time.Second)
 			asked <- errors.Join(err, other)
 		}
 	})

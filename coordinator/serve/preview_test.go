@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"ao/shared/agent"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestSchemasAreValidated: the verdict on a schema, with the place of each error in the text that was sent.
@@ -57,7 +57,7 @@ func TestSchemasAreValidated(t *testing.T) {
 func TestAnAgentIsPreviewed(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	s.workAs(fleet.Runner{Identity: fleet.Identity{Hostname: "h", ProjectDir: "/p", ExecutorProfile: "plain", ExecutorType: run.Autonomous}, MaxConcurrentRuns: 1}, nil)
+	s.workAs(runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "h", ProjectDir: "/p", ExecutorProfile: "plain", ExecutorType: run.Autonomous}, MaxConcurrentRuns: 1}, nil)
 	s.work(nil, agent.Blueprint{Name: "echo", Type: run.Procedural, Command: "./echo", Status: agent.Active})
 	s.post("/schemas", `{"name":"report","schema":{"required":["<n>"]}}`).want(201)
 
@@ -111,8 +111,8 @@ func TestAnAgentIsPreviewed(t *testing.T) {
 	if g, p = ask(`{"agent_name":"echo","parameters":{"a":1}}`); !p.Valid || p.Prompt != nil || !p.Runners[0].Matches || p.Runners[0].Profile == "plain" {
 		t.Errorf("%s", g.body)
 	}
-	s.workAs(fleet.Runner{
-		Identity: fleet.Identity{Hostname: "h", ProjectDir: "/q", ExecutorProfile: "small", ExecutorType: run.Autonomous}, MaxConcurrentRuns: 1, Models: agent.Models{"small-*"},
+	s.workAs(runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: "h", ProjectDir: "/q", ExecutorProfile: "small", ExecutorType: run.Autonomous}, MaxConcurrentRuns: 1, Models: agent.Models{"small-*"},
 	}, nil)
 	ofSmall := func(p previewed) bool {
 		at := slices.IndexFunc(p.Runners, func(r previewedRunner) bool { return r.Profile == "small" })

@@ -12,14 +12,14 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/agent"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // procedural is a runner of a profile on a host.
-func proceduralOf(profile, host string, tags ...string) fleet.Runner {
-	return fleet.Runner{
-		Identity: fleet.Identity{Hostname: host, ProjectDir: "/srv", ExecutorProfile: profile, ExecutorType: run.Procedural},
+func proceduralOf(profile, host string, tags ...string) runnerapi.Runner {
+	return runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: host, ProjectDir: "/srv", ExecutorProfile: profile, ExecutorType: run.Procedural},
 		Instance: "one", Tags: tags, MaxConcurrentRuns: 4,
 	}
 }
@@ -61,8 +61,8 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 		for i := 0; attack.Err() == nil; i = (i + 1) % 2500 {
 			r := proceduralOf("made-up", fmt.Sprint("host", i))
 			r.Agents = []agent.Blueprint{echo(fmt.Sprint("made-up-", i))}
-			raw, _ := json.Marshal(fleet.Registration{Runner: r})
-			if _, err := s.bus.Request(attack, subject.Fleet(fleet.OpRegister), raw); err != nil && attack.Err() == nil {
+			raw, _ := json.Marshal(runnerapi.Registration{Runner: r})
+			if _, err := s.bus.Request(attack, subject.Fleet(runnerapi.OpRegister), raw); err != nil && attack.Err() == nil {
 				if refused[1].Add(1) == 1 && !strings.Contains(err.Error(), "profile") {
 					t.Errorf("the refusal is %v", err)
 				}

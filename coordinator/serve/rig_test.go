@@ -21,9 +21,9 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 )
@@ -142,7 +142,7 @@ func (s *stack) callReader(method, path string, body io.Reader, headers ...strin
 	g := got{s.t, res.StatusCode, res.Header, string(bytes.TrimSpace(raw))}
 	asDescribed(s.t, method, path, g)
 	if g.body != "" && res.Header.Get("Content-Type") == "application/json" {
-		if err := wire.Check([]byte(g.body)); err != nil { // a key twice, too
+		if err := strictjson.Check([]byte(g.body)); err != nil { // a key twice, too
 			s.t.Errorf("%s %s answers what is no clean JSON: %v: %s", method, path, err, g.body)
 		}
 	}
@@ -222,10 +222,10 @@ func (s *stack) until(id string, status run.Status) run.Run {
 type worker struct {
 	stack    *stack
 	id       string
-	runner   fleet.Runner
+	runner   runnerapi.Runner
 	do       func(run.Queued) run.Outcome
 	mu       sync.Mutex
-	attempts []fleet.Attempt
+	attempts []runnerapi.Attempt
 	stops    map[string]chan struct{} // by key: closed when the run is to stop
 	said     map[string]uint64        // by key: sequence of the attempt's last event
 	silent   bool
@@ -249,32 +249,32 @@ func done(data string) run.Outcome {
 // work registers a worker with these agents, and takes runs until the test ends.
 func (s *stack) work(do func(run.Queued) run.Outcome, agents ...agent.Blueprint) *worker {
 	s.t.Helper()
-	return s.workAs(fleet.Runner{
-		Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+	return s.workAs(runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
 		Instance: "one", MaxConcurrentRuns: 8, Agents: agents,
 	}, do)
 }
 
-func (s *stack) workAs(r fleet.Runner, do func(run.Queued) run.Outcome) *worker {
+func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *worker {
 	s.t.Helper()
 	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{}, lanes: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	s.t.Cleanup(loops.Wait)
 	s.t.Cleanup(cancel)
-	raw, err := json.Marshal(fleet.Registration{Runner: r})
+	raw, err := json.Marshal(runnerapi.Registration{Runner: r})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	var answer []byte
 	natstest.Until(s.t, "somebody takes registrations", func() bool {
-		answer, err = s.bus.Request(ctx, subject.Fleet(fleet.OpRegister), raw)
+		answer, err = s.bus.Request(ctx, subject.Fleet(runnerapi.OpRegister), raw)
 		return !errors.Is(err, bus.ErrNobody)
 	})
 	if err != nil {
 		s.t.Fatalf("register: %v", err)
 	}
-	var reg fleet.Registered
+	var reg runnerapi.Registered
 	if err := json.Unmarshal(answer, &reg); err != nil {
 		s.t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func (w *worker) enter(q run.Queued) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	w.attempts = append(w.attempts, fleet.Attempt{RunID: q.ID, SessionID: q.SessionID, Key: q.Key, StartedAt: &now})
+	w.attempts = append(w.attempts, runnerapi.Attempt{RunID: q.ID, SessionID: q.SessionID, Key: q.Key, StartedAt: &now})
 	stop := make(chan struct{})
 	w.stops[q.Key] = stop
 	return stop
@@ -328,7 +328,7 @@ func (w *worker) enter(q run.Queued) chan struct{} {
 func (w *worker) leave(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.attempts = slices.DeleteFunc(w.attempts, func(a fleet.Attempt) bool { return a.Key == key })
+	w.attempts = slices.DeleteFunc(w.attempts, func(a runnerapi.Attempt) bool { return a.Key == key })
 	delete(w.stops, key)
 }
 
@@ -430,19 +430,19 @@ func (w *worker) beat(ctx context.Context) {
 		w.mu.Unlock()
 		return
 	}
-	raw, _ := json.Marshal(fleet.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: slices.Clone(w.attempts)})
+	raw, _ := json.Marshal(runnerapi.Beat{RunnerID: w.id, Instance: w.runner.Instance, Attempts: slices.Clone(w.attempts)})
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	answer, err := w.stack.bus.Request(ctx, subject.Beats(w.id), raw)
-	var reply fleet.BeatReply
+	var reply runnerapi.BeatReply
 	if err == nil && json.Unmarshal(answer, &reply) == nil {
 		w.serves(reply.Lanes)
 	}
 }
 
 func (w *worker) command(_ context.Context, _ string, body []byte) ([]byte, error) {
-	var c fleet.Command
+	var c runnerapi.Command
 	if err := json.Unmarshal(body, &c); err != nil {
 		return nil, err
 	}
@@ -453,12 +453,12 @@ func (w *worker) command(_ context.Context, _ string, body []byte) ([]byte, erro
 		return nil, errors.New("dead")
 	}
 	stop, has := w.stops[c.Key]
-	if c.Type == fleet.CommandStop && has {
+	if c.Type == runnerapi.CommandStop && has {
 		select {
 		case <-stop:
 		default:
 			close(stop)
 		}
 	}
-	return json.Marshal(fleet.CommandReply{Instance: w.runner.Instance, Has: has})
+	return json.Marshal(runnerapi.CommandReply{Instance: w.runner.Instance, Has: has})
 }

@@ -27,10 +27,10 @@ import (
 	"ao/coordinator/natsapi"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
+	"ao/shared/config"
 	"ao/shared/fault"
 	"ao/shared/httpserver"
 	"ao/shared/metric"
-	"ao/shared/setting"
 	"ao/shared/trace/otlp"
 
 	"github.com/nats-io/nats.go"
@@ -206,7 +206,7 @@ func (c *Config) decide(l link, f *front) *parts.Coordinator {
 	co := &c.Coordinator
 	co.Bus, co.Metrics, co.Log = l.bus, c.Metrics, c.Log
 	if co.AgentsSeed != "" && len(co.AgentsDirs) == 0 {
-		dir := filepath.Join(cmp.Or(c.NATS.DataDir, setting.DataDir.Default), "agents")
+		dir := filepath.Join(cmp.Or(c.NATS.DataDir, config.DataDir.Default), "agents")
 		if whole, err := filepath.Abs(dir); err == nil { // as it is told
 			dir = whole
 		}

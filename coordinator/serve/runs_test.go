@@ -16,8 +16,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // parrot answers with the parameters it got.
@@ -279,7 +279,7 @@ func TestPages(t *testing.T) {
 func TestRegistrationTellsVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) {
-		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, fleet.Patience{Stale: 500 * time.Millisecond, Remove: time.Second}
+		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, runnerapi.Patience{Stale: 500 * time.Millisecond, Remove: time.Second}
 	})
 	natstest.Until(t, "the versions are told", func() bool {
 		told := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).want(200)
@@ -305,7 +305,7 @@ func TestRunners(t *testing.T) {
 	literal(t, g, 409, `{"error":"agent_name_collision","message":"Agent 'echo' is already registered by runner `+m["runner_id"].(string)+
 		` with another definition; rename one of them","agent_name":"echo","existing_runner_id":"`+m["runner_id"].(string)+`"}`)
 	list := into[struct{ Runners []runners.View }](s.get("/runners"), 200)
-	if len(list.Runners) != 1 || list.Runners[0].Status != fleet.Online || !slices.Equal(list.Runners[0].Agents, []string{"echo"}) {
+	if len(list.Runners) != 1 || list.Runners[0].Status != runnerapi.Online || !slices.Equal(list.Runners[0].Agents, []string{"echo"}) {
 		t.Errorf("%+v", list)
 	}
 	if a := s.get("/agents/echo").want(200); a["runner_id"] != m["runner_id"] || a["command"] != "./echo" {

@@ -11,8 +11,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/agent"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 const numbered = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
@@ -275,8 +275,8 @@ func TestRunnersAgentsHaveOutputSchemas(t *testing.T) {
 	// A worker may announce what is checked nowhere but at the coordinator's door.
 	bad := counter
 	bad.Name, bad.OutputSchema = "worse", json.RawMessage(`{"type":"objekt"}`)
-	raw, _ := json.Marshal(fleet.Registration{Runner: fleet.Runner{Identity: fleet.Identity{Hostname: "there", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural}, Instance: "two", Agents: []agent.Blueprint{bad}}})
-	if _, err := s.bus.Request(t.Context(), "ao.fleet."+fleet.OpRegister, raw); err == nil || !strings.Contains(err.Error(), "output_schema is not a valid JSON Schema") {
+	raw, _ := json.Marshal(runnerapi.Registration{Runner: runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "there", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural}, Instance: "two", Agents: []agent.Blueprint{bad}}})
+	if _, err := s.bus.Request(t.Context(), "ao.fleet."+runnerapi.OpRegister, raw); err == nil || !strings.Contains(err.Error(), "output_schema is not a valid JSON Schema") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"ao/coordinator/httpapi"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
+	"ao/shared/config"
 	"ao/shared/metric"
-	"ao/shared/setting"
 )
 
 // Config is what a coordinator process needs to know.
@@ -50,21 +50,21 @@ type Config struct {
 }
 
 // Settings are the rows of the configuration that a coordinator reads.
-func (c *Config) Settings() []setting.Bound {
+func (c *Config) Settings() []config.Bound {
 	co := &c.Coordinator
-	return append([]setting.Bound{
-		setting.HTTPAddr.To(&c.HTTPAddr), setting.InsecureListen.To(&c.InsecureListen),
-		setting.NATSURL.To(&c.NATS.URL), setting.NATSListen.To(&c.NATS.Listen), setting.NATSSync.To(&c.NATS.Sync), setting.NATSStaging.To(&c.NATS.Staging),
-		setting.NATSUsers.To(&c.NATS.Users), setting.NATSCreds.To(&c.NATS.Login.Creds), setting.NATSCA.To(&c.NATS.Login.CA),
-		setting.NATSCert.To(&c.NATS.Login.Cert), setting.NATSKey.To(&c.NATS.Login.Key), setting.NATSReplicas.To(&c.Replicas), setting.DataDir.To(&c.NATS.DataDir),
-		setting.AgentsDirs.To(&co.AgentsDirs), setting.AgentsWritable.To(&co.AgentsWritable), setting.AgentsSeed.To(&co.AgentsSeed), setting.MaxPending.To(&co.MaxPending), setting.MaxQueues.To(&co.MaxQueues), setting.MaxRunners.To(&co.MaxRunners), setting.Renamed("AO_MAX_LANES", "max-lanes", "AO_MAX_QUEUES"),
-		setting.MaxPayload.To(&co.MaxPayload), setting.MaxDepth.To(&co.MaxDepth),
-		setting.RunLease.To(&co.Lease), setting.RunNoMatchTimeout.To(&co.NoMatch), setting.RunRetention.To(&co.Retention), setting.RunKeep.To(&co.Keep),
-		setting.CallbackHosts.To(&c.Callbacks.Hosts), setting.CallbackNetworks.To(&c.Callbacks.Networks), setting.CallbackSecret.To(&c.Callbacks.Secret),
-		setting.SchemaRetries.To(&co.Retries), setting.SchemaWhole.To(&co.WholeOnly),
-		setting.RunnerHeartbeat.To(&co.Heartbeat), setting.RunnerStale.To(&co.Patience.Stale), setting.RunnerRemove.To(&co.Patience.Remove),
-		setting.APITokens.To(&c.APITokens), setting.PublicURL.To(&c.PublicURL), setting.PrivateNetwork.To(&c.PrivateNetwork),
-		setting.TLSCert.To(&c.TLSCert), setting.TLSKey.To(&c.TLSKey), setting.AuditLog.To(&c.AuditLog), setting.AuditStream.To(&c.NoAuditStream), setting.MaxConnections.To(&c.Connections), setting.BodyMemory.To(&c.BodyMemory),
+	return append([]config.Bound{
+		config.HTTPAddr.To(&c.HTTPAddr), config.InsecureListen.To(&c.InsecureListen),
+		config.NATSURL.To(&c.NATS.URL), config.NATSListen.To(&c.NATS.Listen), config.NATSSync.To(&c.NATS.Sync), config.NATSStaging.To(&c.NATS.Staging),
+		config.NATSUsers.To(&c.NATS.Users), config.NATSCreds.To(&c.NATS.Login.Creds), config.NATSCA.To(&c.NATS.Login.CA),
+		config.NATSCert.To(&c.NATS.Login.Cert), config.NATSKey.To(&c.NATS.Login.Key), config.NATSReplicas.To(&c.Replicas), config.DataDir.To(&c.NATS.DataDir),
+		config.AgentsDirs.To(&co.AgentsDirs), config.AgentsWritable.To(&co.AgentsWritable), config.AgentsSeed.To(&co.AgentsSeed), config.MaxPending.To(&co.MaxPending), config.MaxQueues.To(&co.MaxQueues), config.MaxRunners.To(&co.MaxRunners), config.Renamed("AO_MAX_LANES", "max-lanes", "AO_MAX_QUEUES"),
+		config.MaxPayload.To(&co.MaxPayload), config.MaxDepth.To(&co.MaxDepth),
+		config.RunLease.To(&co.Lease), config.RunNoMatchTimeout.To(&co.NoMatch), config.RunRetention.To(&co.Retention), config.RunKeep.To(&co.Keep),
+		config.CallbackHosts.To(&c.Callbacks.Hosts), config.CallbackNetworks.To(&c.Callbacks.Networks), config.CallbackSecret.To(&c.Callbacks.Secret),
+		config.SchemaRetries.To(&co.Retries), config.SchemaWhole.To(&co.WholeOnly),
+		config.RunnerHeartbeat.To(&co.Heartbeat), config.RunnerStale.To(&co.Patience.Stale), config.RunnerRemove.To(&co.Patience.Remove),
+		config.APITokens.To(&c.APITokens), config.PublicURL.To(&c.PublicURL), config.PrivateNetwork.To(&c.PrivateNetwork),
+		config.TLSCert.To(&c.TLSCert), config.TLSKey.To(&c.TLSKey), config.AuditLog.To(&c.AuditLog), config.AuditStream.To(&c.NoAuditStream), config.MaxConnections.To(&c.Connections), config.BodyMemory.To(&c.BodyMemory),
 	}, c.Ports.Settings()...)
 }
 

@@ -4,15 +4,15 @@ import (
 	"testing"
 
 	"ao/coordinator/serve"
-	"ao/shared/setting"
+	"ao/shared/config"
 )
 
 // TestSettings: an administrator sees what the coordinator goes by, and nobody else does.
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	lease := setting.InForce{Name: "RUN_LEASE", Value: "3", Default: "15", Source: setting.FromEnvironment, Help: "how long"}
-	s := secure(t, func(c *serve.Config) { c.HTTP.Settings = []setting.InForce{lease} })
-	got := into[struct{ Settings []setting.InForce }](s.get("/settings", s.admin), 200).Settings
+	lease := config.InForce{Name: "RUN_LEASE", Value: "3", Default: "15", Source: config.FromEnvironment, Help: "how long"}
+	s := secure(t, func(c *serve.Config) { c.HTTP.Settings = []config.InForce{lease} })
+	got := into[struct{ Settings []config.InForce }](s.get("/settings", s.admin), 200).Settings
 	if len(got) != 1 || got[0] != lease {
 		t.Errorf("got %+v", got)
 	}

@@ -24,8 +24,8 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
-	"ao/shared/trust"
+	"ao/shared/runnerapi"
+	"ao/shared/tlsroots"
 )
 
 // authority signs certificates for 127.0.0.1, with serial numbers from 1.
@@ -93,7 +93,7 @@ func (a *authority) sign(certFile, keyFile string) (serial int64) {
 // client trusts the authority, and keeps no connection.
 func (a *authority) client(most uint16) *http.Client {
 	a.t.Helper()
-	believes, err := trust.Config(a.file)
+	believes, err := tlsroots.Config(a.file)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -137,11 +137,11 @@ func TestTLS(t *testing.T) {
 	if res.StatusCode != 200 || res.ProtoMajor != 1 {
 		t.Errorf("%s %s", res.Proto, res.Status)
 	}
-	raw, err := json.Marshal(fleet.Registration{Runner: thinker("p")})
+	raw, err := json.Marshal(runnerapi.Registration{Runner: thinker("p")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := s.bus.Request(t.Context(), subject.Fleet(fleet.OpRegister), raw)
+	answer, err := s.bus.Request(t.Context(), subject.Fleet(runnerapi.OpRegister), raw)
 	if err != nil || !strings.Contains(string(answer), `"api_url":"`+s.url+`"`) {
 		t.Errorf("it serves at %s, and workers are told %s (%v)", s.url, answer, err)
 	}
@@ -149,16 +149,16 @@ func TestTLS(t *testing.T) {
 	if _, err := a.client(tls.VersionTLS11).Get(s.url + "/ready"); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
-	believes, err := trust.Config("")
+	believes, err := tlsroots.Config("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = (&http.Client{Transport: &http.Transport{TLSClientConfig: believes}}).Get(s.url + "/ready")
-	if why := trust.Why(err); !strings.Contains(why, "AO_CA") {
+	if why := tlsroots.Why(err); !strings.Contains(why, "AO_CA") {
 		t.Errorf("who does not know the authority is told %q (%v)", why, err)
 	}
 	_, err = a.client(0).Get(strings.Replace(s.url, "127.0.0.1", "localhost", 1) + "/ready")
-	if why := trust.Why(err); !strings.Contains(why, "is for another name") {
+	if why := tlsroots.Why(err); !strings.Contains(why, "is for another name") {
 		t.Errorf("who uses another name is told %q (%v)", why, err)
 	}
 	plain, err := http.Get(strings.Replace(s.url, "https", "http", 1) + "/ready")

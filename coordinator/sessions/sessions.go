@@ -10,7 +10,7 @@ import (
 	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Service shows, stops and deletes sessions, tells which is below which, and whose session tokens are.
@@ -136,16 +136,16 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 	if req.ParentSessionID != "" {
 		return body, nil
 	}
-	members, err := wire.Members(body)
+	members, err := strictjson.Members(body)
 	if err != nil {
 		return body, nil
 	}
-	members = slices.DeleteFunc(members, func(m wire.Member) bool { return m.Key == "parent_session_id" }) // there, and empty
+	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "parent_session_id" }) // there, and empty
 	parent, err := json.Marshal(session)
 	if err != nil {
 		return nil, err
 	}
-	return wire.Object(append(members, wire.Member{Key: "parent_session_id", Value: parent})), nil
+	return strictjson.Object(append(members, strictjson.Member{Key: "parent_session_id", Value: parent})), nil
 }
 
 // Within refuses a session what is not its own: one below it, or itself where that is enough. An unknown session is NotFound.

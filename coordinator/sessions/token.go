@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Tokens tells whose session tokens are.
@@ -26,8 +26,8 @@ func (t *Tokens) SessionOf(ctx context.Context, token string) (session string, e
 	if !t.started() {
 		return "", fault.Wrap(fault.Unavailable, "", "Not ready to check who asks", t.ready())
 	}
-	id, attempt, ok := fleet.ReadSessionToken(token)
-	if !ok || subtle.ConstantTimeCompare([]byte(fleet.SessionToken(id, attempt, t.keys.Of(id, attempt))), []byte(token)) != 1 {
+	id, attempt, ok := runnerapi.ReadSessionToken(token)
+	if !ok || subtle.ConstantTimeCompare([]byte(runnerapi.SessionToken(id, attempt, t.keys.Of(id, attempt))), []byte(token)) != 1 {
 		return "", fault.New(fault.Unauthorized, "", "This session token is none of this deployment's")
 	}
 	if session, ok = t.UnderWay(id, attempt); ok {

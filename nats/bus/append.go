@@ -12,7 +12,7 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -42,10 +42,10 @@ type pubAck struct {
 // written reads the usual answer, {"stream":…,"seq":N}, without more work than it needs.
 func written(answer []byte) (seq uint64, ok bool) {
 	members := 0
-	err := wire.Scan(answer, func(key, value []byte) {
+	err := strictjson.Scan(answer, func(key, value []byte) {
 		switch string(key) {
 		case "seq":
-			seq = wire.Number(value)
+			seq = strictjson.Number(value)
 		case "stream", "domain":
 		default: // an error, or a batch
 			members++

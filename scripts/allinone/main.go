@@ -19,8 +19,8 @@ import (
 
 	coordinator "ao/coordinator/serve"
 	"ao/nats/bus"
+	"ao/shared/config"
 	"ao/shared/metric"
-	"ao/shared/setting"
 	"ao/worker/process"
 	"ao/worker/profile"
 	worker "ao/worker/serve"
@@ -31,14 +31,14 @@ func main() {
 	if err := process.Guard(); err != nil {
 		fail(err)
 	}
-	setting.Collect()
+	config.Collect()
 	var c coordinator.Config
 	var w worker.Config
 	var level, format string
 	settings := append(c.Settings(), w.Settings()...)
-	c.HTTP.Settings = setting.Load(setting.Program{Name: "allinone", About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
-		append(settings, setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
-	c.Log = setting.Logger(os.Stderr, level, format)
+	c.HTTP.Settings = config.Load(config.Program{Name: "allinone", About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
+		append(settings, config.LogLevel.To(&level), config.LogFormat.To(&format))...)
+	c.Log = config.Logger(os.Stderr, level, format)
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
 	w.Secrets = c.NATS.Login.Secrets()
 	c.Metrics = metric.New("allinone")

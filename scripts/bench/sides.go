@@ -22,9 +22,9 @@ import (
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/shared/agent"
+	"ao/shared/config"
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/shared/setting"
 	"ao/worker"
 	"ao/worker/process"
 	"ao/worker/profile"
@@ -73,7 +73,7 @@ func quiet() *slog.Logger {
 }
 
 func ourCoordinator(ctx context.Context) error {
-	setting.Collect()
+	config.Collect()
 	go debug()
 	cfg, err := configured()
 	if err != nil {
@@ -107,7 +107,7 @@ func ourWorker(ctx context.Context) error {
 	if err := process.Guard(); err != nil {
 		return err
 	}
-	setting.Collect()
+	config.Collect()
 	go debug()
 	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", quiet())
 	if err != nil {
@@ -126,13 +126,13 @@ func oneRole(ctx context.Context) error {
 	if err := process.Guard(); err != nil {
 		return err
 	}
-	setting.Collect()
+	config.Collect()
 	go debug()
 	cfg, err := configured()
 	if err != nil {
 		return err
 	}
-	cfg.NATS = serve.NATSConfig{URL: setting.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: quiet()}
+	cfg.NATS = serve.NATSConfig{URL: config.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"), Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: quiet()}
 	if cfg.Server, err = serve.OpenNATS(cfg.NATS); err != nil {
 		return err
 	}

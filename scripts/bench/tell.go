@@ -13,9 +13,9 @@ import (
 
 	"ao/coordinator/serve"
 	"ao/nats/bus"
+	"ao/shared/config"
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/shared/setting"
 )
 
 // The roles of this program are also started by scripts/bench/peers, which measures other systems beside ours. What only
@@ -105,7 +105,7 @@ func tagsOf() []string {
 
 // configured is the coordinator's configuration: the defaults, but for what AO_BENCH_<NAME> says.
 func configured() (cfg serve.Config, err error) {
-	err = setting.Parse(setting.Program{Name: "bench"}, nil, func(name string) (string, bool) { return os.LookupEnv("AO_BENCH_" + name) }, cfg.Settings()...)
+	err = config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) { return os.LookupEnv("AO_BENCH_" + name) }, cfg.Settings()...)
 	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), quiet()
 	cfg.NATS = serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS"), DataDir: os.Getenv("AO_BENCH_DATA")}
 	return cfg, err

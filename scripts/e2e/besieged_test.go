@@ -16,7 +16,7 @@ import (
 	"ao/coordinator/access"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 
 	"github.com/nats-io/nats.go"
 )
@@ -132,7 +132,7 @@ func (b *besieged) sessionToken(id string) string {
 	if err := json.Unmarshal(m.Data, &queued); err != nil || queued.Key == "" {
 		b.t.Fatalf("%s: %v", m.Subject, err)
 	}
-	return fleet.SessionToken(id, 1, queued.Key)
+	return runnerapi.SessionToken(id, 1, queued.Key)
 }
 
 // login connects to NATS as a user of the folder.

@@ -47,7 +47,7 @@ func TestRulesBite(t *testing.T) {
 		{"coordinator meets worker", "coordinator/runs/c.go", file("package runs\nimport _ \"ao/worker\"\n"), "ao/coordinator/runs may not use ao/worker"},
 		{"worker meets coordinator in a test", "worker/w_test.go", file("package worker\nimport _ \"ao/coordinator/projection\"\n"), "ao/worker may not use ao/coordinator/projection"},
 		{"shared looks up", "shared/run/r.go", file("package run\nimport _ \"ao/shared/agent\"\n"), "ao/shared/run may not use ao/shared/agent"},
-		{"fault knows nobody", "shared/fault/f.go", file("package fault\nimport _ \"ao/shared/wire\"\n"), "ao/shared/fault may not use ao/shared/wire"},
+		{"fault knows nobody", "shared/fault/f.go", file("package fault\nimport _ \"ao/shared/strictjson\"\n"), "ao/shared/fault may not use ao/shared/strictjson"},
 		{"the projection asks its owner", "coordinator/projection/j.go", file("package projection\nimport _ \"ao/coordinator/serve/parts\"\n"), "ao/coordinator/projection may not use ao/coordinator"},
 		{"a room without a plan", "shared/attic/a.go", file("package attic\nimport _ \"ao/shared/run\"\n"), "ao/shared/attic has no row"},
 		{"a test server in code", "worker/w.go", file("package worker\nimport _ \"ao/nats/natstest\"\n"), "ao/worker may not use ao/nats/natstest"},

@@ -15,7 +15,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/schema"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // The statuses of an agent. Broken is shown for a file that could not be read; it is never stored.
@@ -69,10 +69,10 @@ var aliases = map[string]string{"default_output_schema": "output_schema", "defau
 // Read reads a definition strictly and checks all of it. kind is the type where the definition names none.
 func Read(raw []byte, kind string) (Blueprint, error) {
 	var b Blueprint
-	if err := wire.Check(raw); err != nil {
+	if err := strictjson.Check(raw); err != nil {
 		return b, err
 	}
-	members, err := wire.Members(raw)
+	members, err := strictjson.Members(raw)
 	if err != nil {
 		return b, fault.New(fault.Invalid, "", "An agent is a JSON object with a name")
 	}
@@ -85,7 +85,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 	if kept, err = Plain(kept); err != nil {
 		return b, err
 	}
-	if err := wire.DecodeFilled(wire.Object(kept), &b); err != nil {
+	if err := strictjson.DecodeFilled(strictjson.Object(kept), &b); err != nil {
 		return b, err
 	}
 	if err := b.checkGiven(kept); err != nil {
@@ -101,7 +101,7 @@ func Read(raw []byte, kind string) (Blueprint, error) {
 }
 
 // checkGiven refuses members for being there: those that the coordinator sets, and a zero where it would mean "none".
-func (b Blueprint) checkGiven(members []wire.Member) error {
+func (b Blueprint) checkGiven(members []strictjson.Member) error {
 	for _, m := range members {
 		say := ""
 		switch m.Key {
@@ -139,17 +139,17 @@ func Names(member string) []string {
 }
 
 // Plain gives members their own names. One that is given under both, with different values, is refused.
-func Plain(members []wire.Member) (kept []wire.Member, err error) {
+func Plain(members []strictjson.Member) (kept []strictjson.Member, err error) {
 	for _, m := range members {
 		own, ok := aliases[m.Key]
 		if !ok {
 			kept = append(kept, m)
 			continue
 		}
-		i := slices.IndexFunc(members, func(o wire.Member) bool { return o.Key == own })
+		i := slices.IndexFunc(members, func(o strictjson.Member) bool { return o.Key == own })
 		switch {
 		case i < 0:
-			kept = append(kept, wire.Member{Key: own, Value: m.Value})
+			kept = append(kept, strictjson.Member{Key: own, Value: m.Value})
 		case !Same(members[i].Value, m.Value):
 			return nil, fault.Newf(fault.Invalid, "%s and %s differ; they are two names of one member, send one of them", own, m.Key).With("field", m.Key)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // What a command line holds on every worker. A program's environment, its name and the words of a sandbox have the
@@ -76,7 +76,7 @@ func flags(params json.RawMessage, give func(key, arg string) error) error {
 	if p := bytes.TrimSpace(params); len(p) == 0 || string(p) == "null" {
 		return nil
 	}
-	members, err := wire.Members(params)
+	members, err := strictjson.Members(params)
 	if err != nil {
 		return fault.New(fault.Invalid, "", "parameters must be a JSON object").With("field", "parameters")
 	}
@@ -95,7 +95,7 @@ func flags(params json.RawMessage, give func(key, arg string) error) error {
 }
 
 // flag is the arguments of one parameter.
-func flag(m wire.Member) ([]string, error) {
+func flag(m strictjson.Member) ([]string, error) {
 	if why := oddKey(m.Key); why != "" {
 		return nil, refuse(m.Key, why)
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // masked stands for a value that is not shown.
@@ -57,7 +57,7 @@ func eachItem(array json.RawMessage, change func(json.RawMessage) json.RawMessag
 
 // eachMember is an object with each value changed, in the same order. What is no object is hidden as a whole.
 func eachMember(object json.RawMessage, change func(name string, value json.RawMessage) json.RawMessage) json.RawMessage {
-	members, err := wire.Members(object)
+	members, err := strictjson.Members(object)
 	if err != nil {
 		return masked
 	}

@@ -19,7 +19,7 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Version is the version of the invocation.
@@ -73,7 +73,7 @@ type Invocation struct {
 // ReadInvocation reads an invocation strictly: an unknown or missing field is named in the error.
 func ReadInvocation(raw []byte) (Invocation, error) {
 	var v Invocation
-	if err := wire.Decode(raw, &v); err != nil {
+	if err := strictjson.Decode(raw, &v); err != nil {
 		return v, err
 	}
 	return v, v.Check()
@@ -223,7 +223,7 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 	switch l.Type {
 	case LineBind:
 		var b bindLine
-		if err := wire.Decode(raw, &b); err != nil {
+		if err := strictjson.Decode(raw, &b); err != nil {
 			return l, true, err
 		}
 		l.Session = b.Session
@@ -233,7 +233,7 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 		return l, true, err
 	case LineResult:
 		var r resultLine
-		if err := wire.Decode(raw, &r); err != nil {
+		if err := strictjson.Decode(raw, &r); err != nil {
 			return l, true, err
 		}
 		if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {
@@ -251,10 +251,10 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 
 // readEvent splits an event line into its type and its body.
 func readEvent(l Line, raw []byte) (Line, bool, error) {
-	if err := wire.Check(raw); err != nil {
+	if err := strictjson.Check(raw); err != nil {
 		return l, true, err
 	}
-	members, err := wire.Members(raw)
+	members, err := strictjson.Members(raw)
 	if err != nil {
 		return l, true, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // The lifecycles of a program. A oneshot one does one run and ends. A persistent one stays for the further turns of its
@@ -113,7 +113,7 @@ func readAnswer(l Line, raw []byte) (Line, bool, error) {
 		Result json.RawMessage `json:"result"`
 		Error  *fault.Fault    `json:"error"`
 	}
-	if err := wire.Decode(raw, &a); err != nil {
+	if err := strictjson.Decode(raw, &a); err != nil {
 		return l, true, err
 	}
 	l.RunID, l.Error = a.RunID, a.Error
@@ -140,7 +140,7 @@ func readResult(raw json.RawMessage) (*run.Result, error) {
 		return &run.Result{Type: run.Autonomous, Text: &text}, err
 	case raw[0] == '{' && isDocument(raw):
 		var r run.Result
-		if err := wire.Decode(raw, &r); err != nil {
+		if err := strictjson.Decode(raw, &r); err != nil {
 			return nil, err
 		}
 		if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {
@@ -153,7 +153,7 @@ func readResult(raw json.RawMessage) (*run.Result, error) {
 
 // isDocument tells a result document from a result that happens to be an object.
 func isDocument(raw json.RawMessage) bool {
-	members, err := wire.Members(raw)
+	members, err := strictjson.Members(raw)
 	if err != nil {
 		return false
 	}

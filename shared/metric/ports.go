@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 
+	"ao/shared/config"
 	"ao/shared/httpserver"
-	"ao/shared/setting"
 )
 
 // Ports are the addresses at which a process lets itself be looked at. Empty: none.
@@ -20,14 +20,14 @@ type Ports struct {
 }
 
 // Settings are its rows of the configuration.
-func (p *Ports) Settings() []setting.Bound {
-	return []setting.Bound{setting.MetricsAddr.To(&p.Metrics), setting.PprofAddr.To(&p.Pprof)}
+func (p *Ports) Settings() []config.Bound {
+	return []config.Bound{config.MetricsAddr.To(&p.Metrics), config.PprofAddr.To(&p.Pprof)}
 }
 
 // Open listens where that is wanted, until close is called. An address that cannot be used is an error that names its setting.
 func (p Ports) Open(ctx context.Context, r *Registry, log *slog.Logger) (close func(), err error) {
 	if p.Pprof != "" { // who filled this in by hand is told, too
-		if _, err := setting.Loopback(p.Pprof); err != nil {
+		if _, err := config.Loopback(p.Pprof); err != nil {
 			return nil, fmt.Errorf("AO_PPROF_ADDR %q %w", p.Pprof, err)
 		}
 	}
@@ -82,7 +82,7 @@ func own(h http.Handler) http.Handler {
 		}
 		site := r.Header.Get("Sec-Fetch-Site")
 		foreign := r.Header.Get("Origin") != "" || site == "cross-site" || site == "same-site"
-		if _, err := setting.Loopback(host); err != nil || foreign {
+		if _, err := config.Loopback(host); err != nil || foreign {
 			http.Error(w, "only from this machine, by its own name", http.StatusForbidden)
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"ao/shared/prompt"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // maxCandidates is how many values of one answer are looked at: the last ones of its blocks, and the last ones of its text.
@@ -56,17 +56,17 @@ func (f Found) Value() json.RawMessage {
 //  5. the last object or array in the text
 //
 // What stands in a reasoning block is never the answer. strict: only the whole text counts, as the model wrote it. JSON is what
-// wire.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's length, whatever is in it.
+// strictjson.Check takes: no key twice, no trailing comma, no NaN. The time is proportional to the text's length, whatever is in it.
 func Find(text string, strict bool, fits func(json.RawMessage) bool) Found {
 	text = trim(text)
-	if whole := json.RawMessage(text); wire.Check(whole) == nil {
+	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {
 		return Found{Candidates: []Candidate{{Value: whole, Source: Whole}}}
 	}
 	if strict {
 		return Found{Chosen: -1}
 	}
 	text = trim(visible(text))
-	if whole := json.RawMessage(text); wire.Check(whole) == nil {
+	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {
 		return Found{Candidates: []Candidate{{Value: whole, Source: Whole}}}
 	}
 	all := values(text, newest(fenced(text)), Fenced, nil)
@@ -107,7 +107,7 @@ func values(text string, spans []span, from Source, blocks []Candidate) (found [
 		block[b.begin] = true
 	}
 	for _, s := range slices.Backward(spans) {
-		if value := json.RawMessage(text[s.begin:s.end]); !block[s.begin] && wire.Check(value) == nil {
+		if value := json.RawMessage(text[s.begin:s.end]); !block[s.begin] && strictjson.Check(value) == nil {
 			found = append(found, Candidate{value, from, s.begin})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ao/shared/schema"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // summary wants an object with a summary.
@@ -267,12 +267,12 @@ func FuzzFind(f *testing.F) {
 		for _, strict := range []bool{false, true} {
 			got, _ := find(text, strict, fits(t, summary))
 			if got == nil {
-				if whole := strings.TrimSpace(text); wire.Check([]byte(whole)) == nil {
+				if whole := strings.TrimSpace(text); strictjson.Check([]byte(whole)) == nil {
 					t.Errorf("%q: nothing found", text)
 				}
 				continue
 			}
-			if wire.Check(got) != nil || !strings.Contains(strings.ReplaceAll(visible(trim(text)), "\n", ""), strings.ReplaceAll(string(got), "\n", "")) {
+			if strictjson.Check(got) != nil || !strings.Contains(strings.ReplaceAll(visible(trim(text)), "\n", ""), strings.ReplaceAll(string(got), "\n", "")) {
 				t.Errorf("%q: found %q", text, got)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // inputsTag is the name of the block that holds a start's fields.
@@ -28,7 +28,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 	if mode == executor.Start && len(b.Schema) > 0 && string(b.Schema) != "null" {
 		return inputs(parameters)
 	}
-	members, err := wire.Members(parameters)
+	members, err := strictjson.Members(parameters)
 	for _, m := range members {
 		var text string
 		if m.Key == "prompt" && m.Value[0] == '"' && json.Unmarshal(m.Value, &text) == nil {
@@ -53,7 +53,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 // has several lines where any reader could see a line's end: LF, CR, U+0085, U+2028 and the like. A key that could be
 // taken for something else (empty, with a colon, a line's end, a quote, a bracket, or with spaces around it) is written as a JSON string.
 func inputs(parameters json.RawMessage) (string, error) {
-	members, err := wire.Members(parameters)
+	members, err := strictjson.Members(parameters)
 	if err != nil {
 		return "", fault.Wrap(fault.Invalid, "", "parameters must be an object", err).With("field", "parameters")
 	}
@@ -70,7 +70,7 @@ func inputs(parameters json.RawMessage) (string, error) {
 }
 
 // fields writes the lines of a block, no field of which can begin or end it.
-func fields(members []wire.Member, key func(string) string) (string, error) {
+func fields(members []strictjson.Member, key func(string) string) (string, error) {
 	var b strings.Builder
 	for _, m := range members {
 		value, err := field(m)
@@ -86,7 +86,7 @@ func fields(members []wire.Member, key func(string) string) (string, error) {
 }
 
 // field is what stands behind a field's colon.
-func field(m wire.Member) (string, error) {
+func field(m strictjson.Member) (string, error) {
 	switch m.Value[0] {
 	case '"':
 		var s string
@@ -137,7 +137,7 @@ func key(name string) string {
 }
 
 func quoted(name string) string {
-	raw, err := wire.Encode(name)
+	raw, err := strictjson.Encode(name)
 	if err != nil { // strings can always be written
 		panic(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ao/shared/executor"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 func TestInputs(t *testing.T) {
@@ -95,11 +95,11 @@ func TestText(t *testing.T) {
 // their order, and nothing else, and no tag.
 func checkInputs(t *testing.T, parameters []byte) {
 	t.Helper()
-	if wire.Check(parameters) != nil {
+	if strictjson.Check(parameters) != nil {
 		return
 	}
 	text, err := inputs(parameters)
-	members, bad := wire.Members(parameters)
+	members, bad := strictjson.Members(parameters)
 	if bad != nil {
 		if err == nil {
 			t.Fatalf("%q became %q", parameters, text)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // DecodeQueued reads a queued or an accepted record (that has neither attempt nor key). Parameters and agent are parts of raw.
@@ -20,54 +20,54 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	s := &q.Spec
 	var in Input
 	var wrong error
-	err = wire.Scan(raw, func(key, v []byte) {
+	err = strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "v":
-			q.V = int(wire.Number(v))
+			q.V = int(strictjson.Number(v))
 		case "attempt":
-			q.Attempt = int(wire.Number(v))
+			q.Attempt = int(strictjson.Number(v))
 		case "key":
-			q.Key = wire.Text(v)
+			q.Key = strictjson.Text(v)
 		case "record_version":
-			q.RecordVersion = int(wire.Number(v))
+			q.RecordVersion = int(strictjson.Number(v))
 		case "run_id":
-			s.ID = wire.Text(v)
+			s.ID = strictjson.Text(v)
 		case "type":
-			s.Type = name(wire.Inside(v))
+			s.Type = name(strictjson.Inside(v))
 		case "session_id":
-			s.SessionID = wire.Text(v)
+			s.SessionID = strictjson.Text(v)
 		case "agent_name":
-			s.Agent = name(wire.Inside(v))
+			s.Agent = name(strictjson.Inside(v))
 		case "agent_type":
-			s.AgentType = name(wire.Inside(v))
+			s.AgentType = name(strictjson.Inside(v))
 		case "mode":
-			s.Mode = name(wire.Inside(v))
+			s.Mode = name(strictjson.Inside(v))
 		case "parent_session_id":
-			s.Parent = wire.Text(v)
+			s.Parent = strictjson.Text(v)
 		case "depth":
-			s.Depth = int(min(wire.Number(v), MaxDepth))
+			s.Depth = int(min(strictjson.Number(v), MaxDepth))
 		case "project_dir":
-			s.ProjectDir = name(wire.Inside(v))
+			s.ProjectDir = name(strictjson.Inside(v))
 		case "demands":
 			if string(v) != "null" {
 				wrong = errors.Join(wrong, s.Demands.read(v, name))
 			}
 		case "owner":
-			s.Owner = name(wire.Inside(v))
+			s.Owner = name(strictjson.Inside(v))
 		case "timeout_seconds":
-			s.Timeout = int(wire.Number(v))
+			s.Timeout = int(strictjson.Number(v))
 		case "timeout_by":
-			s.TimeoutBy = name(wire.Inside(v))
+			s.TimeoutBy = name(strictjson.Inside(v))
 		case "max_attempts":
-			s.Attempts = int(wire.Number(v))
+			s.Attempts = int(strictjson.Number(v))
 		case "callback_url":
-			s.CallbackTo = wire.Text(v)
+			s.CallbackTo = strictjson.Text(v)
 		case "executor_session_id":
-			s.Model = wire.Text(v)
+			s.Model = strictjson.Text(v)
 		case "after_run_id":
-			s.After = wire.Text(v)
+			s.After = strictjson.Text(v)
 		case "caller":
-			s.Caller = name(wire.Inside(v))
+			s.Caller = name(strictjson.Inside(v))
 		case "callback_turn":
 			s.Reports = string(v) == "true"
 		case "created_at":
@@ -75,7 +75,7 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 		case "trace":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Trace))
 		case "retry_of":
-			s.RetryOf = wire.Text(v)
+			s.RetryOf = strictjson.Text(v)
 		case "asked":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Asked))
 		case "payload":
@@ -98,7 +98,7 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 
 // Next is the record that a session, claimed or callback record carries, as it is to be written; nil: it carries none.
 func Next(raw []byte) (next []byte) {
-	if wire.Scan(raw, func(key, v []byte) {
+	if strictjson.Scan(raw, func(key, v []byte) {
 		if string(key) == "next" {
 			next = v
 		}
@@ -112,20 +112,20 @@ func Next(raw []byte) (next []byte) {
 func DecodeEnded(raw []byte) (e Ended, err error) {
 	var wrong error
 	read := func(v []byte, into any) { wrong = errors.Join(wrong, json.Unmarshal(v, into)) }
-	err = wire.Scan(raw, func(key, v []byte) {
+	err = strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "v":
-			e.V = int(wire.Number(v))
+			e.V = int(strictjson.Number(v))
 		case "session_id":
-			e.SessionID = wire.Text(v)
+			e.SessionID = strictjson.Text(v)
 		case "runner_id":
-			e.RunnerID = wire.Text(v)
+			e.RunnerID = strictjson.Text(v)
 		case "nonce":
-			e.Nonce = wire.Text(v)
+			e.Nonce = strictjson.Text(v)
 		case "attempt":
-			e.Attempt = int(wire.Number(v))
+			e.Attempt = int(strictjson.Number(v))
 		case "status":
-			e.Status = Status(wire.Text(v))
+			e.Status = Status(strictjson.Text(v))
 		case "error":
 			read(v, &e.Error)
 		case "result":
@@ -136,9 +136,9 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 		case "payload":
 			read(v, &e.Body)
 		case "events":
-			e.Events = wire.Number(v)
+			e.Events = strictjson.Number(v)
 		case "checked":
-			e.Checked = wire.Text(v)
+			e.Checked = strictjson.Text(v)
 		case "started_at":
 			if at := Instant(v); !at.IsZero() {
 				e.StartedAt = &at
@@ -157,10 +157,10 @@ func decodeResult(raw []byte, r *Result) error {
 	}
 	var wrong error
 	read := func(v []byte, into any) { wrong = errors.Join(wrong, json.Unmarshal(v, into)) }
-	err := wire.Scan(raw, func(key, v []byte) {
+	err := strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "result_type":
-			r.Type = wire.Text(v)
+			r.Type = strictjson.Text(v)
 		case "result_text":
 			r.Text = textOf(v, &wrong)
 		case "result_data":
@@ -192,16 +192,16 @@ func textOf(v []byte, wrong *error) *string {
 }
 
 func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
-	err := wire.Scan(raw, func(key, v []byte) {
+	err := strictjson.Scan(raw, func(key, v []byte) {
 		switch string(key) {
 		case "hostname":
-			d.Hostname = name(wire.Inside(v))
+			d.Hostname = name(strictjson.Inside(v))
 		case "project_dir":
-			d.ProjectDir = name(wire.Inside(v))
+			d.ProjectDir = name(strictjson.Inside(v))
 		case "executor_profile":
-			d.ExecutorProfile = name(wire.Inside(v))
+			d.ExecutorProfile = name(strictjson.Inside(v))
 		case "executor_type":
-			d.ExecutorType = name(wire.Inside(v))
+			d.ExecutorType = name(strictjson.Inside(v))
 		case "tags":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &d.Tags))
 		}

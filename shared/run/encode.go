@@ -1,13 +1,13 @@
 package run
 
-import "ao/shared/wire"
+import "ao/shared/strictjson"
 
 // A record's parameters and agent are most of its bytes, and are the same bytes on the whole way. So records are written by
 // putting them in as they stand, and read by stepping over them.
 
 // Encode writes the record.
 func (q Queued) Encode() ([]byte, error) {
-	o := wire.Build(make([]byte, 0, q.size()))
+	o := strictjson.Build(make([]byte, 0, q.size()))
 	o.Int("v", q.V)
 	o.Int("attempt", q.Attempt)
 	o.Text("key", q.Key)
@@ -18,7 +18,7 @@ func (q Queued) Encode() ([]byte, error) {
 
 // Encode writes the record.
 func (a Accepted) Encode() ([]byte, error) {
-	o := wire.Build(make([]byte, 0, a.size()))
+	o := strictjson.Build(make([]byte, 0, a.size()))
 	o.Int("v", a.V)
 	a.Spec.write(&o)
 	return o.End()
@@ -32,7 +32,7 @@ func (s *Spec) size() int {
 	return 800 + len(s.Parameters) + len(s.Blueprint)
 }
 
-func (s *Spec) write(o *wire.Builder) {
+func (s *Spec) write(o *strictjson.Builder) {
 	o.Text("run_id", s.ID)
 	o.Text("type", s.Type)
 	o.Text("session_id", s.SessionID)
@@ -77,7 +77,7 @@ func (s *Spec) write(o *wire.Builder) {
 	}
 }
 
-func (d *Demands) write(o *wire.Builder) {
+func (d *Demands) write(o *strictjson.Builder) {
 	o.Open("demands")
 	o.Some("hostname", d.Hostname)
 	o.Some("project_dir", d.ProjectDir)
@@ -89,7 +89,7 @@ func (d *Demands) write(o *wire.Builder) {
 
 // Encode writes the record.
 func (c Claim) Encode() ([]byte, error) {
-	o := wire.Build(make([]byte, 0, 320))
+	o := strictjson.Build(make([]byte, 0, 320))
 	o.Int("v", c.V)
 	o.Text("session_id", c.SessionID)
 	o.Some("runner_id", c.RunnerID)
@@ -106,7 +106,7 @@ func (c Claim) Encode() ([]byte, error) {
 
 // Encode writes the record, with what it carries as that stands.
 func (b Begun) Encode() ([]byte, error) {
-	o := wire.Build(make([]byte, 0, 160+len(b.Next)))
+	o := strictjson.Build(make([]byte, 0, 160+len(b.Next)))
 	o.Int("v", b.V)
 	o.Text("run_id", b.RunID)
 	o.Time("at", b.At)
@@ -116,7 +116,7 @@ func (b Begun) Encode() ([]byte, error) {
 
 // Encode writes the record, with what it carries as that stands.
 func (c Callback) Encode() ([]byte, error) {
-	o := wire.Build(make([]byte, 0, 208+40*len(c.Children)+len(c.Next)))
+	o := strictjson.Build(make([]byte, 0, 208+40*len(c.Children)+len(c.Next)))
 	o.Int("v", c.V)
 	o.Text("run_id", c.RunID)
 	o.Some("turn_id", c.TurnID)
@@ -128,7 +128,7 @@ func (c Callback) Encode() ([]byte, error) {
 
 // Encode writes the record. The error says that its result is no JSON.
 func (e Ended) Encode() ([]byte, error) {
-	o := wire.Build(make([]byte, 0, 640))
+	o := strictjson.Build(make([]byte, 0, 640))
 	o.Int("v", e.V)
 	o.Text("session_id", e.SessionID)
 	o.Some("runner_id", e.RunnerID)
@@ -154,7 +154,7 @@ func (e Ended) Encode() ([]byte, error) {
 }
 
 // Write writes the result's members.
-func (r *Result) Write(o *wire.Builder) {
+func (r *Result) Write(o *strictjson.Builder) {
 	o.Text("result_type", r.Type)
 	o.TextOrNull("result_text", r.Text)
 	o.Raw("result_data", r.Data)
@@ -170,7 +170,7 @@ func (r *Result) Write(o *wire.Builder) {
 }
 
 // Write writes the run's members.
-func (r *Run) Write(o *wire.Builder) {
+func (r *Run) Write(o *strictjson.Builder) {
 	o.Text("run_id", r.ID)
 	o.Text("type", r.Type)
 	o.Text("session_id", r.SessionID)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // texts are what strings may hold, harmless or not.
@@ -59,8 +59,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 // forgotten here is missed.
 func TestRecordsAreWrittenAsTheirStructsSay(t *testing.T) {
 	t.Parallel()
-	object := func(f func(*wire.Builder)) ([]byte, error) {
-		o := wire.Build(nil)
+	object := func(f func(*strictjson.Builder)) ([]byte, error) {
+		o := strictjson.Build(nil)
 		f(&o)
 		return o.End()
 	}
@@ -86,7 +86,7 @@ func TestRecordsAreWrittenAsTheirStructsSay(t *testing.T) {
 			{q, q.Encode}, {a, a.Encode}, {c, c.Encode}, {e, e.Encode}, {&v, func() ([]byte, error) { return object(v.Write) }},
 		} {
 			got, err := tt.write()
-			want, wrong := wire.Encode(tt.what)
+			want, wrong := strictjson.Encode(tt.what)
 			if err != nil || wrong != nil || !bytes.Equal(got, want) {
 				t.Fatalf("%T is written as\n%s (%v), want\n%s (%v)", tt.what, got, err, want, wrong)
 			}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // The kinds of session events.
@@ -56,7 +56,7 @@ func text(role, s string) Message {
 
 // Say is a message of one text.
 func Say(role, s string) json.RawMessage {
-	raw, err := wire.Encode(text(role, s))
+	raw, err := strictjson.Encode(text(role, s))
 	if err != nil { // strings can always be written
 		panic(err)
 	}

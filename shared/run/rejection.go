@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Rejection is what a message says of an answer that does not match the run's output schema.
@@ -31,7 +31,7 @@ func Reject(n, of int, wrong []OutputError, answer string) json.RawMessage {
 	fmt.Fprintf(&b, rejectedHead+"%s", answer)
 	m := text("system", b.String())
 	m.Rejection = &Rejection{Attempt: n, Of: of, Errors: wrong[:min(len(wrong), maxTold)]}
-	raw, err := wire.Encode(m)
+	raw, err := strictjson.Encode(m)
 	if err != nil { // strings and numbers can always be written
 		panic(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // TestRejected: who reads a message sees what is wrong with an answer by its field, and never by its text.
@@ -33,8 +33,8 @@ func TestRejected(t *testing.T) {
 			if want == nil {
 				want = tt.wrong
 			}
-			got, _ := wire.Encode(m.Rejected())
-			if wanted, _ := wire.Encode(Rejection{2, 3, want}); string(got) != string(wanted) {
+			got, _ := strictjson.Encode(m.Rejected())
+			if wanted, _ := strictjson.Encode(Rejection{2, 3, want}); string(got) != string(wanted) {
 				t.Errorf("got %s, want %s", got, wanted)
 			}
 			m.Rejection = nil

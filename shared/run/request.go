@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Request is the body of POST /runs.
@@ -43,7 +43,7 @@ const MaxTimeout = 30 * 24 * 3600
 // short forms are gone.
 func ReadRequest(raw []byte) (Request, error) {
 	var r Request
-	if err := wire.DecodeFilled(raw, &r); err != nil {
+	if err := strictjson.DecodeFilled(raw, &r); err != nil {
 		return r, better(raw, err)
 	}
 	return r.normal()
@@ -51,7 +51,7 @@ func ReadRequest(raw []byte) (Request, error) {
 
 // better says more of what Decode refused: what a request looks like.
 func better(raw []byte, err error) error {
-	if _, scan := wire.Members(raw); scan != nil && wire.Check(raw) == nil {
+	if _, scan := strictjson.Members(raw); scan != nil && strictjson.Check(raw) == nil {
 		return fault.New(fault.Invalid, "", `The body must be a JSON object such as {"agent_name":"…","parameters":{…}}`)
 	}
 	return err
@@ -150,7 +150,7 @@ func (r Request) withPrompt() (Request, error) {
 }
 
 func equalPrompt(params json.RawMessage, prompt string) bool {
-	members, err := wire.Members(params)
+	members, err := strictjson.Members(params)
 	if err != nil || len(members) != 1 || members[0].Key != "prompt" {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"ao/shared/prompt"
 	"ao/shared/run"
 	"ao/shared/schema"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/testexec"
 )
 
@@ -44,7 +44,7 @@ func TestAutonomousExamples(t *testing.T) {
 			if b.OutputSchema != nil { // as a worker puts it in
 				b.SystemPrompt += prompt.Format(b.OutputSchema)
 			}
-			blueprint, err := wire.Encode(b)
+			blueprint, err := strictjson.Encode(b)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/prompt"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -147,7 +147,7 @@ func stdin(c config, inv executor.Invocation) ([]byte, error) {
 	}
 	lines = append(lines, map[string]any{"type": "user", "message": map[string]any{"role": "user", "content": blocks(text)}, "parent_tool_use_id": nil, "session_id": ""})
 	for _, line := range lines {
-		raw, err := wire.Encode(line)
+		raw, err := strictjson.Encode(line)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func servers(all json.RawMessage) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(wire.Object([]wire.Member{{Key: "mcpServers", Value: all}}))
+	_, err = f.Write(strictjson.Object([]strictjson.Member{{Key: "mcpServers", Value: all}}))
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(f.Name())
 		return "", err

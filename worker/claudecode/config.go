@@ -10,7 +10,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // What becomes of the blueprint's system prompt: it follows claude's own, or stands in its place.
@@ -52,7 +52,7 @@ var (
 func read(inv executor.Invocation) (config, error) {
 	var c config
 	if len(inv.Config) > 0 && string(inv.Config) != "null" {
-		if err := wire.Decode(inv.Config, &c); err != nil {
+		if err := strictjson.Decode(inv.Config, &c); err != nil {
 			f := fault.Of(err)
 			f.Message = "executor_config: " + f.Message
 			return c, f
@@ -160,7 +160,7 @@ func (c *config) blueprint(raw json.RawMessage) error {
 	if len(b.MCPServers) == 0 || string(b.MCPServers) == "null" {
 		return nil
 	}
-	all, err := wire.Members(b.MCPServers)
+	all, err := strictjson.Members(b.MCPServers)
 	if err != nil {
 		return fault.New(fault.Invalid, "", "mcp_servers must be an object, one member per server").With("field", "mcp_servers")
 	}
@@ -171,13 +171,13 @@ func (c *config) blueprint(raw json.RawMessage) error {
 		c.names = append(c.names, m.Key)
 	}
 	if len(all) > 0 {
-		c.servers = wire.Object(all)
+		c.servers = strictjson.Object(all)
 	}
 	return nil
 }
 
 // server checks an MCP server and gives its definition with the type that it has: one with a command is stdio, one with a url http.
-func server(m wire.Member) (json.RawMessage, error) {
+func server(m strictjson.Member) (json.RawMessage, error) {
 	field := "mcp_servers." + m.Key
 	refuse := func(say string) error { return fault.Newf(fault.Invalid, "%.100s %s", field, say).With("field", field) }
 	if !serverName.MatchString(m.Key) {
@@ -214,13 +214,13 @@ func server(m wire.Member) (json.RawMessage, error) {
 	if s.Type != "" {
 		return m.Value, nil
 	}
-	members, err := wire.Members(m.Value)
+	members, err := strictjson.Members(m.Value)
 	if err != nil {
 		return nil, refuse("must be an object")
 	}
 	name, _ := json.Marshal(kind)
-	members = slices.DeleteFunc(members, func(m wire.Member) bool { return m.Key == "type" })
-	return wire.Object(append([]wire.Member{{Key: "type", Value: name}}, members...)), nil
+	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "type" })
+	return strictjson.Object(append([]strictjson.Member{{Key: "type", Value: name}}, members...)), nil
 }
 
 // args are claude's arguments. Each value is part of the argument that names its option.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // usageID is the id of the question that asks claude what it has counted of its session, and askUsage the question. Newer versions go on
@@ -29,17 +29,17 @@ func (l resultLine) without(before counted) resultLine {
 		return l
 	}
 	l.Cost, l.API = less(l.Cost, before.Cost), less(l.API, before.API)
-	models, err := wire.Members(l.ByModel)
+	models, err := strictjson.Members(l.ByModel)
 	if err != nil {
 		return l
 	}
-	var used []wire.Member
+	var used []strictjson.Member
 	for _, m := range models {
 		if rest, any := before.rest(m); any {
-			used = append(used, wire.Member{Key: m.Key, Value: rest})
+			used = append(used, strictjson.Member{Key: m.Key, Value: rest})
 		}
 	}
-	l.ByModel = wire.Object(used)
+	l.ByModel = strictjson.Object(used)
 	return l
 }
 
@@ -47,9 +47,9 @@ func (l resultLine) without(before counted) resultLine {
 var limits = []string{"contextWindow", "maxOutputTokens"}
 
 // rest is a model's usage without what was counted before; used: there is any.
-func (c counted) rest(model wire.Member) (rest json.RawMessage, used bool) {
+func (c counted) rest(model strictjson.Member) (rest json.RawMessage, used bool) {
 	before, again := c.ByModel[model.Key]
-	members, err := wire.Members(model.Value)
+	members, err := strictjson.Members(model.Value)
 	if err != nil || !again {
 		return model.Value, true
 	}
@@ -63,7 +63,7 @@ func (c counted) rest(model wire.Member) (rest json.RawMessage, used bool) {
 		n, _ := number(members[i].Value)
 		used = used || n > 0
 	}
-	return wire.Object(members), used
+	return strictjson.Object(members), used
 }
 
 func number(raw json.RawMessage) (n float64, ok bool) {
@@ -102,6 +102,6 @@ func denials(raw json.RawMessage) (list json.RawMessage, more int) {
 	for i := range all {
 		all[i].Tool, all[i].ID, all[i].Input = cutText(all[i].Tool, 200), cutText(all[i].ID, 200), cutInput(all[i].Input, maxDenialInput)
 	}
-	list, _ = wire.Encode(all)
+	list, _ = strictjson.Encode(all)
 	return list, more
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -21,7 +21,7 @@ func cutText(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for most := limit; ; most /= 2 {
 		short := process.Plain(process.Cut([]byte(text), most))
-		if raw, err := wire.Encode(short); err == nil && len(raw) <= limit+200 || most < 64 {
+		if raw, err := strictjson.Encode(short); err == nil && len(raw) <= limit+200 || most < 64 {
 			return short
 		}
 	}
@@ -40,12 +40,12 @@ func cutInput(raw json.RawMessage, limit int) json.RawMessage {
 	var v any
 	if d.Decode(&v) == nil {
 		for most := limit / 2; most >= min(1<<10, limit/8); most /= 4 {
-			if short, err := wire.Encode(cutAll(v, most)); err == nil && len(short) <= limit {
+			if short, err := strictjson.Encode(cutAll(v, most)); err == nil && len(short) <= limit {
 				return short
 			}
 		}
 	}
-	short, _ := wire.Encode(map[string]string{"cut": cutText(string(raw), limit/2)})
+	short, _ := strictjson.Encode(map[string]string{"cut": cutText(string(raw), limit/2)})
 	return short
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -97,7 +97,7 @@ func (s *stream) init(raw []byte) {
 		return
 	}
 	s.bound, s.model, s.version = l.Session, l.Model, l.Version
-	if bind, err := wire.Encode(executor.Line{Type: executor.LineBind, Session: l.Session}); err == nil {
+	if bind, err := strictjson.Encode(executor.Line{Type: executor.LineBind, Session: l.Session}); err == nil {
 		s.host.Tell(executor.LineBind, bind)
 	}
 	for _, m := range l.Servers {
@@ -243,7 +243,7 @@ func (s *stream) ended(raw []byte) {
 	s.end, s.cut = &l, s.stopped() != nil
 	l = l.without(s.before)
 	refused, more := denials(l.Denials)
-	facts := []wire.Member{}
+	facts := []strictjson.Member{}
 	for _, f := range []struct {
 		key   string
 		value json.RawMessage
@@ -254,10 +254,10 @@ func (s *stream) ended(raw []byte) {
 		{"claude_code_version", text(s.version)},
 	} {
 		if len(f.value) > 0 && string(f.value) != "null" && len(f.value) < 64<<10 {
-			facts = append(facts, wire.Member{Key: f.key, Value: f.value})
+			facts = append(facts, strictjson.Member{Key: f.key, Value: f.value})
 		}
 	}
-	s.host.Tell(run.EventMetadata, wire.Object([]wire.Member{{Key: "metadata", Value: wire.Object(facts)}}))
+	s.host.Tell(run.EventMetadata, strictjson.Object([]strictjson.Member{{Key: "metadata", Value: strictjson.Object(facts)}}))
 }
 
 func count(n int) json.RawMessage {
@@ -271,7 +271,7 @@ func list(all []string) json.RawMessage {
 	if len(all) == 0 {
 		return nil
 	}
-	raw, _ := wire.Encode(all)
+	raw, _ := strictjson.Encode(all)
 	return raw
 }
 
@@ -279,7 +279,7 @@ func text(s string) json.RawMessage {
 	if s == "" {
 		return nil
 	}
-	raw, _ := wire.Encode(s)
+	raw, _ := strictjson.Encode(s)
 	return raw
 }
 
@@ -309,7 +309,7 @@ func (s *stream) outcome(ctx context.Context, inv executor.Invocation, exit proc
 }
 
 func (s *stream) tell(kind string, body any) {
-	raw, err := wire.Encode(body)
+	raw, err := strictjson.Encode(body)
 	if err != nil { // inputs were read as JSON
 		return
 	}

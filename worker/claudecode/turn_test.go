@@ -10,7 +10,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // fake is a claude program in sh.
@@ -59,16 +59,16 @@ func (h *heard) session() string {
 // turn is one run of an agent: everything it needs, with an empty home.
 func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor.Invocation, executor.Host, *heard) {
 	t.Helper()
-	var members []wire.Member
+	var members []strictjson.Member
 	if config != "" {
 		var err error
-		if members, err = wire.Members(json.RawMessage(config)); err != nil {
+		if members, err = strictjson.Members(json.RawMessage(config)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if claude != "" {
 		raw, _ := json.Marshal(claude)
-		members = append(members, wire.Member{Key: "claude", Value: raw})
+		members = append(members, strictjson.Member{Key: "claude", Value: raw})
 	}
 	if blueprint == "" {
 		blueprint = "{}"
@@ -77,7 +77,7 @@ func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor
 	home, dir := t.TempDir(), t.TempDir()
 	return executor.Invocation{
 			SchemaVersion: executor.Version, Mode: executor.Start, SessionID: "ses_1", RunID: "run_1", AgentName: "any", Prompt: prompt, ProjectDir: dir,
-			Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(blueprint), Config: wire.Object(members),
+			Parameters: json.RawMessage(`{"prompt":"x"}`), Blueprint: json.RawMessage(blueprint), Config: strictjson.Object(members),
 		}, executor.Host{Tell: h.take, Env: []string{
 			"HOME=" + home, "PATH=" + os.Getenv("PATH"), "ANTHROPIC_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + api,
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
@@ -88,7 +88,7 @@ func turn(t *testing.T, claude, api, prompt, blueprint, config string) (executor
 func told(o run.Outcome) string {
 	text := string(o.Status)
 	if o.Error != nil {
-		raw, _ := wire.Encode(o.Error)
+		raw, _ := strictjson.Encode(o.Error)
 		text += " " + string(raw)
 	}
 	if o.Result != nil && o.Result.Text != nil {

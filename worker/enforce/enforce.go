@@ -22,8 +22,8 @@ import (
 	"ao/shared/prompt"
 	"ao/shared/run"
 	"ao/shared/schema"
+	"ao/shared/strictjson"
 	"ao/shared/trace"
-	"ao/shared/wire"
 	"ao/worker/process"
 )
 
@@ -116,29 +116,29 @@ func (c Enforcer) ask(inv executor.Invocation) (executor.Invocation, error) {
 		inv.Prompt = outputschema.WithFormat(inv.Prompt, c.Output.Schema)
 		return inv, nil
 	}
-	var members []wire.Member
+	var members []strictjson.Member
 	if raw := bytes.TrimSpace(inv.Blueprint); len(raw) > 0 && string(raw) != "null" {
 		var err error
-		if members, err = wire.Members(raw); err != nil {
+		if members, err = strictjson.Members(raw); err != nil {
 			return inv, fault.Wrap(fault.Invalid, "", "The agent's blueprint cannot be read: it must be a JSON object", err).With("field", "agent_blueprint")
 		}
 	}
-	i := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == "system_prompt" })
+	i := slices.IndexFunc(members, func(m strictjson.Member) bool { return m.Key == "system_prompt" })
 	if i < 0 {
-		i, members = len(members), append(members, wire.Member{Key: "system_prompt"})
+		i, members = len(members), append(members, strictjson.Member{Key: "system_prompt"})
 	}
-	raw, err := wire.Encode(outputschema.WithFormat(wire.Text(members[i].Value), c.Output.Schema))
+	raw, err := strictjson.Encode(outputschema.WithFormat(strictjson.Text(members[i].Value), c.Output.Schema))
 	if err != nil {
 		return inv, err
 	}
 	members[i].Value = raw
-	inv.Blueprint = wire.Object(members)
+	inv.Blueprint = strictjson.Object(members)
 	return inv, nil
 }
 
 // again is the invocation that goes on with the session.
 func again(inv executor.Invocation, model, text string) (executor.Invocation, error) {
-	parameters, err := wire.Encode(struct {
+	parameters, err := strictjson.Encode(struct {
 		Prompt string `json:"prompt"`
 	}{text})
 	inv.Mode, inv.ExecutorSession, inv.Prompt, inv.Parameters = executor.Resume, model, text, parameters
@@ -203,7 +203,7 @@ func (c Enforcer) validation(valid bool, n int, candidates *int) json.RawMessage
 	if c.Output.Name != "" {
 		v.Name = &c.Output.Name
 	}
-	raw, err := wire.Encode(v)
+	raw, err := strictjson.Encode(v)
 	if err != nil { // texts and numbers can always be written
 		panic(err)
 	}

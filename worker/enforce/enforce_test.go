@@ -13,7 +13,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/prompt"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // summary wants an object with a summary.
@@ -72,7 +72,7 @@ func (l *listener) host() executor.Host {
 // shown is a run's end as readers see it, without the messages' tails.
 func shown(t *testing.T, o run.Outcome) string {
 	t.Helper()
-	raw, err := wire.Encode(o)
+	raw, err := strictjson.Encode(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 	e := says(`{"a":1}`, `{"b":1}`, `{"summary":"x"}`)
 	inv := start()
 	enforcer(e, 2).Run(t.Context(), inv, (&listener{}).host())
-	system, _ := wire.Encode("You are <kind>.\n\n" + format)
+	system, _ := strictjson.Encode("You are <kind>.\n\n" + format)
 	if got, want := string(e.told[0].Blueprint), `{"name":"a","system_prompt":`+string(system)+`,"tags":["x"]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -186,7 +186,7 @@ func TestWhatTheModelIsTold(t *testing.T) {
 
 func TestWhereTheFormatGoes(t *testing.T) {
 	format := prompt.Format(json.RawMessage(summary))
-	text, _ := wire.Encode(format)
+	text, _ := strictjson.Encode(format)
 	for _, tt := range []struct {
 		name, blueprint   string
 		systems           bool
@@ -312,7 +312,7 @@ func TestSizes(t *testing.T) {
 	c := enforcer(e, 2)
 	c.Output.Schema = json.RawMessage(`{"type":"object","additionalProperties":{"type":"integer"}}`)
 	o := c.Run(t.Context(), start(), (&listener{}).host())
-	raw, err := wire.Encode(o.Error)
+	raw, err := strictjson.Encode(o.Error)
 	if o.Status != run.Failed || err != nil || len(raw) > 200<<10 || !strings.Contains(string(raw), "bytes cut") {
 		t.Errorf("%s: the error has %d bytes, %v", o.Status, len(raw), err)
 	}

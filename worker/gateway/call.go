@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // call is a request of a run, with its body read.
@@ -44,7 +44,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 // answer writes JSON.
 func answer(w http.ResponseWriter, status int, v any) {
-	body, err := wire.Encode(v)
+	body, err := strictjson.Encode(v)
 	if err != nil {
 		status, body = http.StatusInternalServerError, []byte(`{"error":"internal"}`)
 	}

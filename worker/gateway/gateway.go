@@ -24,7 +24,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/trust"
+	"ao/shared/tlsroots"
 )
 
 // Config is what a Gateway is made of; its zero value works.
@@ -94,7 +94,7 @@ func New(c Config) (*Gateway, error) {
 	c.Rate, c.Burst = cmp.Or(c.Rate, 500), cmp.Or(c.Burst, 1000)
 	c.MaxState, c.Patience, c.Connections = cmp.Or(c.MaxState, 16<<20), cmp.Or(c.Patience, 5*time.Second), cmp.Or(c.Connections, 1024)
 	c.Log = cmp.Or(c.Log, slog.Default())
-	believes, err := trust.Config(c.CA)
+	believes, err := tlsroots.Config(c.CA)
 	if err != nil {
 		return nil, err
 	}

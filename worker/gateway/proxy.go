@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/tlsroots"
 	"ao/shared/trace"
-	"ao/shared/trust"
 )
 
 // HeaderSession names the session on whose behalf the API is asked.
@@ -80,7 +80,7 @@ func (c call) forward(path string) (any, error) {
 				refuse(w, err)
 				return
 			}
-			if why := trust.Why(err); why != "" {
+			if why := tlsroots.Why(err); why != "" {
 				c.g.Log.Error("the orchestrator's API is not asked for an executor", "run", c.run.Invocation.RunID, "url", base.Redacted(), "why", why)
 				refuse(w, fault.New(fault.Unavailable, "api_untrusted", "The orchestrator's API is not asked: "+why).After(time.Minute))
 				return

@@ -10,7 +10,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // done answers who only wants to know that it is taken.
@@ -37,14 +37,14 @@ func (c call) mine(model string) session {
 var envelope = []string{"session_id", "run_id", "timestamp"}
 
 // members reads the body as an object, checks that it speaks of this run's session, and leaves out what tells that.
-func (c call) members() ([]wire.Member, error) {
+func (c call) members() ([]strictjson.Member, error) {
 	if len(c.path) == 3 && c.path[1] != c.run.Invocation.SessionID { // /sessions/ID/…
 		return nil, c.foreign("the path")
 	}
-	if err := wire.Check(c.body); err != nil {
+	if err := strictjson.Check(c.body); err != nil {
 		return nil, err
 	}
-	all, err := wire.Members(c.body)
+	all, err := strictjson.Members(c.body)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "The body must be a JSON object")
 	}
@@ -57,15 +57,15 @@ func (c call) members() ([]wire.Member, error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(all, func(m wire.Member) bool { return slices.Contains(envelope, m.Key) }), nil
+	return slices.DeleteFunc(all, func(m strictjson.Member) bool { return slices.Contains(envelope, m.Key) }), nil
 }
 
 func (c call) foreign(field string) error {
 	return fault.Newf(fault.Forbidden, "%s names another session or run; this URL is good for %s (%s) only", field, c.run.Invocation.SessionID, c.run.Invocation.RunID).With("field", field)
 }
 
-func find(all []wire.Member, key string) (json.RawMessage, bool) {
-	i := slices.IndexFunc(all, func(m wire.Member) bool { return m.Key == key })
+func find(all []strictjson.Member, key string) (json.RawMessage, bool) {
+	i := slices.IndexFunc(all, func(m strictjson.Member) bool { return m.Key == key })
 	if i < 0 {
 		return nil, false
 	}
@@ -133,7 +133,7 @@ func (c call) event() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(m wire.Member) bool { return m.Key == "event_type" })
+	all = slices.DeleteFunc(all, func(m strictjson.Member) bool { return m.Key == "event_type" })
 	if kind == executor.LineResult {
 		return c.result(all)
 	}
@@ -143,7 +143,7 @@ func (c call) event() (any, error) {
 	if err := checkEvent(kind, all); err != nil {
 		return nil, err
 	}
-	return c.tell(kind, wire.Object(all))
+	return c.tell(kind, strictjson.Object(all))
 }
 
 // tell hands an event on.
@@ -161,14 +161,14 @@ func (c call) tell(kind string, body json.RawMessage) (any, error) {
 }
 
 // result takes the run's result; a later one replaces it.
-func (c call) result(all []wire.Member) (any, error) {
+func (c call) result(all []strictjson.Member) (any, error) {
 	for i, m := range all {
 		if m.Key == "type" {
 			all = slices.Delete(all, i, i+1)
 			break
 		}
 	}
-	l, _, err := executor.ReadLine(wire.Object(append([]wire.Member{{Key: "type", Value: json.RawMessage(`"result"`)}}, all...)))
+	l, _, err := executor.ReadLine(strictjson.Object(append([]strictjson.Member{{Key: "type", Value: json.RawMessage(`"result"`)}}, all...)))
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (c call) result(all []wire.Member) (any, error) {
 }
 
 // checkEvent tells what is wrong with an event.
-func checkEvent(kind string, all []wire.Member) error {
+func checkEvent(kind string, all []strictjson.Member) error {
 	need := func(field, what string, ok func(json.RawMessage) bool) error {
 		if raw, there := find(all, field); !there || !ok(raw) {
 			return fault.Newf(fault.Invalid, "%s of a %s must be %s", field, kind, what).With("field", field)
@@ -233,8 +233,8 @@ const (
 var key = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,63}$`)
 
 // checkMetadata tells what is wrong with the metadata of a run: an object with not too many keys, nor values too large.
-func checkMetadata(raw json.RawMessage) ([]wire.Member, error) {
-	all, err := wire.Members(raw)
+func checkMetadata(raw json.RawMessage) ([]strictjson.Member, error) {
+	all, err := strictjson.Members(raw)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "metadata must be an object").With("field", "metadata")
 	}
@@ -265,12 +265,12 @@ func (c call) metadata() (any, error) {
 			return nil, err
 		}
 	}
-	all = slices.DeleteFunc(all, func(m wire.Member) bool { return m.Key == "executor_session_id" || m.Key == "last_resumed_at" })
+	all = slices.DeleteFunc(all, func(m strictjson.Member) bool { return m.Key == "executor_session_id" || m.Key == "last_resumed_at" })
 	if raw, ok := find(all, "metadata"); ok && len(all) == 1 {
 		if all, err = checkMetadata(raw); err != nil {
 			return nil, err
 		}
-	} else if all, err = checkMetadata(wire.Object(all)); err != nil {
+	} else if all, err = checkMetadata(strictjson.Object(all)); err != nil {
 		return nil, err
 	}
 	if model != "" {
@@ -279,7 +279,7 @@ func (c call) metadata() (any, error) {
 		}
 	}
 	if len(all) > 0 {
-		if _, err := c.tell(run.EventMetadata, wire.Object([]wire.Member{{Key: "metadata", Value: wire.Object(all)}})); err != nil {
+		if _, err := c.tell(run.EventMetadata, strictjson.Object([]strictjson.Member{{Key: "metadata", Value: strictjson.Object(all)}})); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/llm/chat"
 )
 
@@ -105,7 +105,7 @@ func lost(turns int) string {
 // encode gives what to keep, at most limit bytes: the oldest turns go first, never the last. dropped is how many went now.
 func (h *history) encode(limit int) (raw []byte, dropped int, err error) {
 	for {
-		raw, err = wire.Encode(h)
+		raw, err = strictjson.Encode(h)
 		if err != nil || len(raw) <= limit || len(h.Turns) <= 1 {
 			break
 		}

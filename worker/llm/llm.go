@@ -22,7 +22,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/tools"
 	"ao/worker/process"
@@ -145,7 +145,7 @@ func (c *conversation) report() {
 	if len(c.without) > 0 {
 		facts["mcp_servers_unreachable"] = c.without
 	}
-	body, err := wire.Encode(map[string]any{"metadata": facts})
+	body, err := strictjson.Encode(map[string]any{"metadata": facts})
 	if err == nil {
 		c.host.Tell(run.EventMetadata, body)
 	}

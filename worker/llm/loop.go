@@ -12,7 +12,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/tools"
 )
@@ -164,7 +164,7 @@ func shown(input json.RawMessage) json.RawMessage {
 	if len(input) <= maxShown {
 		return input
 	}
-	raw, err := wire.Encode(map[string]string{"cut": fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(string(input[:maxShown/8]), ""), len(input))})
+	raw, err := strictjson.Encode(map[string]string{"cut": fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(string(input[:maxShown/8]), ""), len(input))})
 	if err != nil {
 		return json.RawMessage(`{}`)
 	}
@@ -180,7 +180,7 @@ type toolEvent struct {
 }
 
 func (e toolEvent) body() json.RawMessage {
-	raw, err := wire.Encode(e)
+	raw, err := strictjson.Encode(e)
 	if err != nil { // an input is JSON, or the call would not have been read
 		return json.RawMessage(`{}`)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/llm/anthropic"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
@@ -70,7 +70,7 @@ var credentials = []string{"Authorization", "X-Api-Key", "Api-Key", "Cookie", "P
 // read reads the profile's config and the agent's blueprint. lookup is os.LookupEnv: the key is the worker's own.
 func read(inv executor.Invocation, lookup func(string) (string, bool)) (s settings, b blueprint, err error) {
 	if len(inv.Config) > 0 && string(inv.Config) != "null" {
-		if err := wire.Decode(inv.Config, &s); err != nil {
+		if err := strictjson.Decode(inv.Config, &s); err != nil {
 			return s, b, bad("%s", fault.Of(err).Message)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // most is the largest value of a limit: MiB of them still fit into an int64 of bytes.
@@ -55,7 +55,7 @@ func (s *Sandbox) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	type plain Sandbox
-	if err := wire.Decode(raw, (*plain)(s)); err != nil {
+	if err := strictjson.Decode(raw, (*plain)(s)); err != nil {
 		f := fault.Of(err)
 		return fault.Newf(fault.Invalid, "sandbox: %s", f.Message).With("field", "sandbox")
 	}

@@ -18,7 +18,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -71,7 +71,7 @@ func Read(dir, name string) (Profile, error) {
 		return Profile{}, fmt.Errorf("profile %q: %w", name, err)
 	}
 	p := Profile{Name: name, Path: path}
-	if err := wire.Decode(raw, &p); err != nil {
+	if err := strictjson.Decode(raw, &p); err != nil {
 		return Profile{}, fmt.Errorf("profile file %s: %w", path, err)
 	}
 	if err := p.check(); err != nil {
@@ -187,7 +187,7 @@ func (p Profile) Runnable() error {
 	case p.Command != proceduralExec:
 		return fault.Newf(fault.Invalid, "profile %q: command %q is not supported by this version; a procedural profile's is %s", p.Name, p.Command, proceduralExec).With("field", "command")
 	case len(p.Config) > 2 && string(p.Config) != "null":
-		if members, err := wire.Members(p.Config); err != nil || len(members) > 0 {
+		if members, err := strictjson.Members(p.Config); err != nil || len(members) > 0 {
 			return fault.Newf(fault.Invalid, "profile %q: %s takes no config; leave it out", p.Name, proceduralExec).With("field", "config")
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"ao/nats/bus"
+	"ao/shared/config"
 	"ao/shared/metric"
-	"ao/shared/setting"
 	"ao/shared/trace"
 	"ao/shared/trace/otlp"
 	"ao/worker"
@@ -50,11 +50,11 @@ type Config struct {
 }
 
 // Settings are the rows of the configuration that a worker reads.
-func (c *Config) Settings() []setting.Bound {
-	return []setting.Bound{
-		setting.Profiles.To(&c.Profiles), setting.ProfilesDir.To(&c.ProfilesDir),
-		setting.ProjectDir.To(&c.ProjectDir), setting.Hostname.To(&c.Host), setting.Tags.To(&c.Tags), setting.RequireMatchingTags.To(&c.OnlyTags),
-		setting.DrainGrace.To(&c.Grace), setting.Hide.To(&c.Hide), setting.HealthFile.To(&c.HealthFile), setting.APIURL.To(&c.APIURL), setting.CA.To(&c.CA),
+func (c *Config) Settings() []config.Bound {
+	return []config.Bound{
+		config.Profiles.To(&c.Profiles), config.ProfilesDir.To(&c.ProfilesDir),
+		config.ProjectDir.To(&c.ProjectDir), config.Hostname.To(&c.Host), config.Tags.To(&c.Tags), config.RequireMatchingTags.To(&c.OnlyTags),
+		config.DrainGrace.To(&c.Grace), config.Hide.To(&c.Hide), config.HealthFile.To(&c.HealthFile), config.APIURL.To(&c.APIURL), config.CA.To(&c.CA),
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // maxAnswer is how much of the API's answer is read, in bytes.
@@ -35,7 +35,7 @@ func child(ctx context.Context, t *turn, text string) error {
 	if mode == run.AsyncCallback {
 		ask["parent_session_id"] = t.inv.SessionID
 	}
-	body, err := wire.Encode(ask)
+	body, err := strictjson.Encode(ask)
 	if err != nil {
 		return isJSON("@child "+agent, params)
 	}
@@ -62,7 +62,7 @@ func child(ctx context.Context, t *turn, text string) error {
 	if json.Unmarshal(raw, &end) == nil && end.Result != nil {
 		t.child = end.Result.Data
 		if end.Result.Text != nil {
-			t.child, err = wire.Encode(*end.Result.Text)
+			t.child, err = strictjson.Encode(*end.Result.Text)
 		}
 		t.child = bytes.TrimSpace(t.child)
 	}
@@ -82,12 +82,12 @@ func tool(_ context.Context, t *turn, text string) error {
 	name, rest, _ := strings.Cut(text, " ")
 	input, output, _ := strings.Cut(rest, "=>")
 	call := map[string]any{"tool_name": name, "tool_input": json.RawMessage(cmp.Or(strings.TrimSpace(input), "{}"))}
-	before, err := wire.Encode(call)
+	before, err := strictjson.Encode(call)
 	if err != nil {
 		return isJSON("@tool "+name, input)
 	}
 	call["tool_output"], call["error"] = json.RawMessage(cmp.Or(strings.TrimSpace(output), "null")), nil
-	after, err := wire.Encode(call)
+	after, err := strictjson.Encode(call)
 	if err != nil {
 		return isJSON("@tool "+name, output)
 	}

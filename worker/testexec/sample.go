@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // improvise is the answer to a prompt that says nothing of what to do: a value that fits the schema which the system prompt
@@ -141,17 +141,17 @@ func (m *maker) sample(schema json.RawMessage, depth int) json.RawMessage {
 
 // object has every property that the schema names.
 func (m *maker) object(s shape, depth int) json.RawMessage {
-	members, _ := wire.Members(s.Properties)
+	members, _ := strictjson.Members(s.Properties)
 	for i := range members {
 		members[i].Value = m.sample(members[i].Value, depth+1)
 		m.room -= len(members[i].Key)
 	}
 	for _, name := range s.Required {
-		if !slices.ContainsFunc(members, func(m wire.Member) bool { return m.Key == name }) {
-			members = append(members, wire.Member{Key: name, Value: json.RawMessage(`"sample"`)})
+		if !slices.ContainsFunc(members, func(m strictjson.Member) bool { return m.Key == name }) {
+			members = append(members, strictjson.Member{Key: name, Value: json.RawMessage(`"sample"`)})
 		}
 	}
-	return wire.Object(members)
+	return strictjson.Object(members)
 }
 
 // number is the least that is allowed, else the most, else zero.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // directive is one thing to do.
@@ -64,7 +64,7 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 	},
 	"tool": tool,
 	"metadata": func(_ context.Context, t *turn, text string) error {
-		body, err := wire.Encode(map[string]json.RawMessage{"metadata": json.RawMessage(text)})
+		body, err := strictjson.Encode(map[string]json.RawMessage{"metadata": json.RawMessage(text)})
 		if err != nil {
 			return isJSON("@metadata", text)
 		}

@@ -15,7 +15,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/run"
 	"ao/shared/schema"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // stage is a session that remembers, and what was told in it.
@@ -37,7 +37,7 @@ func (s *stage) host() executor.Host {
 // turn is what a prompt comes to, in short.
 func (s *stage) turn(ctx context.Context, mode, prompt string) string {
 	o := Run(ctx, executor.Invocation{Mode: mode, SessionID: "ses_1", RunID: "run_1", Prompt: prompt, Blueprint: json.RawMessage(`{}`)}, s.host())
-	raw, err := wire.Encode(o)
+	raw, err := strictjson.Encode(o)
 	if err != nil {
 		return err.Error()
 	}
@@ -155,7 +155,7 @@ func TestSamplesFitTheirSchema(t *testing.T) {
 			t.Errorf("%s\ngives %s: %v", raw, got, wrong)
 		}
 	}
-	prompt, _ := wire.Encode(map[string]string{"system_prompt": "You scan.\n\n## Required Output Format\n\nYou MUST:\n\n```json\n{\n  \"type\": \"object\",\n  \"required\": [\"a\"]\n}\n```\n\nYour final response"})
+	prompt, _ := strictjson.Encode(map[string]string{"system_prompt": "You scan.\n\n## Required Output Format\n\nYou MUST:\n\n```json\n{\n  \"type\": \"object\",\n  \"required\": [\"a\"]\n}\n```\n\nYour final response"})
 	var st stage
 	o := Run(t.Context(), executor.Invocation{Mode: executor.Start, Prompt: "Scan", Blueprint: prompt}, st.host())
 	if o.Result == nil || o.Result.Text == nil || *o.Result.Text != `{"a":"sample"}` {

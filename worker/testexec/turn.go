@@ -10,7 +10,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // turn is one run of the executor, or one more answer within it.
@@ -41,7 +41,7 @@ func (t *turn) recall(ctx context.Context) error {
 	if err != nil || len(raw) == 0 {
 		return err
 	}
-	if err := wire.Decode(raw, &t.memory); err != nil {
+	if err := strictjson.Decode(raw, &t.memory); err != nil {
 		return fmt.Errorf("what the session remembers cannot be read: %w", err)
 	}
 	return nil
@@ -50,13 +50,13 @@ func (t *turn) recall(ctx context.Context) error {
 // keep writes it, and so binds the session.
 func (t *turn) keep(ctx context.Context) error {
 	if t.host.Keep == nil {
-		bind, err := wire.Encode(map[string]string{"type": executor.LineBind, "executor_session_id": t.inv.SessionID})
+		bind, err := strictjson.Encode(map[string]string{"type": executor.LineBind, "executor_session_id": t.inv.SessionID})
 		if err == nil {
 			t.host.Tell(executor.LineBind, bind)
 		}
 		return err
 	}
-	raw, err := wire.Encode(t.memory)
+	raw, err := strictjson.Encode(t.memory)
 	if err != nil {
 		return err
 	}

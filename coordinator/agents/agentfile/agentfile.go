@@ -19,7 +19,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Check refuses a change by what it starts from, or by what it leads to.
@@ -32,7 +32,7 @@ const tries = 8
 
 // Change replaces the members of the definition at path; null takes one away. dir is the folder of agents that path is in. It returns
 // the definition that then stands.
-func Change(ctx context.Context, dir, path string, members []wire.Member, check Check) (agent.Blueprint, error) {
+func Change(ctx context.Context, dir, path string, members []strictjson.Member, check Check) (agent.Blueprint, error) {
 	var after agent.Blueprint
 	err := replace(ctx, dir, path, func(old agent.Files, before agent.Blueprint) (agent.Files, error) {
 		if err := check.Before(before); err != nil {
@@ -89,9 +89,9 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 }
 
 // edited makes the new texts.
-func edited(old agent.Files, members []wire.Member) (agent.Files, error) {
+func edited(old agent.Files, members []strictjson.Member) (agent.Files, error) {
 	next, now := old, map[string]json.RawMessage{}
-	current, err := wire.Members(old.JSON)
+	current, err := strictjson.Members(old.JSON)
 	if err != nil {
 		return next, err
 	}
@@ -101,7 +101,7 @@ func edited(old agent.Files, members []wire.Member) (agent.Files, error) {
 	for _, m := range current {
 		now[m.Key] = m.Value
 	}
-	var changes []wire.Change
+	var changes []strictjson.Change
 	for _, m := range members {
 		if m.Key == "system_prompt" && now[m.Key] == nil && agent.PromptPath(old.Path) != "" {
 			if next.Prompt, err = promptOf(old.Prompt, m.Value); err != nil {
@@ -109,7 +109,7 @@ func edited(old agent.Files, members []wire.Member) (agent.Files, error) {
 			}
 			continue
 		}
-		c := wire.Change{Keys: agent.Names(m.Key), Value: m.Value}
+		c := strictjson.Change{Keys: agent.Names(m.Key), Value: m.Value}
 		if string(m.Value) == "null" {
 			c.Value = nil
 		} else if agent.Same(now[m.Key], m.Value) {
@@ -117,7 +117,7 @@ func edited(old agent.Files, members []wire.Member) (agent.Files, error) {
 		}
 		changes = append(changes, c)
 	}
-	next.JSON, err = wire.Edit(old.JSON, changes)
+	next.JSON, err = strictjson.Edit(old.JSON, changes)
 	return next, err
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // made is a folder with one agent in it.
@@ -44,9 +44,9 @@ func read(t *testing.T, at string) string {
 	return string(raw)
 }
 
-func described(text string) []wire.Member {
-	raw, _ := wire.Encode(text)
-	return []wire.Member{{Key: "description", Value: raw}}
+func described(text string) []strictjson.Member {
+	raw, _ := strictjson.Encode(text)
+	return []strictjson.Member{{Key: "description", Value: raw}}
 }
 
 func anything(agent.Blueprint) error { return nil }

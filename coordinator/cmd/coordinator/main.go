@@ -8,16 +8,16 @@ import (
 	"syscall"
 
 	"ao/coordinator/serve"
-	"ao/shared/setting"
+	"ao/shared/config"
 )
 
 func main() {
-	setting.Collect()
+	config.Collect()
 	var cfg serve.Config
 	var level, format string
-	cfg.HTTP.Settings = setting.Load(setting.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
-		append(cfg.Settings(), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
-	cfg.Log = setting.Logger(os.Stderr, level, format)
+	cfg.HTTP.Settings = config.Load(config.Program{Name: "coordinator", About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
+		append(cfg.Settings(), config.LogLevel.To(&level), config.LogFormat.To(&format))...)
+	cfg.Log = config.Logger(os.Stderr, level, format)
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

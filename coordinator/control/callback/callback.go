@@ -17,8 +17,8 @@ import (
 	"ao/shared/fault"
 	"ao/shared/prompt"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/shared/trace"
-	"ao/shared/wire"
 )
 
 // So many parents are told at once: each is an atomic batch, and reads its children.
@@ -204,7 +204,7 @@ func (c *Controller) turn(ctx context.Context, o projection.Owing, children []pr
 	told = len(children)
 	for most := c.Most / 2; ; {
 		text := prompt.Callback(children[:told], int(most))
-		parameters, err := wire.Encode(map[string]string{"prompt": text})
+		parameters, err := strictjson.Encode(map[string]string{"prompt": text})
 		if err != nil {
 			return spec, 0, err
 		}

@@ -10,16 +10,16 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Fleet is who takes runs, and from which queues.
 type Fleet interface {
-	Matches(w fleet.Want) bool
-	LaneMatches(lane string, w fleet.Want) bool
+	Matches(w runnerapi.Want) bool
+	LaneMatches(lane string, w runnerapi.Want) bool
 	Changes() uint64 // how often registrations have changed
-	Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error)
+	Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error)
 	IsMade(lane string) bool
 	Find(agent string) (*agents.Resolved, bool)                            // as it is now
 	Renewed(context.Context, run.Spec, *agents.Resolved) (run.Spec, error) // a run with another definition of its agent
@@ -58,7 +58,7 @@ type Controller struct {
 
 // wait is a run that waits for a runner.
 type wait struct {
-	want  fleet.Want
+	want  runnerapi.Want
 	lane  string
 	since time.Time // its turn has come, or it is queued
 	moves trouble   // into that lane from another one: it may have been there before, and is not queued there again

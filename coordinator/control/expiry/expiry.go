@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Config is what a Controller is made of; all of it is required.
@@ -26,12 +26,12 @@ type Config struct {
 
 // Runners are those that are registered.
 type Runners interface {
-	Silent() []fleet.Runner                                   // for longer than a runner is kept
-	Parted(lease time.Duration) (ended, over []fleet.Runner)  // told to end and silent for a lease; left, and its grace is over
-	Ended(ctx context.Context, r fleet.Runner) error          // notes that its process is gone
-	ForgetProcess(ctx context.Context, r fleet.Runner) error  // where it is that process still
-	ForgetDeparted(ctx context.Context, r fleet.Runner) error // where it has not been back
-	Removed(runner string)                                    // notes who was
+	Silent() []runnerapi.Runner                                   // for longer than a runner is kept
+	Parted(lease time.Duration) (ended, over []runnerapi.Runner)  // told to end and silent for a lease; left, and its grace is over
+	Ended(ctx context.Context, r runnerapi.Runner) error          // notes that its process is gone
+	ForgetProcess(ctx context.Context, r runnerapi.Runner) error  // where it is that process still
+	ForgetDeparted(ctx context.Context, r runnerapi.Runner) error // where it has not been back
+	Removed(runner string)                                        // notes who was
 }
 
 // Controller looks for silence. It has a loop of its own: where others write for long, nobody is taken for silent.
@@ -52,7 +52,7 @@ const deaf = 5 * time.Second
 // Reconcile looks for silence. It is called once a second.
 func (e *Controller) Reconcile(ctx context.Context) error {
 	heard := e.listening()
-	var gone []fleet.Runner
+	var gone []runnerapi.Runner
 	if heard >= e.Patience {
 		gone = e.Runners.Silent()
 	}
@@ -78,7 +78,7 @@ func (e *Controller) listening() time.Duration {
 }
 
 // remove removes a silent runner, and gives up what its process had.
-func (e *Controller) remove(ctx context.Context, r fleet.Runner) {
+func (e *Controller) remove(ctx context.Context, r runnerapi.Runner) {
 	id := r.ID()
 	e.Log.Warn("runner removed: no heartbeat", "runner", id, "after", e.Patience)
 	if err := e.Runners.ForgetProcess(ctx, r); err != nil {
@@ -106,6 +106,6 @@ func (e *Controller) part(ctx context.Context) {
 			e.Log.Warn("a runner that left is not removed; trying again", "runner", r.ID(), "err", err)
 			continue
 		}
-		e.Log.Info("the grace of a runner that left is over", "runner", r.ID(), "agents", fleet.Names(r.Set))
+		e.Log.Info("the grace of a runner that left is over", "runner", r.ID(), "agents", runnerapi.Names(r.Set))
 	}
 }

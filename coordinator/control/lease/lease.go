@@ -8,7 +8,7 @@ import (
 
 	"ao/coordinator/control/pool"
 	"ao/coordinator/projection"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Controller judges only after one uninterrupted lease of listening.
@@ -37,9 +37,9 @@ type Config struct {
 		GoesOn(a projection.Active) bool
 	}
 	Commands interface {
-		Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
+		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
 		TellStop(ctx context.Context, a projection.Active)
-		Proven(runner string, reply fleet.CommandReply) bool // the answer is of the process that registered
+		Proven(runner string, reply runnerapi.CommandReply) bool // the answer is of the process that registered
 	}
 	Hearing *Hearing
 }
@@ -104,7 +104,7 @@ func (c *Controller) stopping(underway []projection.Active) (all []projection.Ac
 // Judge asks the runner once more, and gives the attempt up where it does not have it. An error: NATS did not take that.
 func (c *Controller) Judge(ctx context.Context, a projection.Active, why string) error {
 	c.Hearing.Heard(a.Key, time.Now().Add(2*time.Second-c.Hearing.lease), false) // not twice at once; again soon if this fails
-	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID, fleet.Command{Type: fleet.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
+	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
 	if ctx.Err() != nil { // who asks is ending
 		return ctx.Err()
 	}

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -14,10 +14,10 @@ import (
 type Announcer struct {
 	Log     *slog.Logger
 	Runners interface {
-		Takers(fleet.Want) []string                 // the online ones that satisfy it
-		Runner(id string) (r fleet.Runner, ok bool) // a registered one
-		Queues(fleet.Runner) []string               // that one takes from
-		Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error)
+		Takers(runnerapi.Want) []string                 // the online ones that satisfy it
+		Runner(id string) (r runnerapi.Runner, ok bool) // a registered one
+		Queues(runnerapi.Runner) []string               // that one takes from
+		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
 	}
 	Wake func() // has Reconcile called
 
@@ -26,7 +26,7 @@ type Announcer struct {
 }
 
 // Announce has the runners that satisfy w told of their queues.
-func (a *Announcer) Announce(w fleet.Want) {
+func (a *Announcer) Announce(w runnerapi.Want) {
 	takers := a.Runners.Takers(w)
 	a.mu.Lock()
 	if a.news == nil {
@@ -56,7 +56,7 @@ func (a *Announcer) Reconcile(ctx context.Context) error {
 			continue
 		}
 		g.Go(func() error {
-			cmd := fleet.Command{Type: fleet.CommandLanes, Instance: r.Instance, Lanes: a.Runners.Queues(r)}
+			cmd := runnerapi.Command{Type: runnerapi.CommandLanes, Instance: r.Instance, Lanes: a.Runners.Queues(r)}
 			if _, err := a.Runners.Command(ctx, id, cmd); err != nil {
 				a.Log.Debug("queues not told; the next beat does", "runner", id, "err", err)
 			}

@@ -12,8 +12,8 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // How often lanes are looked after; and after NATS was away, or its history was replaced, for how long how often: it may have lost
@@ -45,8 +45,8 @@ type ControllerConfig struct {
 		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		Base() map[string]fleet.Want                                      // the queues of type and profile alone that they take from
-		Satisfied(fleet.Want) bool                                        // does any, online or not
+		Base() map[string]runnerapi.Want                                  // the queues of type and profile alone that they take from
+		Satisfied(runnerapi.Want) bool                                    // does any, online or not
 		Silent(key string) bool                                           // was nobody heard to have an attempt that nobody has begun
 		Judge(ctx context.Context, a projection.Active, why string) error // gives up an attempt, unless its runner has it
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"ao/nats/bus"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Ensure is Lane for who knows its name already. A queue in which runs wait already is made again whatever the share says.
-func (s *Table) Ensure(ctx context.Context, lane string, w fleet.Want, caller string, again bool) (string, error) {
+func (s *Table) Ensure(ctx context.Context, lane string, w runnerapi.Want, caller string, again bool) (string, error) {
 	q := queue{w, caller}
 	s.mu.RLock()
 	used := s.made[lane]
@@ -53,6 +53,6 @@ func (s *Table) Ensure(ctx context.Context, lane string, w fleet.Want, caller st
 }
 
 // Lane makes sure that the queue for w exists, and gives its name. caller is whose share it counts to.
-func (s *Table) Lane(ctx context.Context, w fleet.Want, caller string) (string, error) {
+func (s *Table) Lane(ctx context.Context, w runnerapi.Want, caller string) (string, error) {
 	return s.Ensure(ctx, w.Lane(), w, caller, false)
 }

@@ -7,7 +7,7 @@ import (
 	"ao/coordinator/share"
 	"ao/nats/bus"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // sharer is who a queue counts to, in the pool of its kind.
@@ -135,7 +135,7 @@ func (s *Table) usedUp(q queue, all, mine int) error {
 }
 
 // HasRoom tells whether the queue for w exists, or may be made for this caller.
-func (s *Table) HasRoom(w fleet.Want, caller string) bool {
+func (s *Table) HasRoom(w runnerapi.Want, caller string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	q := queue{w, caller}

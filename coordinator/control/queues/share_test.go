@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // nothingWaits is a history without runs.
@@ -21,8 +21,8 @@ func (nothingWaits) CaughtUp(context.Context) error { return nil }
 // owners are registered runners whose own agents have these queues.
 type owners map[string]bool
 
-func (o owners) Own() map[string]bool { return o }
-func (owners) Announce(fleet.Want)    {}
+func (o owners) Own() map[string]bool  { return o }
+func (owners) Announce(runnerapi.Want) {}
 
 // Which queue goes when room is needed: one that nobody uses, of one's own first, else of who has more.
 func TestWhichQueueMakesRoom(t *testing.T) {
@@ -31,9 +31,9 @@ func TestWhichQueueMakesRoom(t *testing.T) {
 	blank := Config{History: nothingWaits{}, Runners: owners{}}
 	const mine, others = "x", "y"
 	tagged := func(tag, caller string) queue {
-		return queue{fleet.Want{Type: run.Procedural, Tags: []string{tag}}, caller}
+		return queue{runnerapi.Want{Type: run.Procedural, Tags: []string{tag}}, caller}
 	}
-	runners := queue{fleet.Want{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}}, ""}
+	runners := queue{runnerapi.Want{Type: run.Procedural, Profile: "procedural", Agents: map[string]string{"a": "h"}}, ""}
 	for _, tt := range []struct {
 		what   string
 		queues map[string]queue

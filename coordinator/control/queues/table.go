@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ao/nats/bus"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Config is what a Table is made of; all of it is required.
@@ -32,8 +32,8 @@ type Config struct {
 		CaughtUp(context.Context) error // waits until it has what others wrote before
 	}
 	Runners interface {
-		Own() map[string]bool // the queues of registered runners' own agents
-		Announce(fleet.Want)  // has runners told of a queue that was made
+		Own() map[string]bool    // the queues of registered runners' own agents
+		Announce(runnerapi.Want) // has runners told of a queue that was made
 	}
 }
 
@@ -58,7 +58,7 @@ func New(cfg Config) *Table {
 
 // queue is an entry of bucket `lanes`: what its runs want.
 type queue struct {
-	fleet.Want
+	runnerapi.Want
 	Caller string `json:"caller,omitempty"` // for whose runs it was made
 }
 
@@ -93,7 +93,7 @@ func (s *Table) put(lane string, value []byte) {
 }
 
 // Want is what a queue stands for.
-func (s *Table) Want(lane string) (fleet.Want, bool) {
+func (s *Table) Want(lane string) (runnerapi.Want, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	q, ok := s.all[lane]
@@ -101,10 +101,10 @@ func (s *Table) Want(lane string) (fleet.Want, bool) {
 }
 
 // Wants are the queues in use, with what each stands for.
-func (s *Table) Wants() map[string]fleet.Want {
+func (s *Table) Wants() map[string]runnerapi.Want {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make(map[string]fleet.Want, len(s.all))
+	all := make(map[string]runnerapi.Want, len(s.all))
 	for lane, q := range s.all {
 		all[lane] = q.Want
 	}
@@ -129,7 +129,7 @@ func (s *Table) IsMade(lane string) bool {
 }
 
 // Of are all queues that a runner takes from.
-func (s *Table) Of(m fleet.Runner) []string {
+func (s *Table) Of(m runnerapi.Runner) []string {
 	lanes := m.BaseLanes()
 	s.mu.RLock()
 	defer s.mu.RUnlock()

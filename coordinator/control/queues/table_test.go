@@ -15,12 +15,12 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // taking plays the worker of a runner that is there: it begins and ends what it is handed, from the queues that the coordinators name.
-func taking(t *testing.T, b *bus.Bus, r fleet.Runner) {
+func taking(t *testing.T, b *bus.Bus, r runnerapi.Runner) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -73,17 +73,17 @@ func taking(t *testing.T, b *bus.Bus, r fleet.Runner) {
 	}
 	wg.Go(func() {
 		_ = commands.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
-			var c fleet.Command
-			if json.Unmarshal(body, &c) == nil && c.Type == fleet.CommandLanes {
+			var c runnerapi.Command
+			if json.Unmarshal(body, &c) == nil && c.Type == runnerapi.CommandLanes {
 				serves(c.Lanes)
 			}
-			return json.Marshal(fleet.CommandReply{Instance: r.Instance})
+			return json.Marshal(runnerapi.CommandReply{Instance: r.Instance})
 		})
 	})
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			ask, _ := json.Marshal(fleet.Beat{RunnerID: r.ID(), Instance: r.Instance})
-			var reply fleet.BeatReply
+			ask, _ := json.Marshal(runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance})
+			var reply runnerapi.BeatReply
 			if answer, err := b.Request(ctx, subject.Beats(r.ID()), ask); err == nil && json.Unmarshal(answer, &reply) == nil && reply.Known {
 				serves(reply.Lanes)
 			}
@@ -115,7 +115,7 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	s := natstest.Server(t)
 	goes, comes := coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{}), coordinatortest.Begin(t, natstest.Open(t, s), parts.Config{})
 	for i := range 40 {
-		want := fleet.Want{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
+		want := runnerapi.Want{Type: run.Procedural, Tags: []string{fmt.Sprint(i)}}
 		lane := want.Lane()
 		if err := goes.Bus.EnsureLane(t.Context(), lane, 1); err != nil { // its entry is gone
 			t.Fatal(err)
@@ -204,7 +204,7 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 					if i == 1 {
 						tag = 5 - tag
 					}
-					lane := fleet.Want{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.Lane()
+					lane := runnerapi.Want{Type: run.Procedural, Profile: "procedural", Tags: []string{fmt.Sprint(tag)}, Agents: map[string]string{"a": r.Agents[0].Hash()}}.Lane()
 					if (round+tag+i)%2 == 0 { // as if its room were needed now
 						if _, err := c.Queues.Retire(t.Context(), lane); err != nil && fault.KindOf(err) != fault.Unavailable {
 							t.Error(err)

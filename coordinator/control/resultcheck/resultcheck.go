@@ -19,8 +19,8 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/schema"
+	"ao/shared/strictjson"
 	"ao/shared/trace"
-	"ao/shared/wire"
 )
 
 // So many results are checked at once: they may be large.
@@ -251,7 +251,7 @@ func validation(o *run.Output, res *run.Result) (v verdict) {
 }
 
 func (v verdict) raw() json.RawMessage {
-	raw, err := wire.Encode(v.Validation)
+	raw, err := strictjson.Encode(v.Validation)
 	if err != nil { // texts and numbers can always be written
 		panic(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Every is how often history is let go of.
@@ -102,7 +102,7 @@ func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 		if !at.Before(old) || !r.History.Sure() {
 			return false
 		}
-		if pointer, ok := fleet.StateOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
+		if pointer, ok := runnerapi.StateOf(name); ok && bound()[pointer] { // a session goes on with it, whose run is no longer kept
 			return false
 		}
 		id := r.RunOf(name)

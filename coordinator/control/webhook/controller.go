@@ -19,8 +19,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/shared/trace"
-	"ao/shared/wire"
 )
 
 // Controller tells the receivers of callback_url that their runs have ended. Every try is a record, so that the schedule survives
@@ -308,7 +308,7 @@ func (c *Controller) told(ctx context.Context, d projection.Hook) (to string, bo
 		at = *o.EndedAt
 	}
 	o.Callback, o.HTTPCallback, o.CallbackURL = nil, nil, "" // where callbacks stand is nothing that this one could tell
-	body, err = wire.Encode(Told{"run." + string(o.Status), at, o})
+	body, err = strictjson.Encode(Told{"run." + string(o.Status), at, o})
 	return to, body, o.Trace, err
 }
 

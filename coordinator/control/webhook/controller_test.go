@@ -23,8 +23,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // receiver takes HTTP callbacks and answers with what answer says, 200 where that is 0.
@@ -172,7 +172,7 @@ func TestAReceiverThatFails(t *testing.T) {
 }
 
 // many has n runs end that a receiver wants to hear of.
-func many(t *testing.T, c *parts.Coordinator, r fleet.Runner, n int, url string) (ids []string) {
+func many(t *testing.T, c *parts.Coordinator, r runnerapi.Runner, n int, url string) (ids []string) {
 	t.Helper()
 	for range n {
 		ids = append(ids, coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+url+`"}`, "").RunID)

@@ -17,8 +17,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/version"
 )
 
@@ -37,7 +37,7 @@ type Doctor struct {
 		Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
 	}
 	Past    interface{ Own(ctx context.Context) }
-	Members func() []fleet.Member
+	Members func() []runnerapi.Member
 	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.Bad
@@ -128,10 +128,10 @@ func (d *Doctor) checkRunners() (all []checkup.Finding, versions map[string]int)
 	online, silent, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
 	for _, m := range d.Members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
-		if m.Status == fleet.Left { // only its agents' names are still there
+		if m.Status == runnerapi.Left { // only its agents' names are still there
 			continue
 		}
-		if m.Status == fleet.Stale || m.Status == fleet.Removed {
+		if m.Status == runnerapi.Stale || m.Status == runnerapi.Removed {
 			silent = append(silent, fmt.Sprintf("%s for %v", name, time.Since(m.Heard).Round(time.Second)))
 			continue
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Explainer tells why runs wait, and why they ended so.
@@ -15,19 +15,19 @@ type Explainer struct {
 	History History
 	Past    interface{ Current(ctx context.Context) }
 	Runners interface {
-		Matches(w fleet.Want) bool
+		Matches(w runnerapi.Want) bool
 	}
 	Queues interface {
-		HasRoom(w fleet.Want, caller string) bool
+		HasRoom(w runnerapi.Want, caller string) bool
 	}
 	Waits interface {
-		Want(a projection.Active) fleet.Want
+		Want(a projection.Active) runnerapi.Want
 		UnmatchedSince(id, lane string) (time.Time, bool)
 	}
 	Heard interface {
 		Of(key string) (heard, ends time.Time, ok bool)
 	}
-	Members func() []fleet.Member
+	Members func() []runnerapi.Member
 	Parting func(agent string) (left, until time.Time, ok bool) // the last runner that had an agent
 	Ready   func() error
 	NoMatch time.Duration // after so long a run fails that no online runner matches

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // Candidate is a runner as seen by a run that waits: why it may not take it, or who has its slots.
 type Candidate struct {
 	ID string `json:"runner_id"`
-	fleet.Identity
+	runnerapi.Identity
 	Status     string     `json:"status"`
 	Slots      int        `json:"max_concurrent_runs"`
 	Running    int        `json:"running"`
@@ -62,7 +62,7 @@ const (
 )
 
 // mismatches are all things in which a runner is not what a run wants: none where fleet's Satisfies says that it is.
-func mismatches(r fleet.Runner, w fleet.Want) []Mismatch {
+func mismatches(r runnerapi.Runner, w runnerapi.Want) []Mismatch {
 	all := []Mismatch{}
 	for _, m := range []struct{ field, want, have string }{
 		{"executor_type", w.Type, r.ExecutorType}, {"executor_profile", w.Profile, r.ExecutorProfile},
@@ -109,12 +109,14 @@ type crowd struct {
 
 // Candidates are the runners as a run that wants this sees them, the closest first, 50 at most. One whose profile does not
 // allow the model would take the run and fail it, so it does not match either; empty: any model will do.
-func (x *Explainer) Candidates(w fleet.Want, model string) []Candidate { return x.look(w, model).all }
+func (x *Explainer) Candidates(w runnerapi.Want, model string) []Candidate {
+	return x.look(w, model).all
+}
 
 // candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
-func (x *Explainer) candidates(w fleet.Want) crowd { return x.look(w, "") }
+func (x *Explainer) candidates(w runnerapi.Want) crowd { return x.look(w, "") }
 
-func (x *Explainer) look(w fleet.Want, model string) (all crowd) {
+func (x *Explainer) look(w runnerapi.Want, model string) (all crowd) {
 	holders := map[string][]Holder{}
 	x.History.Begun(func(a projection.Active) bool {
 		if a.OfferSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
@@ -123,7 +125,7 @@ func (x *Explainer) look(w fleet.Want, model string) (all crowd) {
 		return true
 	})
 	for _, m := range x.Members() {
-		if m.Status == fleet.Left {
+		if m.Status == runnerapi.Left {
 			continue
 		}
 		held := holders[m.ID]
@@ -131,8 +133,8 @@ func (x *Explainer) look(w fleet.Want, model string) (all crowd) {
 		if !m.Models.Allow(model) {
 			one.Mismatches = append(one.Mismatches, mismatch("model", model, orNone(m.Models)))
 		}
-		if one.Status != fleet.Online {
-			one.Mismatches = append(one.Mismatches, mismatch("status", fleet.Online, one.Status))
+		if one.Status != runnerapi.Online {
+			one.Mismatches = append(one.Mismatches, mismatch("status", runnerapi.Online, one.Status))
 		} else {
 			all.online++
 		}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // TestMismatchesSayWhatSatisfiesDecides: a runner may take a run exactly where nothing is wrong with it.
@@ -30,9 +30,9 @@ func TestMismatchesSayWhatSatisfiesDecides(t *testing.T) {
 	}
 	fits := 0
 	for range 20_000 {
-		r := fleet.Runner{Identity: fleet.Identity{Hostname: pick("h", "i"), ProjectDir: pick("/p", "/q"), ExecutorProfile: pick("x", "y"), ExecutorType: pick("autonomous", "procedural")},
+		r := runnerapi.Runner{Identity: runnerapi.Identity{Hostname: pick("h", "i"), ProjectDir: pick("/p", "/q"), ExecutorProfile: pick("x", "y"), ExecutorType: pick("autonomous", "procedural")},
 			Tags: tags(), RequireMatchingTags: rng.IntN(2) == 0, Set: agents()}
-		w := fleet.Want{Type: pick("autonomous", "procedural"), Profile: pick("", "x"), Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
+		w := runnerapi.Want{Type: pick("autonomous", "procedural"), Profile: pick("", "x"), Hostname: pick("", "h"), ProjectDir: pick("", "/p"), Tags: tags()}
 		if rng.IntN(3) == 0 {
 			w.Agents = agents()
 		}

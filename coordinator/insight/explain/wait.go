@@ -7,8 +7,8 @@ import (
 
 	"ao/coordinator/projection"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Obstacle is what a run waits for. Members that a reason has nothing to say about are left out.
@@ -133,12 +133,12 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched is a run that no online runner could take.
-func (x *Explainer) unmatched(r run.Run, a projection.Active, w fleet.Want, now time.Time, inside bool) (*Obstacle, string) {
+func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Want, now time.Time, inside bool) (*Obstacle, string) {
 	all := x.candidates(w)
 	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w))
 	if home := x.History.Home(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" && !slices.ContainsFunc(all.all, func(one Candidate) bool {
-		return one.Status == fleet.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
+		return one.Status == runnerapi.Online && one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
 	}) {
 		o.Reason = waitsForHost
 		say = fmt.Sprintf("It waits for host %q: the model side of its session is there alone (profile %s), and no runner is; start a worker there, or a new session: ", home.Hostname, home.ExecutorProfile)
@@ -165,7 +165,7 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w fleet.Want, now 
 }
 
 // waiting is a run that some online runner could take.
-func (x *Explainer) waiting(r run.Run, a projection.Active, w fleet.Want, now time.Time) (*Obstacle, string) {
+func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.Want, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
 		o := &Obstacle{Reason: waitsForQueue, Queue: w.Lane(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {
@@ -191,8 +191,8 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w fleet.Want, now ti
 }
 
 // WantedOf is a want as readers see it: hashes of definitions say nothing to them.
-func WantedOf(w fleet.Want) *Wanted {
-	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname, ProjectDir: w.ProjectDir, Tags: w.Tags}, fleet.Names(w.Agents)}
+func WantedOf(w runnerapi.Want) *Wanted {
+	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname, ProjectDir: w.ProjectDir, Tags: w.Tags}, runnerapi.Names(w.Agents)}
 }
 
 // differs is in a few words in what a runner is not what is wanted.
@@ -242,7 +242,7 @@ func (x *Explainer) parted(s *run.Spec) string {
 	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)", s.Agent, span(now.Sub(left)), span(until.Sub(now)))
 }
 
-func describe(w fleet.Want) string {
+func describe(w runnerapi.Want) string {
 	s := "type=" + w.Type
 	for _, p := range []struct{ name, v string }{{"profile", w.Profile}, {"hostname", w.Hostname}, {"project_dir", w.ProjectDir}} {
 		if p.v != "" {

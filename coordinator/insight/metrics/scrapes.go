@@ -13,8 +13,8 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
-	"ao/shared/fleet"
 	"ao/shared/metric"
+	"ao/shared/runnerapi"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -43,7 +43,7 @@ type Scrapes struct {
 		Behind(last uint64) (records uint64, age time.Duration)
 	}
 	Status  func(context.Context) status.Status
-	Members func() []fleet.Member
+	Members func() []runnerapi.Member
 	Views   func() []runners.View
 	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
@@ -171,7 +171,7 @@ func (o *Scrapes) seeRuns() func(*metric.Scrape) {
 		s.Set(apart, secondsSince(now.Unqueued.Oldest))
 		s.Set(lanes, float64(o.Lanes.InUse()))
 		s.Set(most, float64(o.Most))
-		for _, status := range []string{fleet.Online, fleet.Stale, fleet.Draining} {
+		for _, status := range []string{runnerapi.Online, runnerapi.Stale, runnerapi.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)
 		}
 		_, all := o.History.Kept()
@@ -192,7 +192,7 @@ func (o *Scrapes) seeRunners() func(*metric.Scrape) {
 		for i, v := range o.Views() {
 			silent[v.ExecutorProfile] = max(silent[v.ExecutorProfile], secondsSince(&v.LastHeartbeat))
 			switch {
-			case v.Status != fleet.Online:
+			case v.Status != runnerapi.Online:
 			case i >= meteredRunners:
 				more[0], more[1] = more[0]+v.MaxConcurrentRuns, more[1]+v.Running
 			default:

@@ -11,8 +11,8 @@ import (
 
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/projection"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Status is how everything stands, in little: what a look once a second can afford. It costs what there are of queues, of runners and of
@@ -71,13 +71,13 @@ type Overview struct {
 	}
 	Past    interface{ Own(ctx context.Context) }
 	Runners interface {
-		Base() map[string]fleet.Want
-		LaneMatches(lane string, w fleet.Want) bool
+		Base() map[string]runnerapi.Want
+		LaneMatches(lane string, w runnerapi.Want) bool
 	}
 	Queues interface {
-		Wants() map[string]fleet.Want
+		Wants() map[string]runnerapi.Want
 	}
-	Members func() []fleet.Member
+	Members func() []runnerapi.Member
 	Began   time.Time
 	Most    int // runs that may wait
 }
@@ -121,10 +121,10 @@ func (o *Overview) Status(ctx context.Context) Status {
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueStatus) int { return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Queue, b.Queue)) })
 	for _, m := range o.Members() {
-		if m.Status == fleet.Left {
+		if m.Status == runnerapi.Left {
 			continue
 		}
-		if s.Runners[m.Status]++; m.Status == fleet.Online {
+		if s.Runners[m.Status]++; m.Status == runnerapi.Online {
 			s.Slots.All += m.MaxConcurrentRuns
 			s.Slots.Taken += min(busy[m.ID], m.MaxConcurrentRuns)
 		}
@@ -133,11 +133,11 @@ func (o *Overview) Status(ctx context.Context) Status {
 }
 
 // baseWant is what a queue stands for that needs no entry in `lanes`. Of any other one whose entry is gone it says as much as the name does.
-func baseWant(lane string) fleet.Want {
+func baseWant(lane string) runnerapi.Want {
 	kind, rest, _ := strings.Cut(lane, ".")
 	profile, _, _ := strings.Cut(rest, ".")
 	if profile == "_" {
 		profile = ""
 	}
-	return fleet.Want{Type: kind, Profile: profile}
+	return runnerapi.Want{Type: kind, Profile: profile}
 }

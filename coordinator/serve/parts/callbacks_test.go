@@ -16,15 +16,15 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // family is a coordinator with an autonomous agent, and a runner that takes its runs; the test plays the runner.
 type family struct {
 	*testing.T
 	c *Coordinator
-	r fleet.Runner
+	r runnerapi.Runner
 }
 
 func newFamily(t *testing.T, c *Coordinator) family {
@@ -32,7 +32,7 @@ func newFamily(t *testing.T, c *Coordinator) family {
 	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"thinks"}`)); err != nil {
 		t.Fatal(err)
 	}
-	f := family{t, c, fleet.Runner{Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8}}
+	f := family{t, c, runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8}}
 	register(t, c, f.r)
 	answers(t, c.bus, f.r)
 	return f

@@ -12,11 +12,11 @@ import (
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
-	"ao/coordinator/fleetapi"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
+	"ao/coordinator/workerapi"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -46,17 +46,17 @@ func newLease(c *Coordinator) *lease.Controller {
 	return lease.New(lease.Config{History: c.History, Ends: c.ends, Commands: commands, Hearing: c.Hearing})
 }
 
-func newFleet(c *Coordinator) *fleetapi.Service {
-	payloads := &fleetapi.Payloads{
+func newFleet(c *Coordinator) *workerapi.Service {
+	payloads := &workerapi.Payloads{
 		Store: c.bus, History: c.History, Keys: c.keys, UnderWay: c.sessionsService.UnderWay, CaughtUp: c.reads.CaughtUp, Most: c.MaxPayload,
 	}
-	return &fleetapi.Service{
+	return &workerapi.Service{
 		Doors: c.bus, Stream: c.bus, Runners: c.Registrar, Leaving: c.Leaving, Beats: newBeats(c), Payloads: payloads, Audit: c.Audit,
 	}
 }
 
-func newBeats(c *Coordinator) *fleetapi.Beats {
-	return &fleetapi.Beats{
+func newBeats(c *Coordinator) *workerapi.Beats {
+	return &workerapi.Beats{
 		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Beat, Tick: c.Registry.Tick, Refresh: c.registered.Refresh, Queues: c.Queues.Of,
 		AttemptOf: c.ends.AttemptOf, CaughtUp: c.reads.CaughtUp,
 		Versions: func() (records, events int) { return c.versions.Told(), c.versions.EventsTold() }, APIURL: c.PublicURL,

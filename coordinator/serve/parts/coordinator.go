@@ -23,7 +23,6 @@ import (
 	"ao/coordinator/control/versions"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/drafts"
-	"ao/coordinator/fleetapi"
 	"ao/coordinator/insight/doctor"
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/insight/metrics"
@@ -37,41 +36,42 @@ import (
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
 	"ao/coordinator/sessions"
+	"ao/coordinator/workerapi"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/metric"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/trace"
 )
 
 // Config is what a coordinator works with. Only Bus is required.
 type Config struct {
 	Bus            *bus.Bus
-	AgentsDirs     []string        // folders of coordinator-owned agents
-	AgentsWritable bool            // their files may be changed over the API
-	AgentsSeed     string          // folder of which the first of AgentsDirs has a copy; none: empty
-	PublicURL      string          // where the HTTP API is, as workers reach it; told to those that register
-	DataDir        string          // folder of snapshots of the history; none: every start reads all of it
-	Lease          time.Duration   // default 15 s: an attempt that no beat names for so long is lost
-	NoMatch        time.Duration   // default 300 s: a run that no online runner matches for so long fails
-	Heartbeat      time.Duration   // default 60 s: told to runners that register
-	Patience       fleet.Patience  // default 120 s until stale, 600 s until removed
-	Retention      time.Duration   // default 168 h: how long history and idempotency keys are kept at least
-	Keep           int             // default 1,000,000: ended runs kept at most
-	Reports        time.Duration   // default 10 min: how long callback records are kept at least, however few runs are
-	MaxPending     int             // default 100,000: waiting runs
-	MaxQueues      int             // default 256: queues of demands, and as many of runners' agents
-	MaxRunners     int             // default 4096: registered runners
-	MaxPayload     int64           // default 16 MiB: parameters with their agent, or a result
-	MaxDepth       int             // default 8: how many sessions may be above a run's own; negative: none, so no run has children
-	Retries        int             // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
-	WholeOnly      bool            // only an answer that is JSON as a whole counts, where nobody says so
-	Audit          *audit.Log      // who changed what; nil: it is not recorded
-	Trace          *trace.Tracer   // makes spans; default none
-	Webhooks       *webhook.Client // delivers HTTP callbacks; default one that refuses every callback_url
-	Log            *slog.Logger    // default slog.Default()
+	AgentsDirs     []string           // folders of coordinator-owned agents
+	AgentsWritable bool               // their files may be changed over the API
+	AgentsSeed     string             // folder of which the first of AgentsDirs has a copy; none: empty
+	PublicURL      string             // where the HTTP API is, as workers reach it; told to those that register
+	DataDir        string             // folder of snapshots of the history; none: every start reads all of it
+	Lease          time.Duration      // default 15 s: an attempt that no beat names for so long is lost
+	NoMatch        time.Duration      // default 300 s: a run that no online runner matches for so long fails
+	Heartbeat      time.Duration      // default 60 s: told to runners that register
+	Patience       runnerapi.Patience // default 120 s until stale, 600 s until removed
+	Retention      time.Duration      // default 168 h: how long history and idempotency keys are kept at least
+	Keep           int                // default 1,000,000: ended runs kept at most
+	Reports        time.Duration      // default 10 min: how long callback records are kept at least, however few runs are
+	MaxPending     int                // default 100,000: waiting runs
+	MaxQueues      int                // default 256: queues of demands, and as many of runners' agents
+	MaxRunners     int                // default 4096: registered runners
+	MaxPayload     int64              // default 16 MiB: parameters with their agent, or a result
+	MaxDepth       int                // default 8: how many sessions may be above a run's own; negative: none, so no run has children
+	Retries        int                // default 2: how often a session is asked again whose answer does not match a caller's output schema; negative: not at all
+	WholeOnly      bool               // only an answer that is JSON as a whole counts, where nobody says so
+	Audit          *audit.Log         // who changed what; nil: it is not recorded
+	Trace          *trace.Tracer      // makes spans; default none
+	Webhooks       *webhook.Client    // delivers HTTP callbacks; default one that refuses every callback_url
+	Log            *slog.Logger       // default slog.Default()
 
 	// RecordVersion is the newest version of records that is read and written, default run.Version. Tests of several
 	// versions in one process raise it.
@@ -119,7 +119,7 @@ type Coordinator struct {
 	Auditor    *ledger.Auditor
 	Registrar  *runners.Registrar
 	Leaving    *runners.Leaving
-	Fleet      *fleetapi.Service
+	Fleet      *workerapi.Service
 	Registry   *runners.Registry
 	Queues     *queues.Table
 	Lanes      *queues.Controller
@@ -201,7 +201,7 @@ func (c *Coordinator) submitting() {
 	c.Again = runs.NewAgain(c.runsService, c.History, c.Redeliver)
 	c.sessionsService = sessions.New(sessions.Needs{
 		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.bus, Keys: c.keys,
-		Version: c.versions.Now, RunOf: fleet.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
+		Version: c.versions.Now, RunOf: runnerapi.RunOf, Started: c.started.Load, Ready: c.Ready, Log: c.log,
 	})
 }
 

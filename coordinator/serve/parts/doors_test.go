@@ -13,7 +13,7 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // TestWorkersAreToldOfTheirOwnRecords: what a worker may not read it is told, by the full subject with its key; no stars lead to another's.
@@ -61,17 +61,17 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 		want    fault.Kind
 	}{
 		{subject.Register("procedural", "procedural"), "DOOR", 0},
-		{subject.Fleet(fleet.OpRegister), "", 0},
+		{subject.Fleet(runnerapi.OpRegister), "", 0},
 		{subject.Register("procedural", "other"), "", fault.Forbidden},
 		{subject.Register("autonomous", "procedural"), "", fault.Forbidden},
-		{subject.Fleet(fleet.OpRegister) + ".procedural", "", fault.Forbidden},
-		{subject.Fleet(fleet.OpDeregister) + ".procedural.procedural", "", fault.NotFound},
-		{subject.Fleet(fleet.OpRegister), "a.b", fault.Invalid},
-		{subject.Fleet(fleet.OpRegister), "*", fault.Invalid},
+		{subject.Fleet(runnerapi.OpRegister) + ".procedural", "", fault.Forbidden},
+		{subject.Fleet(runnerapi.OpDeregister) + ".procedural.procedural", "", fault.NotFound},
+		{subject.Fleet(runnerapi.OpRegister), "a.b", fault.Invalid},
+		{subject.Fleet(runnerapi.OpRegister), "*", fault.Invalid},
 	} {
 		r := runner("i")
 		r.Door = tt.door
-		raw, err := json.Marshal(fleet.Registration{Runner: r})
+		raw, err := json.Marshal(runnerapi.Registration{Runner: r})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,9 +99,9 @@ func TestRefusedWorkersAreRecorded(t *testing.T) {
 		subject string
 		say     any
 	}{
-		{subject.Register("procedural", "other"), fleet.Registration{Runner: r}},
+		{subject.Register("procedural", "other"), runnerapi.Registration{Runner: r}},
 		{subject.Fleet(subject.OpRecord), bus.RecordRequest{Subject: subject.Claimed("*", "*", "*")}},
-		{subject.Fleet(fleet.OpPutPart), fleet.PartRequest{RunID: "run_a", Attempt: 1, Key: "guess"}},
+		{subject.Fleet(runnerapi.OpPutPart), runnerapi.PartRequest{RunID: "run_a", Attempt: 1, Key: "guess"}},
 	} {
 		raw, err := json.Marshal(ask.say)
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 func explained(t *testing.T, c *Coordinator, id string) explain.Explanation {
@@ -57,7 +57,7 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	if words != "accepted queued claimed bound completed" || last["bound"] != "the model side of its session is on host here alone, profile mind" {
 		t.Errorf("%s: %q", words, last["bound"])
 	}
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	waits := submit(t, c, `{"session_id":"`+first.SessionID+`","prompt":"more"}`, "")

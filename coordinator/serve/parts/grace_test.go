@@ -11,8 +11,8 @@ import (
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // numbered is an agent that wants a number under this name.
@@ -23,26 +23,26 @@ func numbered(name, field string) agent.Blueprint {
 }
 
 // elsewhere is the same profile on another host.
-func elsewhere(instance string, agents ...agent.Blueprint) fleet.Runner {
+func elsewhere(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	r := runner(instance, agents...)
 	r.Hostname = "elsewhere"
 	return r
 }
 
 // stranger is another profile.
-func stranger(instance string, agents ...agent.Blueprint) fleet.Runner {
+func stranger(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	r := runner(instance, agents...)
 	r.ExecutorProfile = "other"
 	return r
 }
 
 // bye is a process that is gone.
-func bye(t testing.TB, c *Coordinator, r fleet.Runner) { t.Helper(); farewell(t, c, r, false) }
+func bye(t testing.TB, c *Coordinator, r runnerapi.Runner) { t.Helper(); farewell(t, c, r, false) }
 
 // farewell is what a process says that was told to end: that it finishes what it has, or that it goes.
-func farewell(t testing.TB, c *Coordinator, r fleet.Runner, finishing bool) {
+func farewell(t testing.TB, c *Coordinator, r runnerapi.Runner, finishing bool) {
 	t.Helper()
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance, Finishing: finishing}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance, Finishing: finishing}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,7 +99,7 @@ func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	farewell(t, c, one, true)
-	if got := shownAs(c); got != fleet.Draining || c.Overview.Status(t.Context()).Runners[fleet.Draining] != 1 {
+	if got := shownAs(c); got != runnerapi.Draining || c.Overview.Status(t.Context()).Runners[runnerapi.Draining] != 1 {
 		t.Errorf("it is shown as %q", got)
 	}
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
@@ -109,10 +109,10 @@ func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 	if _, err := c.Register(t.Context(), two); err != nil { // at once: the process before has said that it ends
 		t.Fatal(err)
 	}
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: one.ID(), Instance: "one"}); fault.KindOf(err) != fault.Forbidden { // its successor stays
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: one.ID(), Instance: "one"}); fault.KindOf(err) != fault.Forbidden { // its successor stays
 		t.Errorf("the farewell of its predecessor: %v", err)
 	}
-	if got := shownAs(c); got != fleet.Online {
+	if got := shownAs(c); got != runnerapi.Online {
 		t.Errorf("the successor is %q", got)
 	}
 	finish(t, c, claim(t, c, id, two))
@@ -130,8 +130,8 @@ func TestAnOldWorkerDrainsAfterItsFarewell(t *testing.T) {
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	bye(t, c, one)
-	beat := fleet.Beat{RunnerID: one.ID(), Instance: "one", Draining: true}
-	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || !r.Known || r.Superseded || shownAs(c) != fleet.Draining {
+	beat := runnerapi.Beat{RunnerID: one.ID(), Instance: "one", Draining: true}
+	if r, err := c.Fleet.Beats.Beat(t.Context(), beat); err != nil || !r.Known || r.Superseded || shownAs(c) != runnerapi.Draining {
 		t.Errorf("answered %+v, it is shown as %q", r, shownAs(c))
 	}
 	natstest.Until(t, "it is gone", func() bool { return shownAs(c) == "" })
@@ -178,7 +178,7 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	bye(t, c, one)
 	same := submit(t, c, `{"agent_name":"same"}`, "").RunID
 	two := elsewhere("two", after, echo("same"))
-	two.Set = fleet.AgentSet(two.Agents)
+	two.Set = runnerapi.AgentSet(two.Agents)
 	register(t, c, two)
 	hash := after.Hash()
 	for _, id := range []string{queued, fits} {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ao/nats/natstest"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // An attempt counts as alive by its key, whichever runner names it; of keys that nobody was handed nothing is kept, and no runner has
@@ -19,13 +19,13 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	id := register(t, c, r).RunnerID
 	waits := active(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, "is queued", isQueued)
 	begun := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
-	made := make([]fleet.Attempt, fleet.MaxBeatAttempts)
+	made := make([]runnerapi.Attempt, runnerapi.MaxBeatAttempts)
 	for i := range made {
-		made[i] = fleet.Attempt{RunID: []string{waits.Spec.ID, begun.Spec.ID}[i%2], Key: fmt.Sprint(i)}
+		made[i] = runnerapi.Attempt{RunID: []string{waits.Spec.ID, begun.Spec.ID}[i%2], Key: fmt.Sprint(i)}
 	}
 	made[0].Key = ""
 	for _, who := range []string{id, "rnr_unknown"} {
-		c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: who, Instance: "one", Attempts: made})
+		c.Fleet.Beats.Beat(t.Context(), runnerapi.Beat{RunnerID: who, Instance: "one", Attempts: made})
 	}
 	for _, key := range append(keysOf(made), waits.Key) {
 		natstest.Until(t, fmt.Sprintf("nobody was heard to have %q", key), func() bool {
@@ -35,7 +35,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		})
 	}
 	sent := time.Now()
-	c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []fleet.Attempt{
+	c.Fleet.Beats.Beat(t.Context(), runnerapi.Beat{RunnerID: "rnr_unknown", Instance: "one", Attempts: []runnerapi.Attempt{
 		{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
 	}})
 	c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
@@ -56,7 +56,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 		if instance == "" {
 			instance = "one"
 		}
-		c.Fleet.Beats.Beat(t.Context(), fleet.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
+		c.Fleet.Beats.Beat(t.Context(), runnerapi.Beat{RunnerID: tt.runner, Instance: instance, Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
 		var idle []string
 		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {
 			if s, err := c.History.Session(t.Context(), session); err == nil && s.Status == "idle" {
@@ -69,7 +69,7 @@ func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	}
 }
 
-func keysOf(all []fleet.Attempt) (keys []string) {
+func keysOf(all []runnerapi.Attempt) (keys []string) {
 	for _, at := range all {
 		keys = append(keys, at.Key)
 	}

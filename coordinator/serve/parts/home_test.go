@@ -10,8 +10,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // A session whose model side is on one host goes on there: by the demands of its next run, also of one that was accepted before
@@ -32,7 +32,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 		early := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"and more"}`, "")
 		f.end(turn, said("one"))
 		a := active(t, c, early.RunID, "is queued", isQueued)
-		if want := (fleet.Want{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there", ProjectDir: a.Spec.Demands.ProjectDir}); a.Lane != want.Lane() {
+		if want := (runnerapi.Want{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there", ProjectDir: a.Spec.Demands.ProjectDir}); a.Lane != want.Lane() {
 			t.Errorf("it is queued in %s, want %s", a.Lane, want.Lane())
 		}
 		claim(t, c, early.RunID, there)
@@ -45,7 +45,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 		t.Errorf("a resume would demand %+v, %v", v, err)
 	}
 
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: there.ID(), Instance: there.Instance}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: there.ID(), Instance: there.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	waiting := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"more"}`, "")

@@ -9,8 +9,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestIdleIsShown: a session is idle where its last run ended well and a live runner lists it, in every view at once; a run, a bad
@@ -21,8 +21,8 @@ func TestIdleIsShown(t *testing.T) {
 	c := begin(t, b, Config{Lease: 6 * time.Second})
 	r := runner("one", echo("e"))
 	id := register(t, c, r).RunnerID
-	beat := func(sessions ...string) fleet.BeatReply {
-		return heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "one", Idle: sessions})
+	beat := func(sessions ...string) runnerapi.BeatReply {
+		return heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "one", Idle: sessions})
 	}
 	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""), submit(t, c, `{"agent_name":"e","parameters":{}}`, "")
 	shows := func(session string) (all []string) {
@@ -61,7 +61,7 @@ func TestIdleIsShown(t *testing.T) {
 	is(good.SessionID, "finished")
 	beat(good.SessionID)
 	is(good.SessionID, "idle")
-	heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "another process", Idle: nil})
+	heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "another process", Idle: nil})
 	is(good.SessionID, "idle")
 	natstest.Until(t, "a silent runner has nothing idle", func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })
 	if reply := beat(good.SessionID, "ses_unknown"); reply.Forget != nil {

@@ -20,8 +20,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 
 	"github.com/nats-io/nats.go"
 )
@@ -83,7 +83,7 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	active(t, a, id, "is queued again", func(at projection.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
 	beat := func(key string) []string {
-		return heartbeat(t, b, fleet.Beat{RunnerID: r.ID(), Instance: r.Instance, Attempts: []fleet.Attempt{{RunID: id, Key: key}}}).GivenUp
+		return heartbeat(t, b, runnerapi.Beat{RunnerID: r.ID(), Instance: r.Instance, Attempts: []runnerapi.Attempt{{RunID: id, Key: key}}}).GivenUp
 	}
 	if gone := beat(second.Key); len(gone) > 0 {
 		t.Error("an attempt that runs was given up")
@@ -108,15 +108,15 @@ func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	slow.mu.Lock()
 	id := submit(t, a, `{"session_id":"`+first.SessionID+`","prompt":"go on"}`, "").RunID
 	at := f.claim(id)
-	token := fleet.SessionToken(id, 1, at.Key)
-	name, _ := fleet.StateName(fleet.StatePointer(id, 1))
+	token := runnerapi.SessionToken(id, 1, at.Key)
+	name, _ := runnerapi.StateName(runnerapi.StatePointer(id, 1))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for what, ask := range map[string]func() error{
 		"a session token": func() error { _, err := b.SessionOf(ctx, token); return err },
 		"a state": func() error {
-			_, err := b.Fleet.Payloads.Put(ctx, fleet.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name, Body: []byte("x")})
+			_, err := b.Fleet.Payloads.Put(ctx, runnerapi.PartRequest{RunID: id, Attempt: 1, Key: at.Key, Name: name, Body: []byte("x")})
 			return err
 		},
 		"the stop of a session":     func() error { _, err := b.StopSession(ctx, first.SessionID, false); return err },

@@ -13,8 +13,8 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // A coordinator's dispatch is delayed until its run has ended elsewhere, and no worker serves that lane yet. History goes, and with it
@@ -23,7 +23,7 @@ func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
 	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
-	lane := fleet.Want{Type: run.Autonomous, Profile: "elsewhere"}.Lane()
+	lane := runnerapi.Want{Type: run.Autonomous, Profile: "elsewhere"}.Lane()
 	if err := f.c.bus.EnsureLane(t.Context(), lane, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,9 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/metric"
 	"ao/shared/metric/metrictest"
+	"ao/shared/runnerapi"
 )
 
 // A runner that starts anew while it is told to drain is told again: it is the runner that is to go, not the process.
@@ -34,7 +34,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	c := begin(t, b, Config{})
 	one, two := runner("one"), runner("two")
 	register(t, c, one)
-	var now atomic.Pointer[fleet.Runner]
+	var now atomic.Pointer[runnerapi.Runner]
 	now.Store(&one)
 	var mu sync.Mutex
 	var told []string
@@ -47,12 +47,12 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	go func() {
 		defer close(served)
 		d.Serve(ctx, func(_ context.Context, _ string, body []byte) ([]byte, error) {
-			var cmd fleet.Command
+			var cmd runnerapi.Command
 			if err := json.Unmarshal(body, &cmd); err != nil {
 				return nil, err
 			}
-			if cmd.Type != fleet.CommandDrain {
-				return json.Marshal(fleet.CommandReply{Instance: "two"})
+			if cmd.Type != runnerapi.CommandDrain {
+				return json.Marshal(runnerapi.CommandReply{Instance: "two"})
 			}
 			mu.Lock()
 			told = append(told, cmd.Instance)
@@ -66,7 +66,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 			if cmd.Instance != "two" {
 				return nil, fault.New(fault.Forbidden, "", "another process")
 			}
-			return json.Marshal(fleet.CommandReply{Instance: "two"})
+			return json.Marshal(runnerapi.CommandReply{Instance: "two"})
 		})
 	}()
 	if err := c.Drain(t.Context(), one.ID()); err != nil {
@@ -93,10 +93,10 @@ func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {
 	}
 	register(t, c, after)
 	c.Registry.Put(id, old) // as if the news had not come
-	if r := heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
+	if r := heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
 		t.Errorf("the new process is told %+v", r)
 	}
-	if r := heartbeat(t, c, fleet.Beat{RunnerID: id, Instance: "one"}); !r.Superseded {
+	if r := heartbeat(t, c, runnerapi.Beat{RunnerID: id, Instance: "one"}); !r.Superseded {
 		t.Errorf("the old process is told %+v", r)
 	}
 }
@@ -108,7 +108,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	id := register(t, c, before).RunnerID
 	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
 	answers(t, c.bus, before)
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	heardForLong(c)
@@ -141,7 +141,7 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	heardForLong(c)
@@ -205,7 +205,7 @@ func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
 	register(t, c, replica)
 	_, err := c.Register(t.Context(), runner("two", changed))
 	wantCode(t, err, "agent_name_collision")
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: replica.ID(), Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: replica.ID(), Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	register(t, c, runner("two", changed))
@@ -236,7 +236,7 @@ func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
 	register(t, c, both)
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
 	first := active(t, c, id, "is queued", isQueued).Lane
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: both.ID(), Instance: "one"}); err != nil {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: both.ID(), Instance: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	one := runner("two", echo("a"))
@@ -258,7 +258,7 @@ func TestALateFarewellTakesNoSuccessorOut(t *testing.T) {
 	}
 	register(t, c, runner("two", echo("a")))
 	c.Registry.Put(id, old) // as if the news had not come
-	if err := c.Deregister(t.Context(), fleet.Farewell{RunnerID: id, Instance: "one"}); fault.KindOf(err) != fault.Forbidden {
+	if err := c.Deregister(t.Context(), runnerapi.Farewell{RunnerID: id, Instance: "one"}); fault.KindOf(err) != fault.Forbidden {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id); err != nil {

@@ -15,7 +15,7 @@ import (
 	"ao/coordinator/schemas"
 	"ao/nats/bus"
 	"ao/nats/subject"
-	"ao/shared/fleet"
+	"ao/shared/runnerapi"
 )
 
 // wireRegistry makes who is registered.
@@ -96,7 +96,7 @@ func (r removals) Removed(runner string) {
 // wireRetention makes who lets go of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
-		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: fleet.RunOf, Stream: c.bus, History: c.History,
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOf, Stream: c.bus, History: c.History,
 	}
 	c.room = &retention.Room{Log: c.log, Stream: c.bus}
 }
@@ -131,29 +131,29 @@ func wireQueues(c *Coordinator) {
 type audience struct{ c *Coordinator }
 
 // Takers are the online ones that satisfy it.
-func (a audience) Takers(w fleet.Want) []string { return a.c.Registry.Takers(w) }
+func (a audience) Takers(w runnerapi.Want) []string { return a.c.Registry.Takers(w) }
 
 // Command has one do something.
-func (a audience) Command(ctx context.Context, runner string, cmd fleet.Command) (fleet.CommandReply, error) {
+func (a audience) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error) {
 	return a.c.commands.Command(ctx, runner, cmd)
 }
 
 // Queues are those that a runner takes from.
-func (a audience) Queues(r fleet.Runner) []string { return a.c.Queues.Of(r) }
+func (a audience) Queues(r runnerapi.Runner) []string { return a.c.Queues.Of(r) }
 
 // Runner is a registered one.
-func (a audience) Runner(id string) (fleet.Runner, bool) {
+func (a audience) Runner(id string) (runnerapi.Runner, bool) {
 	m, ok := a.c.Registry.Of(id)
 	return m.Runner, ok
 }
 
 // Register takes a runner in.
-func (c *Coordinator) Register(ctx context.Context, r fleet.Runner) (fleet.Registered, error) {
+func (c *Coordinator) Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error) {
 	return c.Registrar.Register(ctx, r)
 }
 
 // Deregister takes a runner's process out, for that process alone.
-func (c *Coordinator) Deregister(ctx context.Context, f fleet.Farewell) error {
+func (c *Coordinator) Deregister(ctx context.Context, f runnerapi.Farewell) error {
 	return c.Leaving.Deregister(ctx, f)
 }
 

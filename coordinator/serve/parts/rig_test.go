@@ -17,8 +17,8 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says when.
@@ -79,9 +79,9 @@ func holdAll(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
 }
 
 // runner is a process with these agents.
-func runner(instance string, agents ...agent.Blueprint) fleet.Runner {
-	return fleet.Runner{
-		Identity: fleet.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
+func runner(instance string, agents ...agent.Blueprint) runnerapi.Runner {
+	return runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural", ExecutorType: run.Procedural},
 		Instance: instance, MaxConcurrentRuns: 8, Agents: agents,
 	}
 }
@@ -92,7 +92,7 @@ func echo(name string) agent.Blueprint {
 }
 
 // register tries again where a slow machine makes a process that is gone look alive, or another registration came between.
-func register(t testing.TB, c *Coordinator, r fleet.Runner) (reg fleet.Registered) {
+func register(t testing.TB, c *Coordinator, r runnerapi.Runner) (reg runnerapi.Registered) {
 	t.Helper()
 	natstest.Until(t, r.ID()+" is registered", func() bool {
 		var err error
@@ -106,13 +106,13 @@ func register(t testing.TB, c *Coordinator, r fleet.Runner) (reg fleet.Registere
 }
 
 // answers plays the process of a runner that is there: it answers commands until the test ends.
-func answers(t testing.TB, b *bus.Bus, r fleet.Runner) {
+func answers(t testing.TB, b *bus.Bus, r runnerapi.Runner) {
 	t.Helper()
-	replies(t, b, r, fleet.CommandReply{Instance: r.Instance})
+	replies(t, b, r, runnerapi.CommandReply{Instance: r.Instance})
 }
 
 // replies is answers with a given answer to whatever is asked.
-func replies(t testing.TB, b *bus.Bus, r fleet.Runner, reply fleet.CommandReply) {
+func replies(t testing.TB, b *bus.Bus, r runnerapi.Runner, reply runnerapi.CommandReply) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -154,7 +154,7 @@ func active(t testing.TB, c *Coordinator, id, what string, ok func(projection.Ac
 func isQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
 
 // claim begins a queued run, as a worker does.
-func claim(t testing.TB, c *Coordinator, id string, r fleet.Runner) projection.Active {
+func claim(t testing.TB, c *Coordinator, id string, r runnerapi.Runner) projection.Active {
 	t.Helper()
 	a := active(t, c, id, "is queued", isQueued)
 	put(t, c.bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
@@ -163,7 +163,7 @@ func claim(t testing.TB, c *Coordinator, id string, r fleet.Runner) projection.A
 }
 
 // heartbeat is one that is not refused.
-func heartbeat(t testing.TB, c *Coordinator, b fleet.Beat) fleet.BeatReply {
+func heartbeat(t testing.TB, c *Coordinator, b runnerapi.Beat) runnerapi.BeatReply {
 	t.Helper()
 	reply, err := c.Fleet.Beats.Beat(t.Context(), b)
 	if err != nil {

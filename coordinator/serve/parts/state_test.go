@@ -10,21 +10,21 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // part asks for a part of a payload, or brings one, as the worker of an attempt does.
-func part(a projection.Active, name string, body string) fleet.PartRequest {
-	return fleet.PartRequest{RunID: a.Spec.ID, SessionID: a.Spec.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name, Body: []byte(body)}
+func part(a projection.Active, name string, body string) runnerapi.PartRequest {
+	return runnerapi.PartRequest{RunID: a.Spec.ID, SessionID: a.Spec.SessionID, Attempt: a.Attempt, Key: a.Key, Name: name, Body: []byte(body)}
 }
 
 // keeps has an attempt keep a state, as a worker does.
 func (f family) keeps(a projection.Active, state string) (name string) {
 	f.Helper()
-	pointer := fleet.StatePointer(a.Spec.ID, a.Attempt)
-	name, _ = fleet.StateName(pointer)
-	for _, p := range []fleet.PartRequest{part(a, fleet.StateBody(name, 0), state), part(a, name, "{}")} {
+	pointer := runnerapi.StatePointer(a.Spec.ID, a.Attempt)
+	name, _ = runnerapi.StateName(pointer)
+	for _, p := range []runnerapi.PartRequest{part(a, runnerapi.StateBody(name, 0), state), part(a, name, "{}")} {
 		if _, err := f.c.Fleet.Payloads.Put(f.Context(), p); err != nil {
 			f.Fatal(err)
 		}
@@ -73,18 +73,18 @@ func TestStates(t *testing.T) {
 	other := f.claim(f.start("").RunID)
 	next := f.resume(first.Spec.SessionID)
 
-	get := func(p fleet.PartRequest) (string, error) {
+	get := func(p runnerapi.PartRequest) (string, error) {
 		body, err := f.c.Fleet.Payloads.Get(t.Context(), p)
 		return string(body), err
 	}
-	if body, err := get(part(next, fleet.StateBody(name, 0), "")); body != "one" || err != nil {
+	if body, err := get(part(next, runnerapi.StateBody(name, 0), "")); body != "one" || err != nil {
 		t.Errorf("the session's next run gets %q, %v", body, err)
 	}
 	stolen := part(other, name, "")
 	stolen.SessionID = first.Spec.SessionID
 	forged := part(next, name, "")
 	forged.Key = other.Key
-	for what, p := range map[string]fleet.PartRequest{
+	for what, p := range map[string]runnerapi.PartRequest{
 		"another session's run": part(other, name, ""), "one that says it is of the session": stolen, "a wrong key": forged,
 		"an attempt that is over": part(first, name, ""), "an input of the session's": part(next, first.Spec.ID+".x.in", ""),
 	} {
@@ -94,15 +94,15 @@ func TestStates(t *testing.T) {
 	}
 	// Nor does who binds it get it: a worker writes that record as it likes.
 	put(t, f.c.bus, subject.Bound(subject.Partition(other.Spec.SessionID), other.Spec.ID, other.Key),
-		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt, Model: fleet.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
+		run.Bound{V: run.Version, SessionID: other.Spec.SessionID, RunnerID: f.r.ID(), Attempt: other.Attempt, Model: runnerapi.StatePointer(first.Spec.ID, first.Attempt), At: time.Now()})
 	if err := f.c.reads.CaughtUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if body, err := get(part(other, name, "")); fault.KindOf(err) != fault.Forbidden {
 		t.Errorf("a run that binds another session's state gets %q, %v", body, err)
 	}
-	own, _ := fleet.StateName(fleet.StatePointer(next.Spec.ID, next.Attempt))
-	for what, p := range map[string]fleet.PartRequest{
+	own, _ := runnerapi.StateName(runnerapi.StatePointer(next.Spec.ID, next.Attempt))
+	for what, p := range map[string]runnerapi.PartRequest{
 		"the earlier run's": part(next, name, "x"), "by an attempt that is over": part(first, name, "x"),
 		"another attempt's": part(next, strings.Replace(own, ".1.", ".2.", 1), "x"), "another session's": part(other, name, "x"),
 	} {
@@ -116,7 +116,7 @@ func TestStates(t *testing.T) {
 		t.Errorf("a part far behind: %v", err)
 	}
 
-	drop := func(p fleet.PartRequest) error { _, err := f.c.Fleet.Payloads.Drop(t.Context(), p); return err }
+	drop := func(p runnerapi.PartRequest) error { _, err := f.c.Fleet.Payloads.Drop(t.Context(), p); return err }
 	wantCode(t, drop(part(next, name, "")), "conflict") // it still goes on by it
 	f.keeps(next, "two")
 	wantCode(t, drop(part(other, name, "")), "forbidden")
@@ -156,7 +156,7 @@ func TestASessionsStateIsNotSwept(t *testing.T) {
 	name := f.keeps(a, "one")
 	finish(t, f.c, a)
 	b := f.resume(a.Spec.SessionID)
-	stray, _ := fleet.StateName(fleet.StatePointer("run_gone", 1))
+	stray, _ := runnerapi.StateName(runnerapi.StatePointer("run_gone", 1))
 	if err := f.c.bus.PutPart(t.Context(), stray, 0, []byte("x")); err != nil {
 		t.Fatal(err)
 	}

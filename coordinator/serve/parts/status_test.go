@@ -8,8 +8,8 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestALookDecidesNothing: a run waits in a queue whose entry is gone, so that its name is all that is known of it. Who looks at how
@@ -20,7 +20,7 @@ func TestALookDecidesNothing(t *testing.T) {
 	f := newFamily(t, c)
 	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
 	a := active(t, c, acc.RunID, "waits", func(projection.Active) bool { return true })
-	gone := fleet.WantOf(a.Spec.AgentType, a.Spec.Demands, nil)
+	gone := runnerapi.WantOf(a.Spec.AgentType, a.Spec.Demands, nil)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), gone.Lane(), acc.RunID, 1), run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
 	active(t, c, acc.RunID, "is queued", isQueued)
 	for range 20 { // between two looks at what is silent

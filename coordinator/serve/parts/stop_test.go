@@ -13,12 +13,12 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // talker is a runner of autonomous agents, and c gets one of these.
-func talker(t testing.TB, c *Coordinator) fleet.Runner {
+func talker(t testing.TB, c *Coordinator) runnerapi.Runner {
 	t.Helper()
 	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"talker"}`)); err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func payloads(t testing.TB, b *bus.Bus) map[string]bus.Payload {
 	}
 	byRun := map[string]bus.Payload{}
 	for name, p := range all {
-		byRun[fleet.RunOf(name)] = p
+		byRun[runnerapi.RunOf(name)] = p
 	}
 	return byRun
 }

@@ -5,8 +5,8 @@ import (
 
 	"ao/nats/natstest"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestATokenWhileHistoryIsRead: a coordinator that does not know its runs at the moment says of no token that it is over.
@@ -15,7 +15,7 @@ func TestATokenWhileHistoryIsRead(t *testing.T) {
 	c := New(Config{Bus: natstest.Bus(t)})
 	c.started.Store(true)
 	id := run.NewID()
-	if _, err := c.SessionOf(t.Context(), fleet.SessionToken(id, 1, c.keys.Of(id, 1))); fault.KindOf(err) != fault.Unavailable {
+	if _, err := c.SessionOf(t.Context(), runnerapi.SessionToken(id, 1, c.keys.Of(id, 1))); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("got %v", err)
 	}
 }

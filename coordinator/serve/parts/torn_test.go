@@ -13,8 +13,8 @@ import (
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Two coordinators store the same large request, each with its own look of the agent: what the record names is what it says.
@@ -183,7 +183,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
 			r := runner("one", echo("a"))
 			register(t, c, r)
-			replies(t, c.bus, r, fleet.CommandReply{Instance: r.Instance, Has: tt.has})
+			replies(t, c.bus, r, runnerapi.CommandReply{Instance: r.Instance, Has: tt.has})
 			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
 			first := claim(t, c, id, r)
 			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)

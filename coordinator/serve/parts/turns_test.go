@@ -8,8 +8,8 @@ import (
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // Another coordinator prunes a lane at the moment in which a run is queued there.
@@ -36,7 +36,7 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 	server := natstest.Server(t)
 	one, other := begin(t, natstest.Open(t, server), Config{}), begin(t, natstest.Open(t, server), Config{})
 	r := talker(t, one)
-	if err := one.Deregister(t.Context(), fleet.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
+	if err := one.Deregister(t.Context(), runnerapi.Farewell{RunnerID: r.ID(), Instance: r.Instance}); err != nil {
 		t.Fatal(err)
 	}
 	const runs = 600

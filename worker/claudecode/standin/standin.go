@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Answer is what the API says to one request.
@@ -153,7 +153,7 @@ func reply(stop string, blocks ...map[string]any) Answer {
 		w.Header().Set("Content-Type", "text/event-stream")
 		send := func(kind string, body map[string]any) {
 			body["type"] = kind
-			raw, _ := wire.Encode(body)
+			raw, _ := strictjson.Encode(body)
 			fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, raw)
 			w.(http.Flusher).Flush()
 		}

@@ -18,7 +18,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 	"ao/worker/procedural"
 	"ao/worker/process"
 	"ao/worker/profile"
@@ -80,7 +80,7 @@ func command(v executor.Invocation) (path string, timeout time.Duration, err err
 		AgentsDir string `json:"agents_dir"`
 	}
 	if len(v.Config) > 0 && string(v.Config) != "null" {
-		if err := wire.Decode(v.Config, &config); err != nil {
+		if err := strictjson.Decode(v.Config, &config); err != nil {
 			return "", 0, fmt.Errorf("executor_config: %w", err)
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"ao/shared/setting"
+	"ao/shared/config"
 	"ao/worker/serve"
 )
 
 // health is 'worker health', which a container's health check asks: is the worker that runs here well? It ends the process.
 func health() {
 	var file string
-	err := setting.Parse(setting.Program{Name: "worker health"}, nil, os.LookupEnv, setting.HealthFile.To(&file))
+	err := config.Parse(config.Program{Name: "worker health"}, nil, os.LookupEnv, config.HealthFile.To(&file))
 	if err == nil {
 		err = serve.Health(file, time.Now())
 	}

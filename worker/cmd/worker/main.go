@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"ao/nats/bus"
+	"ao/shared/config"
 	"ao/shared/metric"
-	"ao/shared/setting"
 	"ao/worker/process"
 	"ao/worker/serve"
 )
@@ -26,16 +26,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "worker:", err)
 		os.Exit(1)
 	}
-	setting.Collect()
+	config.Collect()
 	var c serve.Config
 	var natsURL, level, format string
 	var login bus.Login
 	var ports metric.Ports
 	settings := append(c.Settings(), ports.Settings()...)
-	setting.Load(setting.Program{Name: "worker", About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
-		append(settings, setting.NATSURL.To(&natsURL), setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key),
-			setting.MaxPayload.To(&c.MaxPayload), setting.LogLevel.To(&level), setting.LogFormat.To(&format))...)
-	c.Log = setting.Logger(os.Stderr, level, format)
+	config.Load(config.Program{Name: "worker", About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
+		append(settings, config.NATSURL.To(&natsURL), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key),
+			config.MaxPayload.To(&c.MaxPayload), config.LogLevel.To(&level), config.LogFormat.To(&format))...)
+	c.Log = config.Logger(os.Stderr, level, format)
 	c.Secrets = login.Secrets()
 	if ports.Metrics != "" { // else nobody would ask
 		c.Metrics = metric.New("worker")
@@ -47,7 +47,7 @@ func main() {
 }
 
 func work(c serve.Config, ports metric.Ports, natsURL string, login bus.Login) error {
-	if natsURL == setting.Embed {
+	if natsURL == config.Embed {
 		return errors.New(`AO_NATS_URL: "embed" runs NATS inside the coordinator or allinone; a worker needs an address, for example AO_NATS_URL=nats://127.0.0.1:4222`)
 	}
 	profiles, err := c.Read()

@@ -17,8 +17,8 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/fleet"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // TestMain turns the test binary into the worker, and into its guard, which it starts with an environment of its own.
@@ -192,19 +192,19 @@ func TestSigterm(t *testing.T) {
 			gone, agents := make(chan struct{}, 1), ""
 			wg.Go(func() { // the coordinator's side
 				b.Serve(ctx, subject.AllFleet, "", func(_ context.Context, subj string, body []byte) ([]byte, error) {
-					var r fleet.Registration
+					var r runnerapi.Registration
 					json.Unmarshal(body, &r)
-					if subj == subject.Fleet(fleet.OpDeregister) {
+					if subj == subject.Fleet(runnerapi.OpDeregister) {
 						gone <- struct{}{}
 					} else {
-						agents = fmt.Sprint(fleet.Names(fleet.AgentSet(r.Agents)))
+						agents = fmt.Sprint(runnerapi.Names(runnerapi.AgentSet(r.Agents)))
 					}
-					return json.Marshal(fleet.Registered{RunnerID: r.ID(), BeatEvery: 50 * time.Millisecond, Lanes: []string{lane}})
+					return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), BeatEvery: 50 * time.Millisecond, Lanes: []string{lane}})
 				})
 			})
 			wg.Go(func() {
 				b.Serve(ctx, subject.AllBeats, "", func(context.Context, string, []byte) ([]byte, error) {
-					return json.Marshal(fleet.BeatReply{Known: true, Lanes: []string{lane}})
+					return json.Marshal(runnerapi.BeatReply{Known: true, Lanes: []string{lane}})
 				})
 			})
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // codeBad is the code of servers that a blueprint defines wrongly.
@@ -39,14 +39,14 @@ func Read(raw json.RawMessage) ([]Server, error) {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
-	members, err := wire.Members(raw)
+	members, err := strictjson.Members(raw)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, codeBad, "The agent's mcp_servers must be an object of servers by name")
 	}
 	var servers []Server
 	for _, m := range members {
 		s := Server{Name: m.Key}
-		if err := wire.Decode(m.Value, &s); err != nil {
+		if err := strictjson.Decode(m.Value, &s); err != nil {
 			return nil, s.bad("%s", fault.Of(err).Message)
 		}
 		if err := s.check(); err != nil {

@@ -23,8 +23,8 @@ import (
 
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/tlsroots"
 	"ao/shared/trace"
-	"ao/shared/trust"
 )
 
 // Config says where the coordinator is.
@@ -73,7 +73,7 @@ func New(c Config) (*Client, error) {
 	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) { // not shown: it may be right but for a line's end
 		return nil, errors.New("the token has characters that no token has, spaces perhaps; give it as 'ao tokens create' printed it (AO_TOKEN or flag --token)")
 	}
-	believes, err := trust.Config(c.CA)
+	believes, err := tlsroots.Config(c.CA)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +271,7 @@ func (c *Client) trouble(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if why := trust.Why(err); why != "" {
+	if why := tlsroots.Why(err); why != "" {
 		return &Untrusted{URL: c.base, Why: why, Cause: err}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

@@ -16,7 +16,7 @@ import (
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/fault"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // stride is how long one request waits for the end of a run.
@@ -261,11 +261,11 @@ type output struct {
 
 // outputOf tells whether a result is a program's output: these three members, and the run's own exit code.
 func outputOf(res run.Result) (o output, ok bool) {
-	members, err := wire.Members(res.Data)
+	members, err := strictjson.Members(res.Data)
 	if err != nil || len(members) != 3 || res.Type != run.Procedural || res.ExitCode == nil {
 		return o, false
 	}
-	return o, wire.Decode(res.Data, &o) == nil && o.Code != nil && *o.Code == *res.ExitCode
+	return o, strictjson.Decode(res.Data, &o) == nil && o.Code != nil && *o.Code == *res.ExitCode
 }
 
 func endLine(s string) string {

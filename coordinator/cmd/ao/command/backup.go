@@ -16,7 +16,7 @@ import (
 	"ao/coordinator/cmd/ao/screen"
 	"ao/nats/backup"
 	"ao/nats/bus"
-	"ao/shared/setting"
+	"ao/shared/config"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -135,14 +135,14 @@ func onNATS(a *app, f func(ctx context.Context, nc *nats.Conn, replicas int, fil
 		var url string
 		var replicas int
 		var login bus.Login
-		if err := setting.Parse(setting.Program{Name: "ao"}, nil, os.LookupEnv, setting.NATSURL.To(&url), setting.NATSReplicas.To(&replicas),
-			setting.NATSCreds.To(&login.Creds), setting.NATSCA.To(&login.CA), setting.NATSCert.To(&login.Cert), setting.NATSKey.To(&login.Key)); err != nil {
+		if err := config.Parse(config.Program{Name: "ao"}, nil, os.LookupEnv, config.NATSURL.To(&url), config.NATSReplicas.To(&replicas),
+			config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA), config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key)); err != nil {
 			return usage{err}
 		}
 		if a.url != "" {
 			return usagef("ao %s speaks to NATS itself: name its address in AO_NATS_URL (now %s) and leave out --url, which is a coordinator's", c.Name(), bus.Shown(url))
 		}
-		if url == setting.Embed {
+		if url == config.Embed {
 			return usagef(`AO_NATS_URL: "embed" is inside a coordinator; name the address where it listens (AO_NATS_LISTEN), such as nats://127.0.0.1:4222`)
 		}
 		a.acted = true

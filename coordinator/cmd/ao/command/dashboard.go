@@ -8,7 +8,7 @@ import (
 
 	"ao/coordinator/cmd/ao/browser"
 	"ao/coordinator/cmd/ao/client"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -44,7 +44,7 @@ func (a *app) address(at string) error {
 	if !a.json {
 		return a.print(at + "\n")
 	}
-	doc, err := wire.Encode(map[string]string{"url": at})
+	doc, err := strictjson.Encode(map[string]string{"url": at})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ao/coordinator/cmd/ao/client"
-	"ao/shared/setting"
+	"ao/shared/config"
 
 	"github.com/spf13/cobra"
 )
@@ -54,7 +54,7 @@ func healthCommand(a *app) *cobra.Command {
 
 // beside is the coordinator of this machine that has the same environment as we.
 func beside(env func(string) string) (*client.Client, error) {
-	host, port, err := net.SplitHostPort(cmp.Or(env("AO_HTTP_ADDR"), setting.HTTPAddr.Default))
+	host, port, err := net.SplitHostPort(cmp.Or(env("AO_HTTP_ADDR"), config.HTTPAddr.Default))
 	if err != nil {
 		return nil, fmt.Errorf("AO_HTTP_ADDR %q is no address (host:port)", env("AO_HTTP_ADDR"))
 	}

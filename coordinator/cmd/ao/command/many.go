@@ -15,7 +15,7 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/fault"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -67,10 +67,10 @@ func (m *many) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 }
 
 // body is what is asked for, but for where to go on and how many are expected.
-func (m *many) body(now time.Time) (all []wire.Member, err error) {
+func (m *many) body(now time.Time) (all []strictjson.Member, err error) {
 	put := func(key string, v any) {
-		raw, _ := wire.Encode(v) // texts and numbers
-		all = append(all, wire.Member{Key: key, Value: raw})
+		raw, _ := strictjson.Encode(v) // texts and numbers
+		all = append(all, strictjson.Member{Key: key, Value: raw})
 	}
 	if m.limit < 0 || m.limit > mostListed {
 		return nil, usagef("limit must be from 1 to %d, got %d", mostListed, m.limit)
@@ -126,10 +126,10 @@ func (m *many) act(ctx context.Context, a *app, verb, noun string, path ...strin
 	for page := 1; ; page++ {
 		members := append(body[:len(body):len(body)], expect...)
 		if cursor != "" {
-			raw, _ := wire.Encode(cursor)
-			members = append(body[:len(body):len(body)], wire.Member{Key: "cursor", Value: raw})
+			raw, _ := strictjson.Encode(cursor)
+			members = append(body[:len(body):len(body)], strictjson.Member{Key: "cursor", Value: raw})
 		}
-		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: wire.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
+		answer, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
 		if err != nil {
 			return err
 		}
@@ -177,13 +177,13 @@ func (d doneMany) show(a *app, doc json.RawMessage) error {
 	return a.print(b.String())
 }
 
-func number(key string, n int) []wire.Member {
-	return []wire.Member{{Key: key, Value: json.RawMessage(strconv.Itoa(n))}}
+func number(key string, n int) []strictjson.Member {
+	return []strictjson.Member{{Key: key, Value: json.RawMessage(strconv.Itoa(n))}}
 }
 
 // count is how many match: the API says so to who expects none.
-func (m *many) count(ctx context.Context, a *app, body []wire.Member, path []string) (int, error) {
-	_, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: wire.Object(append(body[:len(body):len(body)], number("expect", 0)...))})
+func (m *many) count(ctx context.Context, a *app, body []strictjson.Member, path []string) (int, error) {
+	_, err := a.client.Insist(ctx, client.Call{Method: http.MethodPost, Path: path, Body: strictjson.Object(append(body[:len(body):len(body)], number("expect", 0)...))})
 	if refused, ok := errors.AsType[*client.Refused](err); ok && refused.Fault.Code == "expect_mismatch" {
 		var f struct {
 			Count int `json:"count"`

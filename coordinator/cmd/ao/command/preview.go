@@ -12,7 +12,7 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -87,7 +87,7 @@ func validation(a *app, schema, answer string, strict bool) ([]byte, error) {
 	case strict:
 		return nil, usagef("--strict-json says how an answer is read; give one with --answer")
 	}
-	return wire.Encode(body)
+	return strictjson.Encode(body)
 }
 
 // showVerdict prints a verdict on a schema, and on an answer to it.
@@ -162,19 +162,19 @@ func agentPreviewCommand(a *app) *cobra.Command {
 
 // previewOf is the body of POST /agents/preview. What is no file is an agent's name.
 func previewOf(a *app, what, params, prompt string) ([]byte, error) {
-	var members []wire.Member
+	var members []strictjson.Member
 	if _, err := os.Stat(what); errors.Is(err, os.ErrNotExist) && what != "-" && !inline(what) {
 		if err := agent.CheckName("agent", what); err != nil {
 			return nil, usage{err}
 		}
-		raw, _ := wire.Encode(what) // a text
-		members = append(members, wire.Member{Key: "agent_name", Value: raw})
+		raw, _ := strictjson.Encode(what) // a text
+		members = append(members, strictjson.Member{Key: "agent_name", Value: raw})
 	} else {
 		raw, err := a.object("definition", what)
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, wire.Member{Key: "definition", Value: raw})
+		members = append(members, strictjson.Member{Key: "definition", Value: raw})
 	}
 	switch {
 	case params != "":
@@ -182,12 +182,12 @@ func previewOf(a *app, what, params, prompt string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, wire.Member{Key: "parameters", Value: raw})
+		members = append(members, strictjson.Member{Key: "parameters", Value: raw})
 	case prompt != "":
-		raw, _ := wire.Encode(map[string]string{"prompt": prompt})
-		members = append(members, wire.Member{Key: "parameters", Value: raw})
+		raw, _ := strictjson.Encode(map[string]string{"prompt": prompt})
+		members = append(members, strictjson.Member{Key: "parameters", Value: raw})
 	}
-	return wire.Object(members), nil
+	return strictjson.Object(members), nil
 }
 
 // showPreview prints what a run would be told, and who would take it.

@@ -9,7 +9,7 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/param"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -79,21 +79,21 @@ func retryCommand(a *app) *cobra.Command {
 
 // body is what is to be another.
 func (o again) body(ctx context.Context, a *app, id string) ([]byte, error) {
-	var all []wire.Member
+	var all []strictjson.Member
 	if o.same {
-		all = append(all, wire.Member{Key: "in", Value: json.RawMessage(`"same_session"`)})
+		all = append(all, strictjson.Member{Key: "in", Value: json.RawMessage(`"same_session"`)})
 	}
 	if o.timeout != 0 {
 		all = append(all, number("timeout_seconds", int(time.Duration(o.timeout)/time.Second))...)
 	}
 	if o.params == "" && len(o.given) == 0 {
-		return wire.Object(all), nil
+		return strictjson.Object(all), nil
 	}
 	parameters, err := o.parameters(ctx, a, id)
 	if err != nil {
 		return nil, err
 	}
-	return wire.Object(append(all, wire.Member{Key: "parameters", Value: parameters})), nil
+	return strictjson.Object(append(all, strictjson.Member{Key: "parameters", Value: parameters})), nil
 }
 
 // parameters are the run's own, with those that are given in their place.

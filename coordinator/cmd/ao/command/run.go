@@ -15,7 +15,7 @@ import (
 	"ao/coordinator/cmd/ao/param"
 	"ao/shared/agent"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -250,7 +250,7 @@ func orderOf(ctx context.Context, a *app, o order, args []string) ([]byte, error
 	if err := o.output.into(a, &req); err != nil {
 		return nil, err
 	}
-	var base []wire.Member
+	var base []strictjson.Member
 	if o.params != "" {
 		raw, err := a.object("params", o.params)
 		if err != nil {
@@ -267,7 +267,7 @@ func orderOf(ctx context.Context, a *app, o order, args []string) ([]byte, error
 	if req.Parameters, err = param.Object(base, o.given, schema); err != nil {
 		return nil, mistyped{err}
 	}
-	return wire.Encode(req)
+	return strictjson.Encode(req)
 }
 
 // schemaFor is what the parameters are typed by. It is asked for only where it matters.

@@ -13,7 +13,7 @@ import (
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
 	"ao/shared/run"
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -102,7 +102,7 @@ func schemaCreateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		body, err := wire.Encode(map[string]any{"name": args[0], "description": description, "schema": json.RawMessage(schema)})
+		body, err := strictjson.Encode(map[string]any{"name": args[0], "description": description, "schema": json.RawMessage(schema)})
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"ao/coordinator/cmd/ao/screen"
-	"ao/shared/setting"
+	"ao/shared/config"
 
 	"github.com/spf13/cobra"
 )
@@ -25,18 +25,18 @@ func settingsCommand(a *app) *cobra.Command {
 		}
 		var shown []json.RawMessage
 		for _, doc := range p.Items {
-			var s setting.InForce
+			var s config.InForce
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}
-			if !changed || s.Source != setting.FromDefault {
+			if !changed || s.Source != config.FromDefault {
 				shown = append(shown, doc)
 			}
 		}
 		p.Items = shown
 		table := screen.NewTable("SETTING", "VALUE", "SOURCE", "MEANING")
 		return a.list(p, "no settings", table, func(doc json.RawMessage) error {
-			var s setting.InForce
+			var s config.InForce
 			if err := json.Unmarshal(doc, &s); err != nil {
 				return err
 			}

@@ -19,7 +19,7 @@ import (
 	"ao/coordinator/checkup"
 	"ao/coordinator/cmd/ao/client"
 	"ao/nats/bus"
-	"ao/shared/setting"
+	"ao/shared/config"
 	"ao/shared/version"
 )
 
@@ -189,13 +189,13 @@ func (c Config) files() (all []checkup.Finding) {
 func (c Config) nats(ctx context.Context) (all []checkup.Finding) {
 	address, creds := c.Env("AO_NATS_URL"), c.Env("AO_NATS_CREDS")
 	switch {
-	case address == setting.Embed:
+	case address == config.Embed:
 		return nil // the coordinator tells of it
 	case address == "" && creds == "":
 		return []checkup.Finding{checkup.Not("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them", "NATS from here, and what its users may do: the environment names none")}
 	}
 	login := bus.Login{Creds: creds, CA: c.Env("AO_NATS_CA"), Cert: c.Env("AO_NATS_CERT"), Key: c.Env("AO_NATS_KEY")}
-	return onNATS(ctx, cmp.Or(address, setting.NATSURL.Default), login)
+	return onNATS(ctx, cmp.Or(address, config.NATSURL.Default), login)
 }
 
 // monitor asks a NATS server's monitoring port when it writes to disk.

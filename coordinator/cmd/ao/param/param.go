@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 type kind uint8
@@ -42,7 +42,7 @@ func Parse(arg string) (Given, error) {
 		g.kind = bare
 	case isRaw:
 		g.Key, g.kind = before, raw
-		if err := wire.Check([]byte(value)); err != nil {
+		if err := strictjson.Check([]byte(value)); err != nil {
 			return Given{}, fmt.Errorf("parameter %s: %s; for plain text write %s=…", g.Key, said(err), g.Key)
 		}
 	}
@@ -61,11 +61,11 @@ func Text(key, value string) (Given, error) {
 }
 
 // Base reads a JSON object whose members come before those given one by one. The error does not say where it came from.
-func Base(doc []byte) ([]wire.Member, error) {
-	if err := wire.Check(doc); err != nil {
+func Base(doc []byte) ([]strictjson.Member, error) {
+	if err := strictjson.Check(doc); err != nil {
 		return nil, errors.New(said(err))
 	}
-	members, err := wire.Members(doc)
+	members, err := strictjson.Members(doc)
 	if err != nil {
 		return nil, fmt.Errorf(`must be a JSON object such as {"url":"…"}, got %.40s`, bytes.TrimSpace(doc))
 	}
@@ -79,7 +79,7 @@ func Typed(given []Given) bool {
 
 // Object is the parameters: the members of base, then those given, in the order they were typed. One that is in both
 // takes its place from base and its value from given. A key given several times is an array.
-func Object(base []wire.Member, given []Given, s Schema) (json.RawMessage, error) {
+func Object(base []strictjson.Member, given []Given, s Schema) (json.RawMessage, error) {
 	members := slices.Clone(base)
 	var keys []string
 	byKey := map[string][]Given{}
@@ -94,14 +94,14 @@ func Object(base []wire.Member, given []Given, s Schema) (json.RawMessage, error
 		if err != nil {
 			return nil, err
 		}
-		at := slices.IndexFunc(members, func(m wire.Member) bool { return m.Key == key })
+		at := slices.IndexFunc(members, func(m strictjson.Member) bool { return m.Key == key })
 		if at < 0 {
-			members = append(members, wire.Member{Key: key, Value: value})
+			members = append(members, strictjson.Member{Key: key, Value: value})
 			continue
 		}
 		members[at].Value = value
 	}
-	return wire.Object(members), nil
+	return strictjson.Object(members), nil
 }
 
 // quote is s as JSON, with nothing escaped that need not be.

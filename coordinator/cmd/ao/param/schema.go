@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ao/shared/wire"
+	"ao/shared/strictjson"
 )
 
 // Schema is an agent's parameters_schema as far as it helps to read what a person types. It decides nothing: the
@@ -49,7 +49,7 @@ func (s Schema) Fields() []Field {
 		}
 	}
 	for _, f := range root {
-		properties, _ := wire.Members(f["properties"])
+		properties, _ := strictjson.Members(f["properties"])
 		for _, p := range properties {
 			if slices.ContainsFunc(all, func(have Field) bool { return have.Name == p.Key }) {
 				continue
@@ -220,7 +220,7 @@ func (s Schema) property(key string) []facet {
 		if json.Unmarshal(f["properties"], &properties) == nil && properties[key] != nil {
 			named = append(named, s.facets(properties[key], 0)...)
 		}
-		patterns, _ := wire.Members(f["patternProperties"])
+		patterns, _ := strictjson.Members(f["patternProperties"])
 		for _, p := range patterns {
 			if re, err := regexp.Compile(p.Key); err == nil && re.MatchString(key) {
 				matched = append(matched, s.facets(p.Value, 0)...)

@@ -1,0 +1,45 @@
+package workerapi
+
+import (
+	"context"
+
+	"ao/coordinator/audit"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/runnerapi"
+)
+
+// claimed is as whom somebody speaks; nothing of it is proven.
+type claimed struct{ runner, host string }
+
+// record writes the line of what a worker asked over NATS. Who did it is the credential that the server names, and the runner
+// whose process proved to be it; the rest is only claimed.
+func (s *Service) record(ctx context.Context, action, proven string, as claimed, err error) {
+	if s.Audit == nil {
+		return
+	}
+	as = claimed{as.runner[:min(len(as.runner), 80)], as.host[:min(len(as.host), 255)]}
+	who := &audit.Actor{Kind: audit.Publisher, Credential: bus.CallerOf(ctx).Credential, Runner: proven}
+	if who.Credential != "" || proven != "" {
+		who.Kind = audit.Runner
+	}
+	if as != (claimed{}) {
+		who.Claimed = &audit.Claim{Runner: as.runner, Host: as.host}
+	}
+	e := audit.Entry{Door: audit.Fleet, Actor: who, Action: action, Targets: audit.Targets{Runner: as.runner}}
+	e.Status, e.Error = audit.Outcome(200, err)
+	s.Audit.Note(e)
+}
+
+// recordRefusal writes the line of a worker that asked for what is not its own; which worker it is, nobody knows then.
+func (s *Service) recordRefusal(ctx context.Context, op string, err error) {
+	if kind := fault.KindOf(err); err == nil || kind != fault.Forbidden && kind != fault.Unauthorized {
+		return
+	}
+	action := "request"
+	if op == runnerapi.OpGetPart || op == subject.OpRecord {
+		action = audit.Read
+	}
+	s.record(ctx, action, "", claimed{}, err)
+}

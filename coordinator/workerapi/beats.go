@@ -1,0 +1,111 @@
+package workerapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ao/coordinator/projection"
+	"ao/shared/runnerapi"
+)
+
+// Beats answers the heartbeats of workers.
+type Beats struct {
+	History interface {
+		Active(id string) (projection.Active, bool)
+		Ended(id string) bool
+		Gone(session string) bool
+		Idle(runner string, sessions []string)
+		Started(run, key string, at time.Time)
+		Sure() bool
+	}
+	Hearing interface {
+		Heard(key string, at time.Time, early bool)
+	}
+	Runner    func(ctx context.Context, b runnerapi.Beat) (r runnerapi.Runner, known, superseded bool, err error) // that it was heard is noted
+	Tick      func(runner string, at time.Time)                                                                   // what its clock says
+	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)                                    // reads a registration anew
+	Queues    func(r runnerapi.Runner) []string
+	AttemptOf func(a projection.Active, key string) int
+	CaughtUp  func(ctx context.Context) error // waits until the fold has what NATS has
+	Versions  func() (records, events int)    // that workers may write
+	APIURL    string
+}
+
+// Beat notes the attempts alive, and tells the worker what it does not know. Who only says to be that worker is refused.
+func (b *Beats) Beat(ctx context.Context, said runnerapi.Beat) (runnerapi.BeatReply, error) {
+	now := time.Now()
+	r, known, superseded, err := b.runner(ctx, said)
+	if err != nil {
+		return runnerapi.BeatReply{}, err
+	}
+	records, events := b.Versions()
+	reply := runnerapi.BeatReply{
+		Known: known || said.Draining, Superseded: superseded, Drain: r.Draining, APIURL: b.APIURL, RecordVersion: records, EventVersion: events,
+	}
+	if known && !superseded { // of others nothing is kept but the attempts that they prove to have
+		b.Tick(said.RunnerID, said.At)
+		reply.Lanes = b.Queues(r)
+		b.History.Idle(said.RunnerID, said.Idle)
+		for _, session := range said.Idle {
+			if b.History.Gone(session) {
+				reply.Forget = append(reply.Forget, session)
+			}
+		}
+	}
+	current := sync.OnceValue(func() bool { // has the fold what NATS has?
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return b.CaughtUp(ctx) == nil
+	})
+	for _, at := range said.Attempts {
+		switch givenUp, stop := b.attempt(at, said.Instance, now, current); {
+		case givenUp:
+			reply.GivenUp = append(reply.GivenUp, at.Key)
+		case stop:
+			reply.Stop = append(reply.Stop, at.Key)
+		}
+	}
+	return reply, nil
+}
+
+// runner looks for whose heartbeat it is. One that seems superseded may be the successor, and that is not known here yet:
+// who is sent away wrongly ends.
+func (b *Beats) runner(ctx context.Context, said runnerapi.Beat) (r runnerapi.Runner, known, superseded bool, err error) {
+	if r, known, superseded, err = b.Runner(ctx, said); !superseded {
+		return r, known, false, err
+	}
+	if _, unread := b.Refresh(ctx, said.RunnerID); unread != nil {
+		return r, known, false, err
+	}
+	return b.Runner(ctx, said)
+}
+
+// attempt notes one that is alive, and says what its worker is to do with it.
+func (b *Beats) attempt(at runnerapi.Attempt, instance string, now time.Time, current func() bool) (givenUp, stop bool) {
+	a, ok := b.History.Active(at.RunID)
+	if !ok {
+		return b.History.Ended(at.RunID), false
+	}
+	switch n := b.AttemptOf(a, at.Key); {
+	case n > 0 && n < a.Next(), b.another(at, instance, current):
+		return true, false
+	case n == 0: // a key that nobody was handed: nothing is kept of it
+		return false, false
+	}
+	b.Hearing.Heard(at.Key, now, a.Claim == nil)
+	if at.StartedAt != nil {
+		b.History.Started(at.RunID, at.Key, *at.StartedAt)
+	}
+	return false, a.Stopping && a.OfferSeq == 0
+}
+
+// another tells whether a run has been begun under another key, or by another process, by the history as NATS has it now: a fold that is
+// behind may not have read yet what a worker has begun.
+func (b *Beats) another(at runnerapi.Attempt, instance string, current func() bool) bool {
+	is := func() bool {
+		a, ok := b.History.Active(at.RunID)
+		return ok && a.Claim != nil && (a.Key != at.Key || a.Claim.Instance != instance)
+	}
+	return is() && current() && is() && b.History.Sure()
+}

@@ -1,0 +1,37 @@
+package workerapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"ao/coordinator/audit"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/runnerapi"
+)
+
+// hearBeat answers a heartbeat. A runner's subject is for that runner alone.
+func (s *Service) hearBeat(ctx context.Context, subj string, body []byte) ([]byte, error) {
+	b, err := runnerapi.ReadBeat(body)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := s.beatAt(ctx, subj, b)
+	if fault.KindOf(err) == fault.Forbidden {
+		s.record(ctx, audit.Heartbeat, "", claimed{runner: b.RunnerID}, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(reply)
+}
+
+func (s *Service) beatAt(ctx context.Context, subj string, b runnerapi.Beat) (runnerapi.BeatReply, error) {
+	if err := runnerapi.CheckID(b.RunnerID); err != nil {
+		return runnerapi.BeatReply{}, err
+	}
+	if subj != subject.Beats(b.RunnerID) {
+		return runnerapi.BeatReply{}, fault.Newf(fault.Forbidden, "A heartbeat of this runner is sent to %s", subject.Beats(b.RunnerID))
+	}
+	return s.Beats.Beat(ctx, b)
+}

@@ -1,0 +1,68 @@
+// Package workerapi is the wall towards workers: what they ask over NATS is read, refused or handed on, and written down.
+package workerapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"ao/coordinator/audit"
+	"ao/coordinator/runners"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/runnerapi"
+)
+
+// Service is what workers ask over NATS. Its Audit may be nil.
+type Service struct {
+	Doors interface {
+		Open(subj, queue string) (*bus.Door, error)
+	}
+	Stream interface {
+		Last(ctx context.Context, subj string) (bus.Message, error)
+	}
+	Runners interface {
+		Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error)
+	}
+	Leaving interface {
+		Deregister(ctx context.Context, f runnerapi.Farewell) error
+	}
+	Beats    *Beats
+	Payloads *Payloads
+	Audit    *audit.Log
+}
+
+// fewAgents refuses a registration with too many agents before they are read: a few bytes each would take hundreds.
+func fewAgents(body []byte) error {
+	var in struct {
+		Agents []json.RawMessage `json:"agents"`
+	}
+	if json.Unmarshal(body, &in) == nil && len(in.Agents) > runners.MaxAgents {
+		return fault.Newf(fault.Invalid, "agents: at most %d", runners.MaxAgents).With("field", "agents")
+	}
+	return nil
+}
+
+// answer reads a request of type T and writes what f makes of it.
+func answer[T any](f func(context.Context, T) (any, error)) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, body []byte) ([]byte, error) {
+		var in T
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(out)
+	}
+}
+
+func bytesOf(f func(context.Context, runnerapi.PartRequest) ([]byte, error)) func(context.Context, []byte) ([]byte, error) {
+	return func(ctx context.Context, body []byte) ([]byte, error) {
+		var in runnerapi.PartRequest
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "", "The request is not readable", err)
+		}
+		return f(ctx, in)
+	}
+}

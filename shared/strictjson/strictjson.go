@@ -1,0 +1,316 @@
+// Package strictjson reads JSON that strangers send: strictly, within limits, and without losing the order of keys
+// or the digits of numbers. It writes our own on one line, as encoding/json would.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"ao/shared/fault"
+)
+
+// maxDepth is how deep a stranger's JSON may nest.
+const maxDepth = 64
+
+// Member is one member of a JSON object, in the order it was sent.
+type Member struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// Check tells whether raw is exactly one JSON value in UTF-8, no deeper than maxDepth, without a key twice in one object.
+// The error is an Invalid fault that names the place.
+func Check(raw []byte) error {
+	if !json.Valid(raw) {
+		return unreadable(raw)
+	}
+	if !utf8.Valid(raw) {
+		return fault.New(fault.Invalid, "", "The body is not JSON: it is not UTF-8; send it as UTF-8, and other bytes as base64")
+	}
+	c := checker{raw: raw}
+	_, err := c.value(space(raw, 0))
+	return err
+}
+
+// checker goes once over bytes that are JSON, however deep they nest.
+type checker struct {
+	raw []byte
+	at  [][]byte // where it stands: the keys on the way, empty for the items of an array
+}
+
+// value looks at the value that begins at i, and gives the place after it.
+func (c *checker) value(i int) (end int, err error) {
+	switch c.raw[i] {
+	case '{', '[':
+	default:
+		return valueEnd(c.raw, i), nil
+	}
+	if len(c.at) > maxDepth {
+		return 0, fault.Newf(fault.Invalid, "%s nests deeper than %d levels; send it flatter", place(c.at), maxDepth)
+	}
+	if c.raw[i] == '{' {
+		return c.members(i)
+	}
+	return c.items(i)
+}
+
+// inner looks at the value at i, which stands under key.
+func (c *checker) inner(key []byte, i int) (next int, err error) {
+	c.at = append(c.at, key)
+	end, err := c.value(i)
+	c.at = c.at[:len(c.at)-1]
+	if err != nil {
+		return 0, err
+	}
+	if i = space(c.raw, end); c.raw[i] == ',' {
+		i = space(c.raw, i+1)
+	}
+	return i, nil
+}
+
+func (c *checker) items(i int) (end int, err error) {
+	for i = space(c.raw, i+1); c.raw[i] != ']'; {
+		if i, err = c.inner(nil, i); err != nil {
+			return 0, err
+		}
+	}
+	return i + 1, nil
+}
+
+func (c *checker) members(i int) (end int, err error) {
+	var few [16][]byte // the keys of most objects, compared one by one
+	keys, many := few[:0], map[string]bool(nil)
+	for i = space(c.raw, i+1); c.raw[i] != '}'; {
+		end := stringEnd(c.raw, i)
+		key, twice := unquote(c.raw[i:end]), false
+		if many == nil && len(keys) == cap(few[:]) {
+			many = make(map[string]bool, 4*len(keys))
+			for _, k := range keys {
+				many[string(k)] = true
+			}
+		}
+		if many != nil {
+			twice = many[string(key)]
+			many[string(key)] = true
+		} else {
+			twice = slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
+			keys = append(keys, key)
+		}
+		if twice {
+			name := short(string(key))
+			return 0, fault.Newf(fault.Invalid, "%s has the key %q twice; send each key once", place(c.at), name).With("field", name)
+		}
+		if i, err = c.inner(key, space(c.raw, space(c.raw, end)+1)); err != nil { // past the colon
+			return 0, err
+		}
+	}
+	return i + 1, nil
+}
+
+// place writes where a value stands, as $.a.b; items of arrays count for their array.
+func place(at [][]byte) string {
+	p := "$"
+	for _, key := range at {
+		if len(key) > 0 && len(p) <= 80 {
+			p += "." + short(string(key))
+		}
+	}
+	return short(p)
+}
+
+// short keeps what a stranger named short enough for an answer.
+func short(path string) string {
+	if len(path) > 80 {
+		return strings.ToValidUTF8(path[:77], "") + "…"
+	}
+	return path
+}
+
+// unreadable says why bytes are not one JSON value.
+func unreadable(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	var v json.RawMessage
+	switch err := d.Decode(&v); {
+	case err == nil:
+		return fault.Newf(fault.Invalid, "The body must be one JSON value; something follows it at byte %d", d.InputOffset())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.New(fault.Invalid, "", "The body is not JSON: it ends too early")
+	default:
+		return fault.New(fault.Invalid, "", "The body is not JSON: "+fault.Plain(err))
+	}
+}
+
+// Members gives an object's members in the order they were sent. raw has been checked before; the values are parts of it.
+func Members(raw json.RawMessage) ([]Member, error) {
+	all := make([]Member, 0, 8)
+	err := Scan(raw, func(key, value []byte) { all = append(all, Member{string(key), value}) })
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "", "A JSON object is needed here")
+	}
+	return all, nil
+}
+
+// Decode checks raw and reads it into the struct that into points to. A member that the struct has no JSON tag
+// for is refused by its name (letter case counts), and so is a value of the wrong type. json.RawMessage fields
+// keep what was sent, byte for byte; null leaves a field as it is.
+func Decode(raw []byte, into any) error { return reader{}.read(raw, into) }
+
+// DecodeFilled is Decode that also refuses an empty string by its member's name: whoever sends one means something that is not there.
+// A field with the tag `empty:"kept"` takes it.
+func DecodeFilled(raw []byte, into any) error { return reader{filled: true}.read(raw, into) }
+
+// reader decodes; filled: no string may be empty.
+type reader struct{ filled bool }
+
+func (r reader) read(raw []byte, into any) error {
+	if err := Check(raw); err != nil {
+		return err
+	}
+	return r.decode(raw, "", reflect.ValueOf(into).Elem())
+}
+
+func (r reader) decode(raw json.RawMessage, path string, into reflect.Value) error {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' {
+		if path == "" {
+			return fault.New(fault.Invalid, "", "The body must be a JSON object")
+		}
+		return fault.Newf(fault.Invalid, "%s must be a JSON object", path).With("field", path)
+	}
+	members, err := Members(raw)
+	if err != nil {
+		return err
+	}
+	known := fieldsOf(into.Type())
+	for _, m := range members {
+		name := strings.TrimPrefix(path+"."+m.Key, ".")
+		i, ok := known.index[m.Key]
+		if !ok {
+			name = short(name)
+			return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name, strings.Join(known.names, ", ")).With("field", name)
+		}
+		field := into.FieldByIndex(i)
+		if r.filled && string(m.Value) == `""` && field.Kind() == reflect.String && into.Type().FieldByIndex(i).Tag.Get("empty") != "kept" {
+			return fault.Newf(fault.Invalid, "%s is empty: give a value, or leave it out", name).With("field", name)
+		}
+		if err := r.set(m.Value, name, field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
+	if string(raw) == "null" && f.Type() != reflect.TypeFor[json.RawMessage]() {
+		return nil
+	}
+	custom := f.Addr().Type().Implements(unmarshaler)
+	switch {
+	case f.Type() == reflect.TypeFor[json.RawMessage]():
+		f.SetBytes(slices.Clone(raw))
+		return nil
+	case f.Kind() == reflect.Struct && !custom:
+		return r.decode(raw, name, f)
+	case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct && !f.Type().Implements(unmarshaler):
+		f.Set(reflect.New(f.Type().Elem()))
+		return r.decode(raw, name, f.Elem())
+	case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct && !reflect.PointerTo(f.Type().Elem()).Implements(unmarshaler):
+		var items []json.RawMessage
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return fault.Newf(fault.Invalid, "%s must be a list", name).With("field", name)
+		}
+		f.Set(reflect.MakeSlice(f.Type(), len(items), len(items)))
+		for i, item := range items {
+			if err := r.decode(item, fmt.Sprintf("%s[%d]", name, i), f.Index(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := json.Unmarshal(raw, f.Addr().Interface()); err != nil {
+		if own, ok := errors.AsType[*fault.Fault](err); ok {
+			return own
+		}
+		return fault.Newf(fault.Invalid, "%s must be %s, got %.60s", name, wanted(f.Type()), raw).With("field", name)
+	}
+	return nil
+}
+
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list of " + strings.TrimPrefix(strings.TrimPrefix(wanted(t.Elem()), "a "), "an ") + "s"
+	case reflect.Pointer:
+		return wanted(t.Elem())
+	}
+	return "an object"
+}
+
+type fields struct {
+	index map[string][]int
+	names []string
+}
+
+var cache sync.Map // reflect.Type → fields
+
+func fieldsOf(t reflect.Type) fields {
+	if f, ok := cache.Load(t); ok {
+		return f.(fields)
+	}
+	f := fields{index: map[string][]int{}}
+	for _, sf := range reflect.VisibleFields(t) {
+		tag, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
+		if tag == "" || tag == "-" || !sf.IsExported() {
+			continue
+		}
+		f.index[tag] = sf.Index
+		f.names = append(f.names, tag)
+	}
+	cache.Store(t, f)
+	return f
+}
+
+// Object writes members as one JSON object, in their order.
+func Object(members []Member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		key, _ := json.Marshal(m.Key)
+		out = append(append(append(out, key...), ':'), m.Value...)
+	}
+	return append(out, '}')
+}
+
+// Encode is json.Marshal that leaves <, > and & as they are: nothing here is HTML. An Appender writes itself.
+func Encode(v any) ([]byte, error) {
+	if v, ok := v.(Appender); ok {
+		return v.AppendJSON(nil)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}
